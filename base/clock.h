@@ -1,0 +1,21 @@
+/*
+ * base/clock.h -- what time it is.
+ *
+ * Wall time is for people, tokens and records; monotonic time is for deadlines.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+/** Milliseconds since 1970 (UTC). */
+int64_t clock_wall_ms(void);
+/** Milliseconds of a clock that never steps; only differences mean something. */
+int64_t clock_monotonic_ms(void);
+
+#define CLOCK_TEXT_SIZE 25 /* "2026-11-20T10:39:46.123Z" and '\0' */
+/** RFC 3339 in UTC with milliseconds. */
+void clock_format(int64_t wall_ms, char text_out[CLOCK_TEXT_SIZE]);
+/** RFC 3339 with "Z" or a numeric offset, fraction optional; false for any other form or a day that does not exist. */
+bool clock_parse(struct bytes text, int64_t *wall_ms_out);

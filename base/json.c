@@ -1,0 +1,156 @@
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/memory.h"
+
+/* Counts nesting outside strings, so that jansson never recurses further than we allow. */
+static bool is_too_deep(struct bytes text)
+{
+    size_t depth = 0;
+    bool in_string = false;
+
+    for (size_t i = 0; i < text.length; i++) {
+        const uint8_t letter = text.data[i];
+        if (in_string) {
+            if (letter == '\\') i++;
+            if (letter == '"') in_string = false;
+        } else if (letter == '"') {
+            in_string = true;
+        } else if (letter == '[' || letter == '{') {
+            if (++depth > JSON_DEPTH_MAX) return true;
+        } else if ((letter == ']' || letter == '}') && depth > 0) {
+            depth--;
+        }
+    }
+    return false;
+}
+
+struct result json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err)
+{
+    json_error_t problem;
+
+    if (text.length > maximum)
+        return failure(err, ERROR_LIMIT, "a JSON text of %zu bytes; at most %zu are read", text.length, maximum);
+    if (is_too_deep(text))
+        return failure(err, ERROR_LIMIT, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
+    if (fault_is_due()) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
+    json_t *value = json_loadb((const char *)text.data, text.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    if (value == NULL) {
+        if (json_error_code(&problem) == json_error_out_of_memory)
+            return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
+        return failure(err, ERROR_INVALID, "not JSON: %.120s (line %d, column %d)", problem.text, problem.line,
+                       problem.column);
+    }
+    *value_out = value;
+    return SUCCESS;
+}
+
+static struct result write_escape(struct buffer *buffer, uint8_t letter, struct error *err)
+{
+    static const char short_forms[] = "\bb\tt\nn\ff\rr\"\"\\\\";
+
+    for (size_t i = 0; i + 1 < sizeof short_forms; i += 2)
+        if (short_forms[i] == (char)letter) return buffer_format(buffer, err, "\\%c", short_forms[i + 1]);
+    return buffer_format(buffer, err, "\\u%04x", letter);
+}
+
+struct result json_write_string(struct buffer *buffer, struct bytes text, struct error *err)
+{
+    size_t plain = 0;
+
+    TRY(buffer_add_u8(buffer, '"', err));
+    for (size_t i = 0; i < text.length; i++) {
+        const uint8_t letter = text.data[i];
+        if (letter >= 0x20 && letter != '"' && letter != '\\') continue;
+        TRY(buffer_add(buffer, text.data + plain, i - plain, err));
+        TRY(write_escape(buffer, letter, err));
+        plain = i + 1;
+    }
+    TRY(buffer_add(buffer, text.data + plain, text.length - plain, err));
+    return buffer_add_u8(buffer, '"', err);
+}
+
+/* RFC 8785 3.2.3 sorts by UTF-16 units; the same as by code point unless a key has both astral and U+E000.. letters. */
+static int compare_utf16(const char *a, const char *b)
+{
+    for (; *a != '\0' && *a == *b; a++, b++) continue;
+    const uint8_t left = (uint8_t)*a, right = (uint8_t)*b;
+    const bool left_astral = left >= 0xf0, right_astral = right >= 0xf0;
+    if (left_astral != right_astral && (left_astral ? right : left) >= 0xee) return left_astral ? -1 : 1;
+    return (left > right) - (left < right);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const char *const *left = a, *const *right = b;
+
+    return compare_utf16(*left, *right);
+}
+
+static struct result write_object(struct buffer *buffer, const json_t *object, struct error *err)
+{
+    const size_t count = json_object_size(object);
+    const char **keys = memory_zeroed(count + 1, sizeof *keys);
+    if (keys == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu JSON keys", count);
+
+    size_t next = 0;
+    for (void *at = json_object_iter((json_t *)(uintptr_t)object); at != NULL;
+         at = json_object_iter_next((json_t *)(uintptr_t)object, at))
+        keys[next++] = json_object_iter_key(at);
+    qsort(keys, count, sizeof *keys, compare_keys);
+
+    struct result result = buffer_add_u8(buffer, '{', err);
+    for (size_t i = 0; i < count && result.ok; i++) {
+        if (i > 0) result = buffer_add_u8(buffer, ',', err);
+        if (result.ok) result = json_write_string(buffer, bytes_of_text(keys[i]), err);
+        if (result.ok) result = buffer_add_u8(buffer, ':', err);
+        if (result.ok) result = json_write_canonical(buffer, json_object_get(object, keys[i]), err);
+    }
+    if (result.ok) result = buffer_add_u8(buffer, '}', err);
+    free(keys);
+    return result;
+}
+
+static struct result write_array(struct buffer *buffer, const json_t *array, struct error *err)
+{
+    TRY(buffer_add_u8(buffer, '[', err));
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        if (i > 0) TRY(buffer_add_u8(buffer, ',', err));
+        TRY(json_write_canonical(buffer, json_array_get(array, i), err));
+    }
+    return buffer_add_u8(buffer, ']', err);
+}
+
+struct result json_write_canonical(struct buffer *buffer, const json_t *value, struct error *err)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT: return write_object(buffer, value, err);
+    case JSON_ARRAY: return write_array(buffer, value, err);
+    case JSON_STRING:
+        return json_write_string(
+            buffer, (struct bytes){(const uint8_t *)json_string_value(value), json_string_length(value)}, err);
+    case JSON_INTEGER: return buffer_format(buffer, err, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    case JSON_TRUE: return buffer_add_text(buffer, "true", err);
+    case JSON_FALSE: return buffer_add_text(buffer, "false", err);
+    case JSON_NULL: return buffer_add_text(buffer, "null", err);
+    case JSON_REAL: break;
+    }
+    return failure(err, ERROR_INVALID, "a number with a fraction has no canonical form here");
+}
+
+const char *json_text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+bool json_integer_of(const json_t *object, const char *key, int64_t *value_out)
+{
+    const json_t *member = json_object_get(object, key);
+
+    if (!json_is_integer(member)) return false;
+    *value_out = json_integer_value(member);
+    return true;
+}

@@ -1,0 +1,36 @@
+/*
+ * base/json.h -- JSON from strangers, and JSON in one canonical spelling.
+ *
+ * A thin layer over jansson: every reading has a limit on bytes and depth and
+ * refuses duplicate keys (jansson alone would recurse and keep the last one).
+ * `json_t *` from here is owned by the caller: `OWNED_JSON x = NULL;`.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/bytes.h"
+
+static inline void json_free_owned(json_t **value)
+{
+    json_decref(*value);
+}
+#define OWNED_JSON __attribute__((cleanup(json_free_owned))) json_t *
+
+#define JSON_DEPTH_MAX 32 /* deeper than any document of ours or of OCI */
+
+/**
+ * Parses one JSON text (RFC 8259) of at most `maximum` bytes and JSON_DEPTH_MAX levels, without duplicate
+ * keys, NUL characters, or anything after it. ERROR_LIMIT or ERROR_INVALID (with the line), ERROR_NO_MEMORY.
+ */
+RESULT json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err);
+
+/** Appends the canonical text of `value` (RFC 8785, for values without fractions). ERROR_INVALID for reals. */
+RESULT json_write_canonical(struct buffer *buffer, const json_t *value, struct error *err);
+
+/** Appends `text` as a JSON string with its quotes, escaped as RFC 8785 has it. The text must be UTF-8. */
+RESULT json_write_string(struct buffer *buffer, struct bytes text, struct error *err);
+
+/** Members of objects, typed; NULL or false when absent or of another type. Views live as long as `object`. */
+const char *json_text_of(const json_t *object, const char *key);
+bool json_integer_of(const json_t *object, const char *key, int64_t *value_out);

@@ -1,0 +1,29 @@
+#include "base/result.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+struct result failure(struct error *err, enum error_kind kind, const char *format, ...)
+{
+    assert(kind != ERROR_NONE);
+
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(err->message, sizeof err->message, format, args);
+    va_end(args);
+    err->kind = kind;
+    return (struct result){.ok = false};
+}
+
+const char *error_kind_name(enum error_kind kind)
+{
+    switch (kind) {
+    case ERROR_NONE: return "none";
+#define X(name, text, meaning) \
+    case name: return text;
+        ERROR_KINDS(X)
+#undef X
+    }
+    return "unknown";
+}

@@ -1,0 +1,125 @@
+#include "base/text.h"
+
+#include <string.h>
+
+bool text_to_u64(struct bytes text, uint64_t maximum, uint64_t *value_out)
+{
+    uint64_t value = 0;
+
+    if (text.length == 0 || text.length > 20 || (text.length > 1 && text.data[0] == '0')) return false;
+    for (size_t i = 0; i < text.length; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') return false;
+        const uint64_t digit = (uint64_t)(text.data[i] - '0');
+        if (value > (UINT64_MAX - digit) / 10) return false;
+        value = value * 10 + digit;
+    }
+    if (value > maximum) return false;
+    *value_out = value;
+    return true;
+}
+
+void text_hex(const uint8_t *data, size_t length, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < length; i++) {
+        out[2 * i] = digits[data[i] >> 4];
+        out[2 * i + 1] = digits[data[i] & 15];
+    }
+    out[2 * length] = '\0';
+}
+
+static int hex_value(uint8_t letter)
+{
+    if (letter >= '0' && letter <= '9') return letter - '0';
+    if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
+    return -1;
+}
+
+bool text_from_hex(struct bytes text, uint8_t *out, size_t length)
+{
+    if (text.length != 2 * length) return false;
+    for (size_t i = 0; i < text.length; i++)
+        if (hex_value(text.data[i]) < 0) return false;
+    for (size_t i = 0; i < length; i++)
+        out[i] = (uint8_t)(hex_value(text.data[2 * i]) << 4 | hex_value(text.data[2 * i + 1]));
+    return true;
+}
+
+#define LETTERS_62 "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+static const char *alphabet(enum base64_kind kind)
+{
+    return kind == BASE64_URL ? LETTERS_62 "-_" : LETTERS_62 "+/";
+}
+
+struct result text_base64(struct buffer *buffer, enum base64_kind kind, struct bytes data, struct error *err)
+{
+    const char *letters = alphabet(kind);
+    const size_t tail = data.length % 3;
+    const size_t padded = (data.length + 2) / 3 * 4;
+    const size_t length = kind == BASE64_URL && tail > 0 ? padded - (3 - tail) : padded;
+    uint8_t *place = NULL;
+
+    TRY(buffer_reserve(buffer, length, &place, err));
+    for (size_t out = 0, in = 0; out < length; in += 3) {
+        const size_t left = data.length - in;
+        const uint32_t group = (uint32_t)data.data[in] << 16 | (left > 1 ? (uint32_t)data.data[in + 1] << 8 : 0) |
+                               (left > 2 ? (uint32_t)data.data[in + 2] : 0);
+        for (unsigned i = 0; i < 4 && out < length; i++, out++)
+            place[out] = i <= left ? (uint8_t)letters[group >> (18 - 6 * i) & 63] : (uint8_t)'=';
+    }
+    buffer->length += length;
+    return SUCCESS;
+}
+
+static int base64_value(enum base64_kind kind, uint8_t letter)
+{
+    const char *found = letter == '\0' ? NULL : strchr(alphabet(kind), letter);
+
+    return found == NULL ? -1 : (int)(found - alphabet(kind));
+}
+
+struct result text_from_base64(struct buffer *buffer, enum base64_kind kind, struct bytes text, struct error *err)
+{
+    size_t length = text.length;
+    uint8_t *place = NULL;
+
+    if (kind == BASE64_STANDARD) {
+        if (length % 4 != 0) return failure(err, ERROR_INVALID, "base64 without its padding");
+        while (length > 0 && text.length - length < 2 && text.data[length - 1] == '=') length--;
+    }
+    if (length % 4 == 1) return failure(err, ERROR_INVALID, "base64 of an impossible length");
+
+    const size_t decoded = length / 4 * 3 + (length % 4 == 0 ? 0 : length % 4 - 1);
+    TRY(buffer_reserve(buffer, decoded, &place, err));
+    uint32_t group = 0;
+    size_t out = 0;
+    for (size_t i = 0; i < length; i++) {
+        const int value = base64_value(kind, text.data[i]);
+        if (value < 0) return failure(err, ERROR_INVALID, "a character that base64 does not have");
+        group = group << 6 | (uint32_t)value;
+        if (i % 4 == 0) continue;
+        place[out++] = (uint8_t)(group >> (6 - 2 * (i % 4)));
+    }
+    if ((length % 4 == 2 && (group & 15) != 0) || (length % 4 == 3 && (group & 3) != 0))
+        return failure(err, ERROR_INVALID, "base64 with set trailing bits");
+    buffer->length += decoded;
+    return SUCCESS;
+}
+
+bool text_consists_of(struct bytes text, const char *letters)
+{
+    for (size_t i = 0; i < text.length; i++)
+        if (text.data[i] == '\0' || strchr(letters, text.data[i]) == NULL) return false;
+    return true;
+}
+
+bool bytes_equal_secret(struct bytes a, struct bytes b)
+{
+    volatile uint8_t difference = 0;
+
+    if (a.length != b.length) return false;
+    for (size_t i = 0; i < a.length; i++) difference = (uint8_t)(difference | (a.data[i] ^ b.data[i]));
+    return difference == 0;
+}

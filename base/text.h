@@ -1,0 +1,37 @@
+/*
+ * base/text.h -- text that stands for numbers and bytes: decimal, hex, base64.
+ *
+ * Every reader is strict: the whole input must be of the stated form, in the
+ * one canonical spelling, or the answer is false.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+/** Decimal digits only, no sign, no leading zero but "0" itself, at most `maximum`. */
+bool text_to_u64(struct bytes text, uint64_t maximum, uint64_t *value_out);
+
+/** Lower-case hex; `out` has room for 2 * length + 1 characters. */
+void text_hex(const uint8_t *data, size_t length, char *out);
+/** Exactly `length` bytes from 2 * length lower-case hex digits. */
+bool text_from_hex(struct bytes text, uint8_t *out, size_t length);
+
+enum base64_kind {
+    BASE64_STANDARD, /* RFC 4648 section 4, padded */
+    BASE64_URL       /* RFC 4648 section 5, without padding, as JOSE has it */
+};
+
+/** Appends the encoding of `data`. */
+RESULT text_base64(struct buffer *buffer, enum base64_kind kind, struct bytes data, struct error *err);
+/** Appends the decoded bytes; ERROR_INVALID for foreign characters, wrong padding or set trailing bits. */
+RESULT text_from_base64(struct buffer *buffer, enum base64_kind kind, struct bytes text, struct error *err);
+
+/** Does `text` consist of `letters` only? True for "". */
+bool text_consists_of(struct bytes text, const char *letters);
+
+/** Constant-time comparison of equally long values; lengths are not secret. */
+bool bytes_equal_secret(struct bytes a, struct bytes b);

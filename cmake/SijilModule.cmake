@@ -1,0 +1,66 @@
+include_guard()
+find_package(PkgConfig REQUIRED)
+
+# sijil_package(PqSql libpq>=15): one imported target per pkg-config module, looked up once.
+macro(sijil_package name)
+  pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${ARGN})
+endmacro()
+
+# sijil_module(policy SOURCES a.c b.c HEADERS a.h USES base crypto PACKAGES OPENSSL PUBLIC_PACKAGES JANSSON)
+# One folder, one static library, twice: as shipped, and as `<name>_faulty`, whose
+# allocations and I/O can be made to fail. HEADERS are what other modules may include.
+# PACKAGES are seen by this folder alone; PUBLIC_PACKAGES also by whoever uses it.
+function(sijil_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;HEADERS;USES;PACKAGES;PUBLIC_PACKAGES")
+  foreach(variant IN ITEMS "" _faulty)
+    set(library sijil_${name}${variant})
+    add_library(${library} STATIC ${module_SOURCES})
+    target_sources(${library} PUBLIC FILE_SET HEADERS
+      BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${module_HEADERS})
+    target_link_libraries(${library} PUBLIC sijil_compiler)
+    foreach(used IN LISTS module_USES)
+      target_link_libraries(${library} PUBLIC sijil_${used}${variant})
+    endforeach()
+    foreach(package IN LISTS module_PACKAGES)
+      target_link_libraries(${library} PRIVATE PkgConfig::${package})
+    endforeach()
+    foreach(package IN LISTS module_PUBLIC_PACKAGES)
+      target_link_libraries(${library} PUBLIC PkgConfig::${package})
+    endforeach()
+  endforeach()
+  target_compile_definitions(sijil_${name}_faulty PUBLIC SIJIL_FAULTS=1)
+  set_target_properties(sijil_${name}_faulty PROPERTIES EXCLUDE_FROM_ALL ON VERIFY_INTERFACE_HEADER_SETS OFF)
+endfunction()
+
+# sijil_test(label USES policy): tests/unit/<this folder>/test_label.c, linked to that module
+# alone. What the module has not declared that it uses does not link.
+function(sijil_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "LABEL" "USES")
+  add_executable(test_${name} test_${name}.c)
+  target_link_libraries(test_${name} PRIVATE PkgConfig::CMOCKA)
+  foreach(used IN LISTS test_USES)
+    target_link_libraries(test_${name} PRIVATE sijil_${used}_faulty)
+  endforeach()
+  add_test(NAME ${name} COMMAND test_${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 60 LABELS "unit")
+endfunction()
+
+# sijil_fuzzer(policy_document USES policy): with clang a libFuzzer target; always a test that
+# replays the seed corpus, so that the corpus never rots.
+function(sijil_fuzzer name)
+  cmake_parse_arguments(PARSE_ARGV 1 fuzz "" "" "USES")
+  add_executable(fuzz_${name} fuzz_${name}.c)
+  foreach(used IN LISTS fuzz_USES)
+    target_link_libraries(fuzz_${name} PRIVATE sijil_${used})
+  endforeach()
+  if(SIJIL_FUZZERS)
+    target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} -runs=20000 "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}")
+  else()
+    target_sources(fuzz_${name} PRIVATE replay.c)
+    file(GLOB seeds CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}/*")
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${seeds})
+  endif()
+  set_tests_properties(fuzz_${name} PROPERTIES TIMEOUT 120 LABELS "fuzz")
+endfunction()

@@ -1,0 +1,13 @@
+# Every library that is not ours: the version that we build and test against is the minimum.
+# Debian 12 ships each of these; Debian 13 ships newer ones, which also work.
+sijil_package(JANSSON jansson>=2.14)               # JSON_REJECT_DUPLICATES, json_error_code()
+sijil_package(OPENSSL openssl>=3.0)                # EVP fetch, EVP_KDF HKDF, provider-based keys
+sijil_package(SODIUM libsodium>=1.0.18)            # sodium_malloc, XChaCha20-Poly1305, Ed25519
+sijil_package(LIBPQ libpq>=15)                     # pipeline mode (14), server 15 in --embedded
+sijil_package(MICROHTTPD libmicrohttpd>=0.9.75)    # suspend/resume with an epoll thread pool
+sijil_package(GNUTLS gnutls>=3.7.9)                # TLS 1.3, per-session credentials for reload
+sijil_package(OAUTH2 liboauth2>=1.4.5)             # signature checks of external tokens
+sijil_package(CJOSE cjose>=0.6.2)                  # pulled in by liboauth2's headers
+sijil_package(CONFUSE libconfuse>=3.3)             # sijild.conf
+sijil_package(SECCOMP libseccomp>=2.5.4)           # sijil-keyd's system call filter
+sijil_package(CURL libcurl>=7.88)                  # the client

@@ -1,0 +1,249 @@
+#include "tests/support/unit.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/uuid.h"
+
+static const struct time_row {
+    const char *name, *text;
+    bool valid;
+    int64_t wall_ms;
+} time_rows[] = {
+    {"UTC", "2026-11-20T10:39:46Z", true, 1795171186000},
+    {"milliseconds", "2026-11-20T10:39:46.123Z", true, 1795171186123},
+    {"microseconds are cut", "2026-11-20T10:39:46.123999Z", true, 1795171186123},
+    {"east of Greenwich", "2026-11-20T14:39:46+04:00", true, 1795171186000},
+    {"west of Greenwich", "2026-11-20T05:39:46-05:00", true, 1795171186000},
+    {"a leap day", "2028-02-29T00:00:00Z", true, 1835395200000},
+    {"no leap day", "2027-02-29T00:00:00Z", false, 0},
+    {"no offset", "2026-11-20T10:39:46", false, 0},
+    {"a blank for T", "2026-11-20 10:39:46Z", false, 0},
+    {"the 25th hour", "2026-11-20T24:39:46Z", false, 0},
+    {"month 13", "2026-13-20T10:39:46Z", false, 0},
+    {"an empty fraction", "2026-11-20T10:39:46.Z", false, 0},
+    {"something after it", "2026-11-20T10:39:46Z ", false, 0},
+    {"nothing", "", false, 0},
+};
+
+static void reads_time(void **state)
+{
+    const struct time_row *row = *state;
+    int64_t wall_ms = -1;
+
+    assert_int_equal(clock_parse(bytes_of_text(row->text), &wall_ms), row->valid);
+    assert_int_equal(wall_ms, row->valid ? row->wall_ms : -1);
+}
+
+static void time_survives_a_round_trip(void **state)
+{
+    char text[CLOCK_TEXT_SIZE];
+    int64_t again = 0;
+
+    (void)state;
+    clock_format(1795171186007, text);
+    assert_string_equal(text, "2026-11-20T10:39:46.007Z");
+    assert_true(clock_parse(bytes_of_text(text), &again));
+    assert_int_equal(again, 1795171186007);
+}
+
+static const struct number_row {
+    const char *name, *text;
+    uint64_t maximum;
+    bool valid;
+    uint64_t value;
+} number_rows[] = {
+    {"zero", "0", 9, true, 0},
+    {"the largest", "18446744073709551615", UINT64_MAX, true, UINT64_MAX},
+    {"one more than the largest", "18446744073709551616", UINT64_MAX, false, 0},
+    {"far too long", "99999999999999999999999", UINT64_MAX, false, 0},
+    {"over the stated maximum", "10", 9, false, 0},
+    {"a leading zero", "07", 9, false, 0},
+    {"a sign", "+5", 9, false, 0},
+    {"a blank", " 5", 9, false, 0},
+    {"nothing", "", 9, false, 0},
+};
+
+static void reads_numbers(void **state)
+{
+    const struct number_row *row = *state;
+    uint64_t value = 77;
+
+    assert_int_equal(text_to_u64(bytes_of_text(row->text), row->maximum, &value), row->valid);
+    assert_true(value == (row->valid ? row->value : 77));
+}
+
+static const struct base64_row {
+    const char *name;
+    enum base64_kind kind;
+    const char *text, *decoded; /* decoded NULL: refused */
+} base64_rows[] = {
+    {"nothing", BASE64_STANDARD, "", ""},
+    {"one byte", BASE64_STANDARD, "Zg==", "f"},
+    {"two bytes", BASE64_STANDARD, "Zm8=", "fo"},
+    {"three bytes", BASE64_STANDARD, "Zm9v", "foo"},
+    {"no padding", BASE64_URL, "Zm8", "fo"},
+    {"the two letters of URLs", BASE64_URL, "Pz8_Pj4-", "?\?\?>>>"},
+    {"padding where none may be", BASE64_URL, "Zm8=", NULL},
+    {"padding forgotten", BASE64_STANDARD, "Zm8", NULL},
+    {"trailing bits", BASE64_STANDARD, "Zm9=", NULL},
+    {"trailing bits without padding", BASE64_URL, "Zh", NULL},
+    {"one letter over", BASE64_URL, "Zm9vZ", NULL},
+    {"padding inside", BASE64_STANDARD, "Zg==Zm9v", NULL},
+    {"three times padded", BASE64_STANDARD, "Z===", NULL},
+    {"a line feed", BASE64_STANDARD, "Zm9v\n", NULL},
+};
+
+static void base64(void **state)
+{
+    const struct base64_row *row = *state;
+    struct buffer OWNED_BUFFER decoded = BUFFER(64), again = BUFFER(64);
+    struct error err = {0};
+
+    if (row->decoded == NULL) {
+        assert_false(text_from_base64(&decoded, row->kind, bytes_of_text(row->text), &err).ok);
+        assert_int_equal(err.kind, ERROR_INVALID);
+        assert_int_equal(decoded.length, 0);
+        return;
+    }
+    assert_true(text_from_base64(&decoded, row->kind, bytes_of_text(row->text), &err).ok);
+    assert_string_equal(buffer_text(&decoded), row->decoded);
+    assert_true(text_base64(&again, row->kind, bytes_of_text(row->decoded), &err).ok);
+    assert_string_equal(buffer_text(&again), row->text);
+    buffer_done(&again);
+}
+
+static const struct json_row {
+    const char *name, *text, *canonical; /* canonical NULL: refused */
+    enum error_kind kind;
+} json_rows[] = {
+    {"keys are sorted", "{\"b\":1,\"a\":[true,null,\"x\"]}", "{\"a\":[true,null,\"x\"],\"b\":1}", ERROR_NONE},
+    {"escapes are the shortest", "\"\\u0041\\u000a\\u001f\\/\\\"\"", "\"A\\n\\u001f/\\\"\"", ERROR_NONE},
+    {"other letters stay", "\"\xd8\xb3\xd8\xac\xd9\x84\"", "\"\xd8\xb3\xd8\xac\xd9\x84\"", ERROR_NONE},
+    {"UTF-16 order", "{\"\xef\xac\xb3\":1,\"\xf0\x9f\x98\x80\":2}", "{\"\xf0\x9f\x98\x80\":2,\"\xef\xac\xb3\":1}",
+     ERROR_NONE},
+    {"brackets in strings do not nest", "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"",
+     "\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"", ERROR_NONE},
+    {"a key twice", "{\"a\":1,\"a\":2}", NULL, ERROR_INVALID},
+    {"a fraction", "1.5", NULL, ERROR_INVALID},
+    {"bad UTF-8", "\"\xff\"", NULL, ERROR_INVALID},
+    {"NUL in a string", "\"\\u0000\"", NULL, ERROR_INVALID},
+    {"something after it", "{} {}", NULL, ERROR_INVALID},
+    {"nothing", "", NULL, ERROR_INVALID},
+};
+
+static void json_is_strict_and_canonical(void **state)
+{
+    const struct json_row *row = *state;
+    struct buffer OWNED_BUFFER text = BUFFER(1024);
+    OWNED_JSON value = NULL;
+    struct error err = {0};
+
+    const bool ok = json_read(bytes_of_text(row->text), 1024, &value, &err).ok &&
+                    json_write_canonical(&text, value, &err).ok;
+    assert_int_equal(ok, row->canonical != NULL);
+    assert_int_equal(err.kind, row->kind);
+    if (ok) assert_string_equal(buffer_text(&text), row->canonical);
+}
+
+static void json_depth_is_bounded(void **state)
+{
+    static uint8_t brackets[300000];
+    json_t *value = NULL;
+    struct error err = {0};
+
+    (void)state;
+    memset(brackets, '[', sizeof brackets);
+    assert_false(json_read((struct bytes){brackets, sizeof brackets}, sizeof brackets, &value, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_null(value);
+}
+
+static void buffers_stop_at_their_maximum(void **state)
+{
+    struct buffer OWNED_BUFFER buffer = BUFFER(8);
+    struct error err = {0};
+
+    (void)state;
+    assert_true(buffer_add_text(&buffer, "12345678", &err).ok);
+    assert_false(buffer_add_text(&buffer, "9", &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_string_equal(buffer_text(&buffer), "12345678");
+}
+
+static void readers_never_read_past_the_end(void **state)
+{
+    static const uint8_t raw[] = {0, 0, 0, 2, 'a', 'b', 7};
+    struct reader reader = reader_of((struct bytes){raw, sizeof raw});
+
+    (void)state;
+    assert_true(bytes_equal(reader_prefixed(&reader, 2), bytes_of_text("ab")));
+    assert_int_equal(reader_u8(&reader), 7);
+    assert_true(reader_is_done(&reader));
+    assert_int_equal(reader_u32(&reader), 0);
+    assert_true(reader.failed);
+
+    reader = reader_of((struct bytes){raw, sizeof raw});
+    assert_int_equal(reader_prefixed(&reader, 1).length, 0);
+    assert_false(reader_is_done(&reader));
+}
+
+static void uuids_are_strict(void **state)
+{
+    struct uuid uuid = uuid_random(), again;
+    char text[UUID_TEXT_SIZE];
+
+    (void)state;
+    uuid_format(&uuid, text);
+    assert_true(uuid_parse(bytes_of_text(text), &again) && uuid_equal(&uuid, &again));
+    assert_int_equal(text[14], '4');
+    assert_false(uuid_parse(bytes_of_text("5F0C8F0E-93A1-4C1A-8A4E-0D8F6D1F2B30"), &again));
+    assert_false(uuid_parse(bytes_of_text("5f0c8f0e093a1-4c1a-8a4e-0d8f6d1f2b30"), &again));
+}
+
+static void secrets_compare_by_value(void **state)
+{
+    (void)state;
+    assert_true(bytes_equal_secret(bytes_of_text("abc"), bytes_of_text("abc")));
+    assert_false(bytes_equal_secret(bytes_of_text("abc"), bytes_of_text("abd")));
+    assert_false(bytes_equal_secret(bytes_of_text("abc"), bytes_of_text("abcd")));
+}
+
+/* Every allocation fails once; the call must say so, leak nothing and leave its buffer as it was. */
+static void canonical_json_survives_lack_of_memory(void **state)
+{
+    (void)state;
+    for (unsigned long nth = 1;; nth++) {
+        struct buffer OWNED_BUFFER text = BUFFER(1024);
+        OWNED_JSON value = NULL;
+        struct error err = {0};
+
+        fault_arm(nth);
+        const bool ok = json_read(bytes_of_text("{\"b\":{\"c\":[1]},\"a\":\"\"}"), 100, &value, &err).ok &&
+                        json_write_canonical(&text, value, &err).ok;
+        if (!fault_has_fired()) {
+            assert_true(ok);
+            break;
+        }
+        assert_false(ok);
+        assert_int_equal(err.kind, ERROR_NO_MEMORY);
+    }
+    fault_arm(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(time_survives_a_round_trip),      cmocka_unit_test(json_depth_is_bounded),
+        cmocka_unit_test(buffers_stop_at_their_maximum),   cmocka_unit_test(readers_never_read_past_the_end),
+        cmocka_unit_test(uuids_are_strict),                cmocka_unit_test(secrets_compare_by_value),
+        cmocka_unit_test(canonical_json_survives_lack_of_memory),
+    };
+
+    return RUN_TABLE(time_rows, reads_time) + RUN_TABLE(number_rows, reads_numbers) +
+           RUN_TABLE(base64_rows, base64) + RUN_TABLE(json_rows, json_is_strict_and_canonical) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
+}
