@@ -1,0 +1,22 @@
+/*
+ * audit/decision_make.h -- how the decider makes a decision.
+ *
+ * Only policy/ and tests may include this (tests/lint): whoever can fill this in can grant himself anything.
+ */
+#pragma once
+
+#include "audit/decision.h"
+
+/** All that a decision consists of. Texts are copied. */
+struct decision_parts {
+    enum verdict verdict;
+    uint64_t epoch;
+    char id[72], policy_digest[72];
+    size_t pair_count;
+    struct action_pair pairs[ACTION_PAIRS_MAX];
+    size_t denial_count;
+    struct denial denials[DENIALS_MAX];
+};
+
+/** Copies `parts`. An allowing decision has no denials, another has at least one. ERROR_NO_MEMORY. */
+RESULT decision_make(const struct decision_parts *parts, struct decision **decision_out, struct error *err);

@@ -1,0 +1,97 @@
+/*
+ * audit/sequencer.h -- the one door to the log of a gateway (docs/formats/audit-log.md section 14).
+ *
+ * Events and short changes wait in memory while the previous group commits; then all waiting ones go together:
+ * lock of the log first, state and epoch read, changes run, leaves hashed, one commit, and only then the waiting
+ * requests are told. No event thread ever waits here: submitting returns at once, `done` is called later, once,
+ * on the sequencer's thread, and must not block.
+ */
+#pragma once
+
+#include "audit/permit.h"
+#include "storage/pg.h"
+
+struct sequencer;
+struct keyd_client;
+
+/** A short change that is made in the same transaction as its event. */
+struct change {
+    /**
+     * Runs prepared statements on the sequencer's connection. A conflict is a zero-row result, which this turns
+     * into ERROR_CONFLICT, ERROR_NOT_FOUND or ERROR_INVALID; the event then says `failed`. Called again, from the
+     * start, when the group had to roll back: it must keep no state of an earlier try.
+     */
+    RESULT (*run)(struct change *change, struct pg *pg, const struct permit *permit, struct error *err);
+};
+
+/** Who, from where: goes into the encrypted payload, never into the leaf. Views must outlive the record. */
+struct event_context {
+    const char *issuer, *subject;  /* of the principal; NULL without one */
+    const char *client_address;    /* "127.0.0.1" */
+    const char *user_agent;        /* may be NULL */
+    const char *claims;            /* JSON text of what the token said; may be NULL */
+    char request_id[37];
+};
+
+enum outcome { OUTCOME_ALLOWED, OUTCOME_DENIED, OUTCOME_FAILED, OUTCOME_COMPLETED };
+
+enum record_status {
+    RECORD_DONE,       /* durable; `permit` is set if the decision allowed */
+    RECORD_STALE,      /* decided under an older epoch: decide again and submit again; nothing was recorded */
+    RECORD_REFUSED,    /* the change failed (`error` says why) and is undone; a `failed` event is durable */
+    RECORD_UNAVAILABLE /* the log can't be written: answer 503; counted, and recorded as log.unrecorded later */
+};
+
+struct record {
+    /* Set by the caller. Exactly one of decision and under is set. */
+    struct decision *decision;     /* owned by the record until record_done() */
+    const struct permit *under;    /* a later event of an operation that was permitted: its outcome */
+    enum outcome outcome;          /* with `under` only: OUTCOME_COMPLETED or OUTCOME_FAILED */
+    char note[80];                 /* with `under`: what is worth knowing, e.g. "67108864 bytes"; no personal data */
+    struct event_context context;
+    struct change *change;         /* or NULL; not run if the decision denies */
+    void (*done)(struct record *record);
+
+    /* Set by the sequencer before done(). */
+    enum record_status status;
+    struct error error;
+    uint64_t sequence;             /* of the event, when durable */
+    bool folded;                   /* counted in a denied.burst event: there is no sequence number */
+    struct permit *permit;         /* owned by the record until taken with GIVE() */
+
+    struct record *next;           /* the sequencer's own */
+};
+
+/** Takes `record` until done(). Never blocks, never fails: what can't be recorded comes back RECORD_UNAVAILABLE. */
+void sequencer_submit(struct sequencer *sequencer, struct record *record) __attribute__((nonnull));
+/** For threads that may block (jobs, start-up): submits and waits for done(). Do not set record->done. */
+void sequencer_submit_and_wait(struct sequencer *sequencer, struct record *record) __attribute__((nonnull));
+/** Releases what a record owns. The record itself is the caller's. */
+void record_done(struct record *record);
+
+/**
+ * Background work of the server itself: records `allowed` and yields the permit. Blocks; never call it on an event
+ * thread. ERROR_UNAVAILABLE when the log can't be written.
+ */
+RESULT permit_for_job(struct sequencer *sequencer, const struct action_pair *pair, struct permit **permit_out,
+                      struct error *err) __attribute__((nonnull));
+
+/** One more request that libmicrohttpd or our gate refused by itself; becomes an http.refused event within seconds. */
+void sequencer_count_refused(struct sequencer *sequencer);
+
+struct sequencer_options {
+    const char *conninfo;                    /* PostgreSQL, as the application's role */
+    const struct pg_table *const *tables;    /* NULL-terminated: every statement table that changes use */
+    struct keyd_client *keyd;                /* signs checkpoints, wraps subjects' keys */
+    char origin[128];                        /* of the log: "registry.example/audit" */
+    char instance[64];                       /* of this gateway, unique among those on one log */
+    unsigned deadline_ms;                    /* a record that waited longer comes back RECORD_UNAVAILABLE; 10000 */
+};
+
+/** Opens its connection, checks the log against keyd's last checkpoint, starts its threads. */
+RESULT sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out, struct error *err);
+/** The last commit succeeded, and the log is signed up to 5 s ago: /readyz. */
+bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err);
+/** Finishes what waits, then stops. No record may be submitted any more. */
+void sequencer_free(struct sequencer *sequencer);
+DEFINE_OWNED(sequencer);

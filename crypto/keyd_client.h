@@ -1,0 +1,127 @@
+/*
+ * crypto/keyd_client.h -- what a gateway may ask of the process that holds the keys.
+ *
+ * sijil-keyd never signs or encrypts bytes that it is handed as such: each message is typed, and keyd composes
+ * what it signs. Scopes come from the decision, never from a database row: keyd derives the key from them, so a
+ * row that was copied into another project or region does not unwrap.
+ *
+ * The client is thread-safe: it keeps a few connections to the socket and reconnects by itself. Every call has a
+ * deadline; ERROR_UNAVAILABLE means keyd is dead or slow. Replies are checked as strictly as requests.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/owned.h"
+#include "base/uuid.h"
+#include "crypto/secret.h"
+
+struct keyd_client;
+
+#define DATA_KEY_SIZE    32
+#define WRAPPED_KEY_MAX  256
+#define KEYD_TOKEN_MAX   12288
+#define KEYD_NOTE_MAX    2048
+#define KEYD_PROOF_MAX   63 /* hashes of a consistency proof (RFC 6962) */
+
+/** `timeout_ms` is for one call, connect included. Connects lazily: a dead keyd is found by the first call. */
+RESULT keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out,
+                       struct error *err);
+
+/** The public halves, and what keyd remembers. */
+struct keyd_identity {
+    char origin[128];           /* of the audit log, fixed when the key directory was made */
+    char log_vkey[256];         /* C2SP note verifier key, Ed25519 */
+    char token_kid[44];         /* RFC 7638 thumbprint of the token key */
+    uint8_t token_public[65];   /* ECDSA P-256, uncompressed point */
+    uint64_t log_size;          /* last size and root that keyd signed */
+    uint8_t log_root[32];
+    uint64_t policy_epoch;      /* of the policy set that is pinned; 0 before the first */
+    uint8_t policy_digest[32];
+    uint8_t approver_root[65];  /* ECDSA P-256 public key that signs policy sets; all zero before it is pinned */
+    uint64_t unwrap_count;      /* since the key directory was made */
+    uint8_t unwrap_chain[32];   /* SHA-256 chain over every unwrap */
+};
+RESULT keyd_identify(struct keyd_client *client, struct keyd_identity *identity_out, struct error *err);
+
+/** Where a wrapped key is valid: taken from the decision. */
+struct key_scope {
+    struct uuid organisation, project;
+    char region[64];
+};
+
+struct wrapped_key {
+    uint32_t version; /* of the key-encryption key */
+    size_t length;
+    uint8_t bytes[WRAPPED_KEY_MAX];
+};
+
+/** Wraps a data key for the object `blob`; the commitment (docs/formats/sjb1.md) is bound to it. */
+RESULT keyd_wrap(struct keyd_client *client, const struct key_scope *scope, const struct uuid *blob,
+                 const uint8_t commitment[32], const struct secret *data_key, struct wrapped_key *wrapped_out,
+                 struct error *err);
+/** ERROR_CORRUPT when the wrapped key does not belong to this scope, blob and commitment; ERROR_LIMIT past the
+ *  project's rate. */
+RESULT keyd_unwrap(struct keyd_client *client, const struct key_scope *scope, const struct uuid *blob,
+                   const uint8_t commitment[32], const struct wrapped_key *wrapped, struct secret **data_key_out,
+                   struct error *err);
+
+/** One repository that a token may be used on. */
+struct token_access {
+    const char *name;                    /* "acme/models/digits" */
+    struct uuid repository;              /* nil: does not exist yet */
+    bool pull, push, remove;
+};
+#define TOKEN_ACCESS_MAX 16
+
+/** keyd fills in iss, iat, jti itself, caps `lifetime_s` at 900, and signs ES256 with typ "sijil-reg+jwt". */
+struct token_request {
+    const char *issuer, *audience;       /* the registry's public URL; its service id */
+    const char *subject;                 /* "robot:<uuid>" or "ext:<issuer digest>:<subject>" */
+    const char *source;                  /* id of the credential behind it: what to revoke */
+    unsigned lifetime_s;
+    const char *confirmation;            /* x5t#S256 of the client's certificate, or NULL */
+    bool catalog;                        /* scope registry:catalog:* was granted */
+    bool administration;                 /* scope for /api/v1 was granted */
+    size_t access_count;
+    struct token_access access[TOKEN_ACCESS_MAX];
+};
+/** Appends the compact JWT to `token`. */
+RESULT keyd_sign_token(struct keyd_client *client, const struct token_request *request, struct buffer *token,
+                       int64_t *issued_at_s_out, struct error *err);
+
+/**
+ * Signs a checkpoint for (size, root), given the consistency proof from keyd's last size. Refuses (ERROR_CORRUPT)
+ * what shrinks or forks the log, and (ERROR_INVALID) a `now_s` more than 60 s off keyd's own clock. The note goes
+ * into `note` (docs/formats/audit-log.md sections 6 and 7).
+ */
+struct checkpoint_request {
+    uint64_t old_size, size;
+    uint8_t root[32];
+    int64_t now_s;               /* the database's clock */
+    size_t proof_count;
+    uint8_t proof[KEYD_PROOF_MAX][32];
+};
+RESULT keyd_sign_checkpoint(struct keyd_client *client, const struct checkpoint_request *request,
+                            struct buffer *note, struct error *err);
+
+/** HMAC under keyd's index key: finds a subject without naming it. */
+RESULT keyd_subject_index(struct keyd_client *client, const char *issuer, const char *subject, uint8_t index_out[32],
+                          struct error *err);
+/** A fresh subject key, and the same wrapped for the database. */
+RESULT keyd_subject_key_new(struct keyd_client *client, const uint8_t index[32], struct secret **key_out,
+                            struct wrapped_key *wrapped_out, struct error *err);
+RESULT keyd_subject_key_open(struct keyd_client *client, const uint8_t index[32], const struct wrapped_key *wrapped,
+                             struct secret **key_out, struct error *err);
+
+/** Pins the public key that policy sets must be signed with; once only, at the first start. */
+RESULT keyd_pin_approver(struct keyd_client *client, const uint8_t public_key[65], struct error *err);
+/**
+ * Hands keyd a signed policy set (DSSE envelope, payload type application/vnd.sijil.policy-set.v1+json with epoch
+ * and digest). keyd checks the signature against the approver root and refuses an epoch that is not larger than
+ * the pinned one, unless it is the same set again.
+ */
+RESULT keyd_pin_policy(struct keyd_client *client, struct bytes envelope, uint64_t *epoch_out,
+                       uint8_t digest_out[32], struct error *err);
+
+void keyd_client_free(struct keyd_client *client);
+DEFINE_OWNED(keyd_client);

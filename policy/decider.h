@@ -1,0 +1,61 @@
+/*
+ * policy/decider.h -- the only place that says yes.
+ *
+ * Allow means: a valid credential, whose scope covers it, and a live role binding that permits it, and no policy
+ * that denies or fails to prove what it requires. All of that is judged on one immutable snapshot of organisations,
+ * projects, robots, bindings, policies and regions, which is replaced as a whole when PostgreSQL notifies (polled
+ * every 5 s; older than 30 s denies everything). Deciding touches no database and takes no lock that is held over
+ * I/O, so event threads may do it.
+ */
+#pragma once
+
+#include <sys/socket.h>
+
+#include "audit/decision.h"
+#include "authz/principal.h"
+
+struct decider;
+struct keyd_client;
+
+struct decider_options {
+    const char *conninfo;        /* for the snapshot loader's own connection */
+    struct keyd_client *keyd;    /* which policy set is pinned */
+    unsigned poll_ms, stale_ms;  /* 5000 and 30000 */
+};
+
+/** Loads the first snapshot and starts the loader's thread. ERROR_CORRUPT when the stored policy set is not the one
+ *  that keyd has pinned. */
+RESULT decider_start(const struct decider_options *options, struct decider **decider_out, struct error *err);
+
+struct decision_request {
+    const struct principal *principal; /* of kind PRINCIPAL_NONE for a request without credentials */
+    size_t pair_count;                 /* 1 to ACTION_PAIRS_MAX; all must be allowed */
+    struct action_pair pairs[ACTION_PAIRS_MAX];
+    const struct sockaddr *client;     /* whose network zone gives the client's facts; NULL: unknown */
+    int64_t now_ms;                    /* wall clock */
+};
+/** Decides; a denial is a decision, not an error. ERROR_NO_MEMORY only. The caller owns *decision_out. */
+RESULT decider_decide(struct decider *decider, const struct decision_request *request,
+                      struct decision **decision_out, struct error *err);
+
+/**
+ * Fills in what the snapshot knows of a name: kind, ids of organisation and project, home region (nil and "" if
+ * there is no such thing). Names of repositories have three or more segments: "organisation/project/path...";
+ * the repository's own id is filled in by the registry, which knows them all.
+ */
+void decider_resolve(struct decider *decider, const char *name, struct resource *resource_out);
+
+/** What of `wanted` the principal's bindings allow today; for minting tokens. Policies are asked per request. */
+void decider_live_access(struct decider *decider, const struct principal *principal, const char *name,
+                         int64_t now_ms, struct principal_access *access_out);
+/** Is the credential behind a principal still good (robot enabled, not expired, issuer trusted)? For sessions. */
+bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
+
+uint64_t decider_epoch(const struct decider *decider);
+/** The snapshot is younger than stale_ms: /readyz. */
+bool decider_is_ready(const struct decider *decider, struct error *err);
+/** Loads a new snapshot now and waits for it; for start-up and tests, never on an event thread. */
+RESULT decider_refresh(struct decider *decider, struct error *err);
+
+void decider_free(struct decider *decider);
+DEFINE_OWNED(decider);

@@ -1,0 +1,107 @@
+/*
+ * storage/pg.h -- PostgreSQL through prepared statements only.
+ *
+ * SQL stands in *_store.c files as tables of named statements; a connection prepares the tables that it is given
+ * and checks the parameter and column types of each against the live schema before it is used. No SQL text is
+ * ever built at run time. All values travel in binary. A connection belongs to one thread at a time.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/owned.h"
+#include "base/uuid.h"
+
+struct pg;
+
+/** One statement. Types are words of: int8 int4 bool text bytea uuid timestamptz int8[] text[] bytea[] uuid[]. */
+struct pg_statement {
+    const char *name;       /* unique over all tables: "blob_find" */
+    const char *sql;        /* $1 .. $n */
+    const char *parameters; /* "uuid text int8"; "" for none */
+    const char *columns;    /* of the result: "uuid bytea"; "" for none */
+};
+
+struct pg_table {
+    const struct pg_statement *statements;
+    size_t count;
+};
+#define PG_TABLE(array) {.statements = (array), .count = sizeof(array) / sizeof((array)[0])}
+
+/**
+ * Connects, refuses a server without fsync or with synchronous_commit off, sets statement and lock timeouts,
+ * prepares and checks all statements of the NULL-terminated `tables`. ERROR_UNAVAILABLE when the server can't be
+ * reached, ERROR_INVALID when a statement does not fit the schema ("run sijild --migrate").
+ */
+RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err);
+/** The connection broke; pg_reopen() is needed. */
+bool pg_is_broken(const struct pg *pg);
+/** Connects and prepares again. Any transaction is gone. */
+RESULT pg_reopen(struct pg *pg, struct error *err);
+int pg_socket(const struct pg *pg);
+
+/** The arguments of one execution. Views must live until pg_run() returns. At most PG_PARAMETERS_MAX. */
+#define PG_PARAMETERS_MAX 24
+struct pg_arguments {
+    size_t count;
+    struct pg_argument {
+        char type; /* set by the functions below */
+        bool is_null;
+        int64_t integer;
+        struct bytes bytes;
+        const struct bytes *array;
+        const int64_t *integers;
+        size_t array_count;
+    } values[PG_PARAMETERS_MAX];
+};
+void pg_add_int8(struct pg_arguments *arguments, int64_t value);
+void pg_add_int4(struct pg_arguments *arguments, int32_t value);
+void pg_add_bool(struct pg_arguments *arguments, bool value);
+void pg_add_text(struct pg_arguments *arguments, const char *value); /* NULL is SQL's NULL */
+void pg_add_bytes(struct pg_arguments *arguments, struct bytes value);
+void pg_add_uuid(struct pg_arguments *arguments, const struct uuid *value); /* NULL is SQL's NULL */
+void pg_add_time(struct pg_arguments *arguments, int64_t wall_ms);
+void pg_add_text_array(struct pg_arguments *arguments, const struct bytes *values, size_t count);
+void pg_add_bytes_array(struct pg_arguments *arguments, const struct bytes *values, size_t count);
+void pg_add_uuid_array(struct pg_arguments *arguments, const struct bytes *values, size_t count);
+void pg_add_int8_array(struct pg_arguments *arguments, const int64_t *values, size_t count);
+
+struct pg_rows;
+
+/**
+ * Executes a prepared statement. *rows_out may be NULL when no rows are wanted. Errors: ERROR_UNAVAILABLE
+ * (connection lost, time-out, out of disk), ERROR_UNCERTAIN (lost while a COMMIT was under way), ERROR_CONFLICT
+ * (unique or foreign key, serialization), ERROR_INVALID (anything else; a bug or a broken schema).
+ */
+RESULT pg_run(struct pg *pg, const char *name, const struct pg_arguments *arguments, struct pg_rows **rows_out,
+              struct error *err);
+/** Rows affected by INSERT, UPDATE or DELETE, or returned. */
+int64_t pg_rows_affected(const struct pg_rows *rows);
+size_t pg_rows_count(const struct pg_rows *rows);
+bool pg_is_null(const struct pg_rows *rows, size_t row, size_t column);
+/** The type must be the declared one (asserted). Views live as long as `rows`. NULL reads as 0, false, empty. */
+int64_t pg_int8(const struct pg_rows *rows, size_t row, size_t column); /* also int4 */
+bool pg_bool(const struct pg_rows *rows, size_t row, size_t column);
+const char *pg_text(const struct pg_rows *rows, size_t row, size_t column);
+struct bytes pg_bytes(const struct pg_rows *rows, size_t row, size_t column);
+struct uuid pg_uuid(const struct pg_rows *rows, size_t row, size_t column);
+int64_t pg_time_ms(const struct pg_rows *rows, size_t row, size_t column);
+void pg_rows_free(struct pg_rows *rows);
+DEFINE_OWNED(pg_rows);
+
+/** Several statements in one round trip (libpq's pipeline mode). Results come in order; the first error ends it. */
+RESULT pg_pipeline_add(struct pg *pg, const char *name, const struct pg_arguments *arguments, struct error *err);
+/** Sends what was added and collects one pg_rows for each into rows_out[0 .. count-1]; frees them on failure. */
+RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err);
+
+RESULT pg_begin(struct pg *pg, struct error *err);
+/** ERROR_UNCERTAIN when the answer was lost: the transaction may or may not be durable. */
+RESULT pg_commit(struct pg *pg, struct error *err);
+/** Never fails: a connection that can't roll back is broken. */
+void pg_rollback(struct pg *pg);
+
+/** Waits up to timeout_ms for a NOTIFY on a channel that pg_listen() named. */
+RESULT pg_listen(struct pg *pg, const char *channel, struct error *err);
+RESULT pg_wait_notify(struct pg *pg, unsigned timeout_ms, bool *notified_out, struct error *err);
+
+void pg_free(struct pg *pg);
+DEFINE_OWNED(pg);
