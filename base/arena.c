@@ -1,0 +1,94 @@
+#include "base/arena.h"
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+#define CHUNK_SIZE ((size_t)4096) /* most requests need less than one */
+
+struct chunk {
+    struct chunk *next;
+    size_t used, size;
+    alignas(max_align_t) uint8_t bytes[];
+};
+
+struct arena {
+    struct chunk *chunks;
+    size_t taken, maximum;
+};
+
+struct result arena_new(size_t maximum, struct arena **arena_out, struct error *err)
+{
+    struct arena *arena = memory_zeroed(1, sizeof *arena);
+
+    if (arena == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
+    arena->maximum = maximum;
+    *arena_out = arena;
+    return SUCCESS;
+}
+
+static struct chunk *chunk_add(struct arena *arena, size_t size)
+{
+    const size_t room = size > CHUNK_SIZE ? size : CHUNK_SIZE;
+    struct chunk *chunk = memory_zeroed(1, sizeof *chunk + room);
+
+    if (chunk == NULL) return NULL;
+    chunk->size = room;
+    chunk->next = arena->chunks;
+    arena->chunks = chunk;
+    return chunk;
+}
+
+void *arena_take(struct arena *arena, size_t size)
+{
+    const size_t alignment = alignof(max_align_t);
+
+    if (size > arena->maximum) return NULL;
+    size = (size + alignment - 1) / alignment * alignment;
+    if (size > arena->maximum - arena->taken) return NULL;
+
+    struct chunk *chunk = arena->chunks;
+    if (chunk == NULL || size > chunk->size - chunk->used) chunk = chunk_add(arena, size);
+    if (chunk == NULL) return NULL;
+    void *place = chunk->bytes + chunk->used;
+    chunk->used += size;
+    arena->taken += size;
+    return place;
+}
+
+char *arena_copy_text(struct arena *arena, struct bytes text)
+{
+    char *copy = arena_take(arena, text.length + 1);
+
+    if (copy != NULL && text.length > 0) memcpy(copy, text.data, text.length);
+    return copy;
+}
+
+char *arena_format(struct arena *arena, const char *format, ...)
+{
+    va_list args, again;
+
+    va_start(args, format);
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    assert(length >= 0);
+    char *text = arena_take(arena, (size_t)length + 1);
+    if (text != NULL) (void)vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+void arena_free(struct arena *arena)
+{
+    if (arena == NULL) return;
+    for (struct chunk *chunk = arena->chunks, *next; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    free(arena);
+}

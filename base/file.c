@@ -1,0 +1,211 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+
+void file_close_owned(int *fd)
+{
+    if (*fd >= 0) (void)close(*fd);
+}
+
+/* Tests may make the next call fail as a broken disk does. */
+static bool fails_on_demand(void)
+{
+    if (!fault_is_due()) return false;
+    errno = EIO;
+    return true;
+}
+
+static struct result file_failure(struct error *err, const char *what, const char *path)
+{
+    const int reason = errno;
+    enum error_kind kind = ERROR_UNAVAILABLE;
+
+    if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) kind = ERROR_FULL;
+    if (reason == ENOENT || reason == ENOTDIR) kind = ERROR_NOT_FOUND;
+    if (reason == EEXIST) kind = ERROR_CONFLICT;
+    if (reason == ENOMEM) kind = ERROR_NO_MEMORY;
+    return failure(err, kind, "can't %s %s: %s", what, path, strerror(reason));
+}
+
+struct result file_open_at(int directory, const char *name, int flags, mode_t mode, int *fd_out, struct error *err)
+{
+    const int fd = fails_on_demand() ? -1 : openat(directory, name, flags | O_CLOEXEC, mode);
+
+    if (fd < 0) return file_failure(err, "open", name);
+    *fd_out = fd;
+    return SUCCESS;
+}
+
+struct result file_open(const char *path, int flags, mode_t mode, int *fd_out, struct error *err)
+{
+    return file_open_at(AT_FDCWD, path, flags, mode, fd_out, err);
+}
+
+struct result file_read_some(int fd, void *into, size_t length, uint64_t offset, size_t *length_out,
+                             struct error *err)
+{
+    size_t done = 0;
+
+    while (done < length) {
+        const ssize_t count =
+            fails_on_demand() ? -1 : pread(fd, (uint8_t *)into + done, length - done, (off_t)(offset + done));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return file_failure(err, "read", "a file");
+        if (count == 0) break;
+        done += (size_t)count;
+    }
+    *length_out = done;
+    return SUCCESS;
+}
+
+struct result file_read_at(int fd, void *into, size_t length, uint64_t offset, struct error *err)
+{
+    size_t done = 0;
+
+    TRY(file_read_some(fd, into, length, offset, &done, err));
+    if (done < length)
+        return failure(err, ERROR_CORRUPT, "a file ends %zu bytes too early", length - done);
+    return SUCCESS;
+}
+
+struct result file_write_at(int fd, const void *from, size_t length, uint64_t offset, struct error *err)
+{
+    size_t done = 0;
+
+    while (done < length) {
+        const ssize_t count =
+            fails_on_demand() ? -1 : pwrite(fd, (const uint8_t *)from + done, length - done, (off_t)(offset + done));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return file_failure(err, "write", "a file");
+        done += (size_t)count;
+    }
+    return SUCCESS;
+}
+
+struct result file_write_all(int fd, const void *from, size_t length, struct error *err)
+{
+    size_t done = 0;
+
+    while (done < length) {
+        const ssize_t count = fails_on_demand() ? -1 : write(fd, (const uint8_t *)from + done, length - done);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return file_failure(err, "write", "a file");
+        done += (size_t)count;
+    }
+    return SUCCESS;
+}
+
+struct result file_sync(int fd, struct error *err)
+{
+    if (fails_on_demand() || fsync(fd) != 0) return file_failure(err, "fsync", "a file");
+    return SUCCESS;
+}
+
+struct result file_sync_data(int fd, struct error *err)
+{
+    if (fails_on_demand() || fdatasync(fd) != 0) return file_failure(err, "fdatasync", "a file");
+    return SUCCESS;
+}
+
+struct result file_size(int fd, uint64_t *size_out, struct error *err)
+{
+    struct stat status;
+
+    if (fails_on_demand() || fstat(fd, &status) != 0) return file_failure(err, "stat", "a file");
+    *size_out = (uint64_t)status.st_size;
+    return SUCCESS;
+}
+
+struct result file_read(const char *path, struct buffer *content, struct error *err)
+{
+    OWNED_FD fd = -1;
+    uint64_t size = 0;
+    uint8_t *place = NULL;
+    size_t length = 0;
+
+    TRY(file_open(path, O_RDONLY, 0, &fd, err));
+    TRY(file_size(fd, &size, err));
+    if (size > content->maximum - content->length)
+        return failure(err, ERROR_LIMIT, "%s has %llu bytes; at most %zu are read", path, (unsigned long long)size,
+                       content->maximum);
+    TRY(buffer_reserve(content, (size_t)size, &place, err));
+    TRY(file_read_some(fd, place, (size_t)size, 0, &length, err));
+    content->length += length;
+    return SUCCESS;
+}
+
+struct result file_replace_at(int directory, const char *name, struct bytes content, mode_t mode, struct error *err)
+{
+    OWNED_FD fd = -1;
+    char temporary[NAME_MAX + 1];
+
+    if (snprintf(temporary, sizeof temporary, ".%s.new", name) >= (int)sizeof temporary)
+        return failure(err, ERROR_INVALID, "a file name of %zu characters", strlen(name));
+    (void)unlinkat(directory, temporary, 0);
+    TRY(file_open_at(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd, err));
+    TRY(file_write_all(fd, content.data, content.length, err));
+    TRY(file_sync(fd, err));
+    if (fails_on_demand() || renameat(directory, temporary, directory, name) != 0)
+        return file_failure(err, "rename", name);
+    return file_sync(directory, err);
+}
+
+/* Opens the folder that `path` lies in and yields the last part of the path. */
+static struct result open_parent(const char *path, int *directory_out, char name_out[NAME_MAX + 1],
+                                 struct error *err)
+{
+    char copy[PATH_MAX];
+    const size_t length = strlen(path);
+
+    if (length == 0 || length >= sizeof copy) return failure(err, ERROR_INVALID, "a path of %zu characters", length);
+    memcpy(copy, path, length + 1);
+    while (strlen(copy) > 1 && copy[strlen(copy) - 1] == '/') copy[strlen(copy) - 1] = '\0';
+    char *slash = strrchr(copy, '/');
+    const char *name = slash == NULL ? copy : slash + 1;
+    if (name[0] == '\0' || strlen(name) > NAME_MAX) return failure(err, ERROR_INVALID, "%s is no file name", path);
+    memcpy(name_out, name, strlen(name) + 1);
+    if (slash != NULL) *slash = '\0';
+    const char *folder = slash == NULL ? "." : copy[0] == '\0' ? "/" : copy;
+    return file_open(folder, O_RDONLY | O_DIRECTORY, 0, directory_out, err);
+}
+
+struct result file_replace(const char *path, struct bytes content, mode_t mode, struct error *err)
+{
+    OWNED_FD directory = -1;
+    char name[NAME_MAX + 1];
+
+    TRY(open_parent(path, &directory, name, err));
+    return file_replace_at(directory, name, content, mode, err);
+}
+
+struct result file_make_directory(const char *path, mode_t mode, struct error *err)
+{
+    OWNED_FD directory = -1;
+    char name[NAME_MAX + 1];
+
+    TRY(open_parent(path, &directory, name, err));
+    if (fails_on_demand() || (mkdirat(directory, name, mode) != 0 && errno != EEXIST))
+        return file_failure(err, "make the folder", path);
+    return file_sync(directory, err);
+}
+
+struct result file_remove_at(int directory, const char *name, struct error *err)
+{
+    if (fails_on_demand() || (unlinkat(directory, name, 0) != 0 && errno != ENOENT))
+        return file_failure(err, "remove", name);
+    return file_sync(directory, err);
+}
+
+bool file_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}

@@ -1,0 +1,44 @@
+/*
+ * base/file.h -- files, with every system call that can fail made to fail in tests.
+ *
+ * Errors name the path and the reason. A disk without room is ERROR_FULL; everything else that the disk does is
+ * ERROR_UNAVAILABLE; a file that is not there is ERROR_NOT_FOUND. An fsync that failed is never retried: the kernel
+ * has dropped the pages, so the bytes are lost.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/bytes.h"
+
+/** A descriptor that closes itself: `OWNED_FD fd = -1;` */
+void file_close_owned(int *fd);
+#define OWNED_FD __attribute__((cleanup(file_close_owned))) int
+
+/** open(2) with O_CLOEXEC added. ERROR_CONFLICT for O_EXCL on an existing file. */
+RESULT file_open(const char *path, int flags, mode_t mode, int *fd_out, struct error *err);
+RESULT file_open_at(int directory, const char *name, int flags, mode_t mode, int *fd_out, struct error *err);
+/** Exactly `length` bytes at `offset`; a file that ends before is ERROR_CORRUPT. */
+RESULT file_read_at(int fd, void *into, size_t length, uint64_t offset, struct error *err);
+/** Up to `length` bytes; *length_out is less only at the end. */
+RESULT file_read_some(int fd, void *into, size_t length, uint64_t offset, size_t *length_out, struct error *err);
+RESULT file_write_at(int fd, const void *from, size_t length, uint64_t offset, struct error *err);
+RESULT file_write_all(int fd, const void *from, size_t length, struct error *err);
+RESULT file_sync(int fd, struct error *err);      /* fsync */
+RESULT file_sync_data(int fd, struct error *err); /* fdatasync */
+RESULT file_size(int fd, uint64_t *size_out, struct error *err);
+
+/** The whole file, at most the buffer's maximum (then ERROR_LIMIT). Appends. */
+RESULT file_read(const char *path, struct buffer *content, struct error *err);
+/**
+ * Replaces `path` so that after a crash either the old or the new content is there: temporary file beside it,
+ * fsync, rename, fsync of the folder.
+ */
+RESULT file_replace(const char *path, struct bytes content, mode_t mode, struct error *err);
+/** The same inside an open folder. */
+RESULT file_replace_at(int directory, const char *name, struct bytes content, mode_t mode, struct error *err);
+/** mkdir(2); an existing folder is fine. The parent folder is fsynced. */
+RESULT file_make_directory(const char *path, mode_t mode, struct error *err);
+/** unlink and fsync of the folder; a file that is not there is fine. */
+RESULT file_remove_at(int directory, const char *name, struct error *err);
+bool file_exists(const char *path);

@@ -1,0 +1,121 @@
+#include "base/work.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/memory.h"
+
+struct worker {
+    struct work_pool *pool;
+    pthread_t thread;
+    bool started;
+    void *state;
+};
+
+struct work_pool {
+    struct work_options options;
+    pthread_mutex_t mutex;
+    pthread_cond_t filled;
+    struct work_job *first, *last;
+    unsigned waiting;
+    bool stopping;
+    struct worker workers[];
+};
+
+static struct work_job *next_job(struct work_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->first == NULL && !pool->stopping) pthread_cond_wait(&pool->filled, &pool->mutex);
+    struct work_job *job = pool->first;
+    if (job != NULL) {
+        pool->first = job->next;
+        if (pool->first == NULL) pool->last = NULL;
+        pool->waiting--;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return job;
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *worker = argument;
+
+    for (struct work_job *job; (job = next_job(worker->pool)) != NULL;) job->run(job, worker->state);
+    return NULL;
+}
+
+static struct result worker_start(struct work_pool *pool, struct worker *worker, struct error *err)
+{
+    char name[16] = {0};
+
+    worker->pool = pool;
+    if (pool->options.worker_new != NULL) TRY(pool->options.worker_new(pool->options.context, &worker->state, err));
+    const int problem = fault_is_due() ? 11 : pthread_create(&worker->thread, NULL, worker_main, worker);
+    if (problem != 0) return failure(err, ERROR_NO_MEMORY, "can't start a thread: %s", strerror(problem));
+    worker->started = true;
+    memcpy(name, pool->options.name, strnlen(pool->options.name, sizeof name - 1));
+    (void)pthread_setname_np(worker->thread, name);
+    return SUCCESS;
+}
+
+struct result work_pool_new(const struct work_options *options, struct work_pool **pool_out, struct error *err)
+{
+    OWNED(work_pool) *pool = memory_zeroed(1, sizeof *pool + options->threads * sizeof pool->workers[0]);
+    if (pool == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %u workers", options->threads);
+
+    pool->options = *options;
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->filled, NULL);
+    for (unsigned i = 0; i < options->threads; i++) TRY(worker_start(pool, &pool->workers[i], err));
+    *pool_out = GIVE(pool);
+    return SUCCESS;
+}
+
+struct result work_submit(struct work_pool *pool, struct work_job *job, struct error *err)
+{
+    struct result result = SUCCESS;
+
+    job->next = NULL;
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->stopping) {
+        result = failure(err, ERROR_UNAVAILABLE, "the server is stopping");
+    } else if (pool->waiting >= pool->options.queue_max) {
+        result = failure(err, ERROR_LIMIT, "%u jobs wait for a %s worker already", pool->waiting, pool->options.name);
+    } else {
+        if (pool->last == NULL)
+            pool->first = job;
+        else
+            pool->last->next = job;
+        pool->last = job;
+        pool->waiting++;
+        pthread_cond_signal(&pool->filled);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return result;
+}
+
+unsigned work_waiting(struct work_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    const unsigned waiting = pool->waiting;
+    pthread_mutex_unlock(&pool->mutex);
+    return waiting;
+}
+
+void work_pool_free(struct work_pool *pool)
+{
+    if (pool == NULL) return;
+    pthread_mutex_lock(&pool->mutex);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->filled);
+    pthread_mutex_unlock(&pool->mutex);
+    for (unsigned i = 0; i < pool->options.threads; i++) {
+        struct worker *worker = &pool->workers[i];
+        if (worker->started) pthread_join(worker->thread, NULL);
+        if (worker->state != NULL && pool->options.worker_free != NULL) pool->options.worker_free(worker->state);
+    }
+    pthread_cond_destroy(&pool->filled);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}

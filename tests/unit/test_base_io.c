@@ -1,0 +1,246 @@
+#include "tests/support/unit.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/config.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/metrics.h"
+#include "base/work.h"
+
+#define SAMPLE_PARAMETERS(X)                                                        \
+    X(TEXT, address, "127.0.0.1", 0, 0, "", "Where to listen")                      \
+    X(INTEGER, port, "8443", 1, 65535, "", "The port")                              \
+    X(BOOLEAN, verbose, "no", 0, 0, "", "Say more")                                 \
+    X(TEXT, secret_file, NULL, 0, 0, "", "Where the secret is")
+#define PLACE_PARAMETERS(X) X(INTEGER, weight, "1", 0, 9, "kg", "How heavy")
+
+struct place {
+    char title[CONFIG_TEXT_SIZE];
+    PLACE_PARAMETERS(CONFIG_FIELD)
+};
+struct sample {
+    SAMPLE_PARAMETERS(CONFIG_FIELD)
+    struct place places[2];
+    size_t place_count;
+};
+
+static const struct config_parameter place_parameters[] = {
+#define X(...) CONFIG_ROW(struct place, __VA_ARGS__)
+    PLACE_PARAMETERS(X)
+#undef X
+};
+static const struct config_parameter sample_parameters[] = {
+#define X(...) CONFIG_ROW(struct sample, __VA_ARGS__)
+    SAMPLE_PARAMETERS(X)
+#undef X
+};
+static const struct config_section sections[] = {{"place", "A place", place_parameters, COUNT(place_parameters),
+                                                  sizeof(struct place), 2, offsetof(struct sample, places),
+                                                  offsetof(struct sample, place_count)}};
+static const struct config_form form = {sample_parameters, COUNT(sample_parameters), sections, COUNT(sections)};
+
+static char folder[] = "/tmp/sijil-test-XXXXXX";
+static char path[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL) return -1;
+    (void)snprintf(path, sizeof path, "%s/file", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    (void)unlink(path);
+    return rmdir(folder);
+}
+
+static void write_file(const char *text)
+{
+    struct error err = {0};
+
+    assert_true(file_replace(path, bytes_of_text(text), 0600, &err).ok);
+}
+
+static const struct config_row {
+    const char *name, *text, *message; /* message NULL: accepted */
+} config_rows[] = {
+    {"only what must be given", "secret_file = \"/x\"", NULL},
+    {"a section", "secret_file = /x\nplace \"a/b\" { weight = 3 }\n", NULL},
+    {"what must be given is missing", "port = 1", "secret_file must be given: Where the secret is"},
+    {"a name with an error", "secret_file = /x\nprot = 1\n", "did you mean 'port'?"},
+    {"a port too large", "secret_file = /x\nport = 65536", "a whole number from 1 to 65535"},
+    {"a port that is no number", "secret_file = /x\nport = 12x", "a whole number from 1 to 65535"},
+    {"neither yes nor no", "secret_file = /x\nverbose = maybe", "yes or no"},
+    {"a range in a section", "secret_file = /x\nplace \"a\" { weight = 10 }", "from 0 to 9 kg"},
+    {"too many sections", "secret_file=/x\nplace a {}\nplace b {}\nplace c {}\n", "at most 2 sections"},
+    {"no closing quote", "secret_file = \"/x", "line"},
+};
+
+static void reads_configuration(void **state)
+{
+    const struct config_row *row = *state;
+    struct sample sample = {0};
+    struct error err = {0};
+
+    write_file(row->text);
+    const bool ok = config_read(&form, path, &sample, &err).ok;
+    if (row->message == NULL) {
+        assert_true(ok);
+        assert_int_equal(sample.port, 8443);
+        assert_string_equal(sample.secret_file, "/x");
+        if (sample.place_count == 1) assert_int_equal(sample.places[0].weight, 3);
+        return;
+    }
+    assert_false(ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    if (strstr(err.message, row->message) == NULL) fail_msg("'%s' has no '%s'", err.message, row->message);
+}
+
+static void the_sample_is_itself_valid(void **state)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(8192);
+    struct sample sample = {0};
+    struct error err = {0};
+
+    (void)state;
+    assert_true(config_write_sample(&form, &text, &err).ok);
+    assert_true(buffer_add_text(&text, "secret_file = /y\n", &err).ok);
+    write_file(buffer_text(&text));
+    assert_true(config_read(&form, path, &sample, &err).ok);
+    assert_string_equal(sample.address, "127.0.0.1");
+}
+
+/* Whichever call fails, the old content or the new one is there, never a mixture. */
+static void replacing_is_all_or_nothing(void **state)
+{
+    (void)state;
+    for (unsigned long nth = 1;; nth++) {
+        struct buffer OWNED_BUFFER content = BUFFER(100);
+        struct error err = {0};
+
+        write_file("old");
+        fault_arm(nth);
+        const bool ok = file_replace(path, bytes_of_text("the new content"), 0600, &err).ok;
+        const bool fired = fault_has_fired();
+        fault_arm(0);
+        assert_true(file_read(path, &content, &err).ok);
+        if (!fired) {
+            assert_true(ok);
+            assert_string_equal(buffer_text(&content), "the new content");
+            break;
+        }
+        assert_false(ok);
+        if (strcmp(buffer_text(&content), "old") != 0) assert_string_equal(buffer_text(&content), "the new content");
+        buffer_done(&content);
+    }
+}
+
+static void reading_is_bounded(void **state)
+{
+    struct buffer OWNED_BUFFER content = BUFFER(4);
+    struct error err = {0};
+
+    (void)state;
+    write_file("12345");
+    assert_false(file_read(path, &content, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_false(file_read("/nowhere/at/all", &content, &err).ok);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+}
+
+static void arenas_stop_at_their_maximum(void **state)
+{
+    OWNED(arena) *arena = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(arena_new(10000, &arena, &err).ok);
+    char *text = arena_format(arena, "%s-%d", "x", 7);
+    assert_string_equal(text, "x-7");
+    assert_non_null(arena_take(arena, 9000));
+    assert_null(arena_take(arena, 1000));
+    assert_non_null(arena_take(arena, 16));
+    assert_null(arena_take(arena, SIZE_MAX));
+}
+
+struct count_job {
+    struct work_job job;
+    _Atomic int *total;
+};
+
+static void count_one(struct work_job *job, void *worker_state)
+{
+    struct count_job *self = (struct count_job *)job;
+
+    (void)worker_state;
+    atomic_fetch_add(self->total, 1);
+}
+
+static void pools_run_all_that_was_taken(void **state)
+{
+    static struct count_job jobs[500];
+    struct work_options options = {.name = "count", .threads = 4, .queue_max = 400};
+    _Atomic int total = 0;
+    int taken = 0;
+    struct work_pool *pool = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(work_pool_new(&options, &pool, &err).ok);
+    for (size_t i = 0; i < COUNT(jobs); i++) {
+        jobs[i] = (struct count_job){.job.run = count_one, .total = &total};
+        if (work_submit(pool, &jobs[i].job, &err).ok)
+            taken++;
+        else
+            assert_int_equal(err.kind, ERROR_LIMIT);
+    }
+    work_pool_free(pool);
+    assert_int_equal(atomic_load(&total), taken);
+    assert_true(taken >= 400);
+}
+
+static void metrics_are_written(void **state)
+{
+    static struct metric metrics[] = {
+        {.name = "a_total", .help = "A.", .labels = "x=\"1\"", .kind = METRIC_COUNTER},
+        {.name = "a_total", .help = "A.", .labels = "x=\"2\"", .kind = METRIC_COUNTER},
+        {.name = "b_seconds", .help = "B.", .labels = "", .kind = METRIC_HISTOGRAM},
+    };
+    static const struct metric_table table = {metrics, COUNT(metrics)};
+    const struct metric_table *tables[] = {&table};
+    struct buffer OWNED_BUFFER text = BUFFER(8192);
+    struct error err = {0};
+
+    (void)state;
+    metric_add(&metrics[1], 5);
+    metric_observe_us(&metrics[2], 150);
+    assert_true(metrics_write(&text, tables, 1, &err).ok);
+    assert_non_null(strstr(buffer_text(&text), "# TYPE a_total counter\na_total{x=\"1\"} 0\na_total{x=\"2\"} 5\n"));
+    assert_non_null(strstr(buffer_text(&text), "b_seconds_bucket{le=\"0.0001\"} 0\nb_seconds_bucket{le=\"0.0002\"} 1\n"));
+    assert_non_null(strstr(buffer_text(&text), "b_seconds_bucket{le=\"+Inf\"} 1\nb_seconds_sum 0.000150\n"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(the_sample_is_itself_valid), cmocka_unit_test(replacing_is_all_or_nothing),
+        cmocka_unit_test(reading_is_bounded),         cmocka_unit_test(arenas_stop_at_their_maximum),
+        cmocka_unit_test(pools_run_all_that_was_taken), cmocka_unit_test(metrics_are_written),
+    };
+    int failed = 0;
+
+    if (make_folder(NULL) != 0) return 1;
+    failed += RUN_TABLE(config_rows, reads_configuration);
+    failed += cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return failed + (remove_folder(NULL) != 0);
+}
