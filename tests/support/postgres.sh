@@ -1,0 +1,114 @@
+#!/bin/sh
+# A private PostgreSQL 15 for tests: its data under DIR, its socket in a 0700 directory of its own, no network.
+#   postgres.sh start DIR MIGRATIONS [PID]   starts it, makes the roles and the database sijil_template;
+#                                            it stops by itself when PID (the caller, by default) is gone
+#   postgres.sh stop DIR
+# DIR/socket names the socket's directory; DIR/pid the server's process. Durability stays on: tests rely on it.
+set -eu
+
+bin=${SIJIL_POSTGRES_BIN:-/usr/lib/postgresql/15/bin}
+action=$1
+mkdir -p "$2"
+state=$(cd "$2" && pwd)
+
+# PostgreSQL refuses to run as root.
+as_server() {
+    if [ "$(id -u)" = 0 ]; then (cd / && exec runuser -u postgres -- "$@"); else (cd / && exec "$@"); fi
+}
+
+give_to_server() {
+    if [ "$(id -u)" = 0 ]; then chown postgres: "$@"; fi
+}
+
+stop() {
+    if [ -f "$state/data_at" ]; then
+        data=$(cat "$state/data_at")
+        if [ -f "$data/postmaster.pid" ]; then
+            as_server "$bin/pg_ctl" stop -D "$data" -m immediate -w -t 30 >/dev/null 2>&1 || true
+        fi
+        rm -rf "$data"
+    fi
+    if [ -f "$state/socket" ]; then rm -rf "$(cat "$state/socket")"; fi
+    rm -f "$state/socket" "$state/data_at" "$state/pid"
+}
+
+# The build tree may lie under a directory that only root can enter.
+make_data_directory() {
+    data=$state/data
+    rm -rf "$data"
+    mkdir -m 700 "$data"
+    give_to_server "$data"
+    if ! as_server test -w "$data" 2>/dev/null; then
+        rmdir "$data"
+        data=$(mktemp -d /var/tmp/sijil-test-data.XXXXXX)
+        give_to_server "$data"
+    fi
+    echo "$data" >"$state/data_at"
+}
+
+make_cluster() {
+    as_server "$bin/initdb" -D "$data" --data-checksums --locale=C --encoding=UTF8 --auth=trust \
+        --username=postgres --no-sync >"$state/initdb.log" 2>&1 || { cat "$state/initdb.log" >&2; exit 1; }
+    as_server tee -a "$data/postgresql.conf" >/dev/null <<END
+listen_addresses = ''
+unix_socket_directories = '$run'
+unix_socket_permissions = 0700
+max_connections = 100
+shared_buffers = 64MB
+max_wal_size = 256MB
+min_wal_size = 32MB
+wal_recycle = off
+logging_collector = off
+log_line_prefix = '%m %d %u %p '
+END
+}
+
+sql() {
+    as_server "$bin/psql" -qX -v ON_ERROR_STOP=1 -h "$run" "$@"
+}
+
+make_template() {
+    sql -U postgres -d postgres <<'END'
+CREATE ROLE sijil_owner LOGIN;
+CREATE ROLE sijil_app LOGIN;
+CREATE DATABASE sijil_template OWNER sijil_owner;
+END
+    for migration in "$1"/[0-9]*.sql; do
+        sql -1 -U sijil_owner -d sijil_template <"$migration"
+    done
+}
+
+# Survives a ctest that is killed before its clean-up.
+stop_after() {
+    setsid "$0" watch "$state" "$1" "$(cat "$state/pid")" </dev/null >/dev/null 2>&1 &
+}
+
+case $action in
+start)
+    stop
+    run=$(mktemp -d /tmp/sijil-test.XXXXXX)
+    give_to_server "$run"
+    echo "$run" >"$state/socket"
+    make_data_directory
+    make_cluster
+    if ! as_server "$bin/pg_ctl" start -D "$data" -l "$data/server.log" -w -t 60 >"$state/start.log" 2>&1; then
+        as_server cat "$data/server.log" >&2
+        stop
+        exit 1
+    fi
+    as_server head -n 1 "$data/postmaster.pid" >"$state/pid"
+    make_template "$3" || { stop; exit 1; }
+    stop_after "${4:-$PPID}"
+    ;;
+stop)
+    stop
+    ;;
+watch)
+    while kill -0 "$3" 2>/dev/null && [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; do sleep 1; done
+    if [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; then stop; fi
+    ;;
+*)
+    echo "usage: postgres.sh start DIR MIGRATIONS [PID] | stop DIR" >&2
+    exit 2
+    ;;
+esac
