@@ -1,0 +1,52 @@
+/*
+ * registry/manifest.h -- what a manifest says, read from bytes that are kept as they came.
+ *
+ * Rule: parsing never changes or replaces the bytes; they are stored, digested and served verbatim, with fields that
+ * nobody knows. Read are OCI image manifests and indexes (image-spec 1.1, manifest.md, image-index.md) and Docker's
+ * schema 2 manifests and lists. ERROR_INVALID names the field; ERROR_LIMIT past the stated bounds.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/owned.h"
+#include "crypto/digest.h"
+
+#define MANIFEST_SIZE_MAX       ((size_t)4 << 20) /* distribution-spec: at least 4 MiB must be accepted */
+#define MANIFEST_REFERENCES_MAX 16384             /* descriptors: 4 MiB of the shortest ones hold twice as many */
+#define MEDIA_TYPE_MAX          255               /* RFC 6838, 4.2: 127 characters on each side of the slash */
+
+#define MEDIA_TYPE_IMAGE       "application/vnd.oci.image.manifest.v1+json"
+#define MEDIA_TYPE_INDEX       "application/vnd.oci.image.index.v1+json"
+#define MEDIA_TYPE_DOCKER      "application/vnd.docker.distribution.manifest.v2+json"
+#define MEDIA_TYPE_DOCKER_LIST "application/vnd.docker.distribution.manifest.list.v2+json"
+
+enum manifest_kind { MANIFEST_IMAGE, MANIFEST_INDEX };
+
+/** One descriptor: a config, a layer, or a child manifest. */
+struct manifest_reference {
+    char digest[DIGEST_TEXT_SIZE];
+    int64_t size_bytes;
+    bool is_manifest;
+    bool is_required; /* must be in the repository at push: not for layers that are non-distributable or have urls */
+};
+
+struct manifest {
+    enum manifest_kind kind;
+    char media_type[MEDIA_TYPE_MAX + 1];        /* as it will be served */
+    char artifact_type[MEDIA_TYPE_MAX + 1];     /* artifactType, or else the config's media type; "" if neither */
+    char subject[DIGEST_TEXT_SIZE];             /* "" without one; it need not exist */
+    size_t reference_count;                     /* each (digest, is_manifest) once, in byte order of the digest */
+    struct manifest_reference *references;
+};
+
+/** "application/json; charset=utf-8" -> is this a media type that is accepted for manifests? Parameters are cut. */
+bool manifest_media_type_is_known(struct bytes content_type);
+
+/**
+ * Reads at most MANIFEST_SIZE_MAX bytes. `content_type` is the request's (empty if there was none); it and the
+ * document's mediaType must agree when both are given. The caller owns *manifest_out.
+ */
+RESULT manifest_parse(struct bytes body, struct bytes content_type, struct manifest **manifest_out,
+                      struct error *err);
+void manifest_free(struct manifest *manifest);
+DEFINE_OWNED(manifest);
