@@ -1,0 +1,74 @@
+/*
+ * authz/authenticate.h -- from an Authorization header to a principal, or to the error for the challenge.
+ *
+ * Order: strict gate, signature (liboauth2), our own claim checks, the robot or issuer of the newest snapshot. Needs
+ * no I/O and takes no lock for long, so event threads may call it. Robots' secrets count at /token only; everywhere
+ * else it takes a token of ours, or a trusted issuer's JWT with our audience (docs/identity.md).
+ */
+#pragma once
+
+#include "authz/snapshot.h"
+#include "crypto/keyd_client.h"
+
+struct authenticator;
+
+struct authenticator_options {
+    const char *issuer;                   /* `iss` of our tokens: the registry's public URL, without a final "/" */
+    const char *service;                  /* `aud` of our tokens: the service id of the challenge */
+    const char *token_kid;                /* of keyd's token key (struct keyd_identity) */
+    const uint8_t *token_public;          /* 65 bytes; copied */
+    struct authz_directory *directory;    /* must outlive the authenticator */
+};
+RESULT authenticator_new(const struct authenticator_options *options, struct authenticator **authenticator_out,
+                         struct error *err);
+
+/* constant, name in RFC 6750 or 6749, HTTP status */
+#define OAUTH_ERRORS(X)                                        \
+    X(OAUTH_INVALID_REQUEST, "invalid_request", 400)           \
+    X(OAUTH_INVALID_TOKEN, "invalid_token", 401)               \
+    X(OAUTH_INVALID_CLIENT, "invalid_client", 401)             \
+    X(OAUTH_INVALID_GRANT, "invalid_grant", 400)               \
+    X(OAUTH_INSUFFICIENT_SCOPE, "insufficient_scope", 401)     \
+    X(OAUTH_INVALID_SCOPE, "invalid_scope", 400)               \
+    X(OAUTH_UNSUPPORTED_GRANT, "unsupported_grant_type", 400)
+
+enum oauth_error {
+    OAUTH_NONE = 0,
+#define X(constant, name, status) constant,
+    OAUTH_ERRORS(X)
+#undef X
+};
+/** "invalid_token" and so on; "" for OAUTH_NONE. */
+const char *oauth_error_name(enum oauth_error error);
+unsigned oauth_error_status(enum oauth_error error);
+
+enum credential_place { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE };
+
+struct credential {
+    enum credential_place place;
+    const char *authorization;     /* the header's value; NULL without one */
+    const char *thumbprint;        /* x5t#S256 of the client's certificate; NULL without one */
+    int64_t now_ms;
+};
+
+struct authentication {
+    enum oauth_error error;        /* OAUTH_NONE: `principal` is set (PRINCIPAL_NONE without any credential) */
+    char description[200];         /* of the error, for a person and for error_description; no secret, no quotes */
+    struct principal principal;
+};
+
+/** Fails only for reasons that are not the credential's: ERROR_NO_MEMORY, ERROR_UNAVAILABLE before a snapshot. */
+RESULT authenticate(struct authenticator *authenticator, const struct credential *credential,
+                    struct authentication *authentication_out, struct error *err);
+/** The same for a bare token, as the subject_token of RFC 8693 is; tokens of ours are no source for others. */
+RESULT authenticate_token(struct authenticator *authenticator, const struct credential *credential,
+                          struct bytes token, struct authentication *authentication_out, struct error *err);
+
+/** The `iss` and `aud` of our tokens. */
+const char *authenticator_issuer(const struct authenticator *authenticator);
+const char *authenticator_service(const struct authenticator *authenticator);
+/** How many signatures were checked, and how many came from the cache. */
+void authenticator_counts(const struct authenticator *authenticator, uint64_t *verified_out, uint64_t *cached_out);
+
+void authenticator_free(struct authenticator *authenticator);
+DEFINE_OWNED(authenticator);
