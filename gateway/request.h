@@ -1,8 +1,8 @@
 /*
  * gateway/request.h -- one HTTP request on its way, and what a handler may do with it.
  *
- * The way is the same for all (gateway/pipeline.c): route -> authenticate -> decide -> record -> handler -> answer.
- * Handlers run on a reader worker, which may block and has a database connection; never on an event thread.
+ * The way is the same for all (gateway/pipeline.h): route -> authenticate -> decide -> record -> handler -> answer.
+ * Handlers run on a worker, which may block and has a database connection; never on an event thread.
  * All memory of a request is in its arena and goes with it.
  */
 #pragma once
@@ -13,12 +13,29 @@
 #include "authz/principal.h"
 #include "base/arena.h"
 #include "base/json.h"
-#include "gateway/response.h"
 
 struct gateway;  /* everything that is shared: gateway/gateway.h */
 struct route;    /* a row of gateway/routes.def: gateway/route.h */
+struct response; /* gateway/response.h */
 
-enum method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_PUT, METHOD_PATCH, METHOD_DELETE };
+enum method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_PUT, METHOD_PATCH, METHOD_DELETE, METHOD_COUNT };
+#define METHOD_BIT(method) (1U << (method))
+/** "GET" and so on. */
+const char *method_name(enum method method);
+/** Exact, in capitals (RFC 9110 section 9.1). */
+bool method_find(const char *name, enum method *method_out);
+
+/** A header or an argument, as it came; both are text without NUL. */
+struct field {
+    const char *name, *value;
+};
+#define REQUEST_HEADERS_MAX   100 /* more is 431: real clients send under thirty */
+#define REQUEST_ARGUMENTS_MAX 64  /* more is 414: a push may name ten tags, a token request several scopes */
+
+struct fields {
+    size_t count;
+    struct field *list;
+};
 
 struct request {
     struct gateway *gateway;
@@ -26,20 +43,24 @@ struct request {
     enum method method;
     struct arena *arena;
     char id[37];                         /* request id, also in X-Request-Id and in the event */
+    char trace[33];                      /* trace id of the caller's traceparent (W3C Trace Context), or "" */
     struct sockaddr_storage client;
-    char client_address[46];
+    char client_address[46];             /* "127.0.0.1", or "unix" */
+    char client_confirmation[44];        /* x5t#S256 of the client's certificate (RFC 8705), or "" */
     struct principal principal;
 
     /* What the route's pattern captured, percent-decoded and checked; NULL if the pattern has no such part. */
     const char *name;                    /* repository, project or organisation */
     const char *reference;               /* tag, digest, upload id, robot id, sequence number */
 
+    struct fields headers, arguments;    /* use the functions below */
+
     size_t pair_count;                   /* what is decided: filled by the route's target function */
     struct action_pair pairs[ACTION_PAIRS_MAX];
-    struct permit *permit;               /* set before the handler runs */
+    struct permit *permit;               /* RECORD_FIRST: set before the handler runs; else by request_record() */
     struct bytes body;                   /* for routes with a gathered body, complete */
 
-    struct response *response;           /* the handler's answer */
+    struct response *response;           /* the handler's answer; NULL: the failure that it returned is the answer */
     void *handler_state;                 /* the handler's own, in the arena */
 };
 
@@ -50,3 +71,23 @@ const char *request_next_argument(const struct request *request, const char *key
 /** A header's value; NULL if absent. Headers that the checks allow once only are found once. */
 const char *request_header(const struct request *request, const char *name);
 const char *request_next_header(const struct request *request, const char *name, size_t *at);
+
+/** One pair more for the decision; the resource is zeroed but for its name. Asserts that there is room. */
+struct resource *request_add_pair(struct request *request, enum action action, const char *name);
+
+/**
+ * For routes that are RECORD_WITH_CHANGE: submits the request's decision together with `change` (NULL: an event
+ * alone), waits, and sets request->permit. Decides again when the decision went stale. Blocks: workers only. May be
+ * called again with another change after it failed, and (as a further event under the same permit) after it succeeded.
+ * Errors: those of the change; ERROR_DENIED when the fresh decision denies (the answer is then made from it);
+ * ERROR_UNAVAILABLE when the log can't be written. On failure nothing was changed.
+ */
+RESULT request_record(struct request *request, struct change *change, struct error *err)
+    __attribute__((nonnull(1, 3)));
+
+/**
+ * A later event of an operation that was permitted: a checkpoint or the end of an upload. `change` may be NULL; it
+ * runs in the event's transaction. `note` is at most 79 characters, without personal data. Blocks: workers only.
+ */
+RESULT request_record_outcome(struct request *request, enum outcome outcome, const char *note,
+                              struct change *change, struct error *err) __attribute__((nonnull(1, 3, 5)));

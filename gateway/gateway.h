@@ -1,0 +1,37 @@
+/*
+ * gateway/gateway.h -- what all requests of one gateway share, and its life from start to stop.
+ *
+ * Nothing in here changes while requests run: each part guards itself.
+ */
+#pragma once
+
+#include "base/work.h"
+#include "gateway/settings.h"
+
+struct authenticator;
+struct blob_store;
+struct credentials;
+struct decider;
+struct keyd_client;
+struct quota;
+struct sequencer;
+struct server;
+
+struct gateway {
+    const struct settings *settings;
+    char origin[128];                    /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
+    struct keyd_client *keyd;
+    struct sequencer *sequencer;
+    struct decider *decider;
+    struct authenticator *authenticator;
+    struct blob_store *blobs;            /* opaque here: only registry/ and below look inside */
+    struct work_pool *readers;           /* decisions and handlers; each worker has its own struct pg */
+    struct work_pool *movers;            /* bodies, in and out; the same */
+    struct quota *quota;
+};
+
+/**
+ * Opens everything, serves until SIGTERM or SIGINT (SIGHUP reloads certificates), finishes what runs, closes
+ * everything. Blocks the caller's thread, which must be the only one when it is called. `settings` stays the caller's.
+ */
+RESULT gateway_run(const struct settings *settings, struct error *err);

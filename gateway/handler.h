@@ -1,0 +1,47 @@
+/*
+ * gateway/handler.h -- what somebody who writes a handler has to know.
+ *
+ * A handler returns success and has made an answer (gateway/response.h), or returns a failure, which becomes the
+ * answer by one table (gateway/failure.c), or makes a precise error answer and returns success. It runs on a worker
+ * whose database connection it may use until it returns. It must not keep anything outside the arena that
+ * `release` does not free.
+ */
+#pragma once
+
+#include "gateway/request.h"
+#include "gateway/response.h"
+#include "storage/pg.h"
+
+/**
+ * Fills request->pairs (one to four) from name, reference, arguments and headers, and from the body if it was
+ * gathered. Runs before the decision: it must reveal nothing, and makes an answer only for input that is malformed
+ * whoever asks (400, 404 for a name that can't exist). decider_resolve() gives ids and home region.
+ */
+typedef RESULT route_target(struct request *request, struct pg *pg, struct error *err);
+
+typedef RESULT handler_function(struct request *request, struct pg *pg, struct error *err);
+
+/**
+ * Routes without a streamed body have only `handle`. Routes with one have `begin`, `write`, `finish`, `cut`:
+ *
+ *   begin    after the decision, before the first byte is taken. If it makes an answer, or fails, the body is drained
+ *            (up to the limit `drain_size`) and that is the answer; nothing else is called but `release`.
+ *   write    with the next bytes, in order, at most 128 KiB; on a worker, never two at a time for one request. After
+ *            a failure, or once it made an answer, the rest is drained.
+ *   finish   the whole body was written; makes the answer.
+ *   cut      the client went away or broke its promise; instead of finish. Keeps what is worth keeping.
+ *   release  always, last, once the answer is sent or the connection is gone; frees what the arena does not.
+ */
+struct handler {
+    handler_function *handle;
+    handler_function *begin;
+    RESULT (*write)(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
+    handler_function *finish;
+    void (*cut)(struct request *request, struct pg *pg);
+    void (*release)(struct request *request);
+};
+
+/* Handlers and targets are declared here, one line each, and defined in gateway/<topic>.c. */
+extern const struct handler handler_alive, handler_ready, handler_metrics, handler_ping;
+
+route_target target_system_ping;

@@ -1,0 +1,61 @@
+/*
+ * gateway/response.h -- an answer: status, headers, and a body from memory or from a source.
+ *
+ * Answers live in the request's arena, and so must all that they point at. Making one never fails visibly: when the
+ * arena is full the request's answer becomes 500 by itself. The pipeline adds X-Request-Id, Sijil-Audit,
+ * Docker-Distribution-Api-Version (on /v2) and the security headers; handlers set what is theirs.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/json.h"
+#include "gateway/request.h"
+
+/**
+ * Bytes that are produced while they are sent: by workers, ahead of the client, through a ring of four blocks.
+ * The first block is produced before the status line goes out, so that damage there is a 500; a failure later aborts
+ * the connection, so that the client never takes a part for the whole.
+ */
+struct response_source {
+    void *state;
+    uint64_t length;           /* known before; exactly so many bytes are read */
+    /** Fills `length` bytes from `offset` of this answer (not of the object); called in order, by one thread at a time. */
+    RESULT (*read)(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err);
+    /** Called exactly once, on a worker, also when nothing was read (HEAD, or the client went away). May be NULL. */
+    void (*close)(void *state);
+};
+#define RESPONSE_BLOCK_SIZE (256 * 1024) /* a read asks for so much, but for the last one */
+
+#define RESPONSE_HEADERS_MAX 24 /* a pushed index with ten OCI-Tag values, and what each answer has */
+
+struct response {
+    unsigned status;
+    struct fields headers;
+    struct bytes body;                     /* ignored if `source` is set */
+    const struct response_source *source;
+    bool close_connection;                 /* the answer is the last one on its connection */
+    bool is_broken;                        /* memory ran out while it was made */
+};
+
+/** No body. */
+void response_empty(struct request *request, unsigned status);
+/** A body that is already in the arena, or constant. `content_type` NULL: none is sent. */
+void response_bytes(struct request *request, unsigned status, const char *content_type, struct bytes body);
+/** Copies; text/plain; charset=utf-8. */
+void response_text(struct request *request, unsigned status, const char *text);
+/** Writes `value` (compact, any order of keys); the caller keeps it. application/json. */
+void response_json(struct request *request, unsigned status, const json_t *value);
+/** The source is copied; its state is not. */
+void response_from_source(struct request *request, unsigned status, const char *content_type,
+                          const struct response_source *source);
+/** Adds a header to the answer that was made; name and value are copied. A value with a control character is a bug. */
+void response_header(struct request *request, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** {"errors":[{"code","message","detail"}]}; `detail` may be NULL, and stays the caller's. */
+void response_oci_error(struct request *request, unsigned status, const char *code, const char *message,
+                        const json_t *detail);
+/** RFC 9457: application/problem+json with type, title, status, detail and the request's id as instance. */
+void response_problem(struct request *request, unsigned status, const char *title, const char *detail);
+/** The answer to a failure, as OCI error on /v2 and as problem elsewhere, by the table in gateway/failure.c. */
+void response_failure(struct request *request, const struct error *err);

@@ -1,0 +1,32 @@
+/*
+ * gateway/settings.h -- the parameters of sijild (gateway/settings.def), read and checked.
+ *
+ * A struct settings that passed settings_check() is complete and consistent; nothing else checks again.
+ */
+#pragma once
+
+#include "base/config.h"
+
+#define SETTINGS_REGIONS_MAX 32 /* more places than any one organisation's law distinguishes */
+
+struct region_settings {
+    char title[CONFIG_TEXT_SIZE]; /* the region's id: "local/main" */
+#define REGION(...) CONFIG_FIELD(__VA_ARGS__)
+#include "gateway/settings.def"
+};
+
+struct settings {
+#define SETTING(...) CONFIG_FIELD(__VA_ARGS__)
+#include "gateway/settings.def"
+    size_t region_count;
+    struct region_settings regions[SETTINGS_REGIONS_MAX];
+};
+
+/** All defaults; what must be given is "". For sijild --embedded and tests. */
+RESULT settings_init(struct settings *settings, struct error *err);
+/** Reads a file over the defaults and checks it. ERROR_INVALID names file, line, parameter and what is allowed. */
+RESULT settings_read(const char *path, struct settings *settings, struct error *err);
+/** What no single row says: the URL's form, files that can be read, the metadata region is one of the regions. */
+RESULT settings_check(const struct settings *settings, struct error *err);
+/** A complete commented configuration file. */
+RESULT settings_sample(struct buffer *text, struct error *err);
