@@ -1,18 +1,36 @@
 #!/bin/sh
-# A file may include headers of its own folder and of the folders before it, never of one after it.
-# A header named *_priv.h is for its own folder alone.
+# Who may include what. usage: layers.sh SOURCE-FOLDER
+# 1. A file includes headers of its own folder and of the folders before it, never of one after it.
+# 2. A header named *_priv.h is for its own folder alone.
+# 3. gateway/ sees no blob and no row: neither storage/blob.h, storage/driver.h nor any *_store.h.
+# 4. Only policy/ makes decisions; only crypto/ includes OpenSSL and libsodium; only gateway/ and client/ speak HTTP.
 set -eu
 cd "$1"
 layers="base crypto storage audit keyd authz policy registry training gateway client embedded cmd"
+present=$(for layer in $layers; do if [ -d "$layer" ]; then echo "$layer"; fi; done)
 
-find $layers -name '*.[ch]' 2>/dev/null | sort | xargs grep -Hn '^#include "' | awk -v layers="$layers" '
+find $present -name '*.[ch]' | sort | xargs grep -Hn '^#include "' | awk -v layers="$layers" '
 BEGIN { count = split(layers, names, " "); for (i = 1; i <= count; i++) rank[names[i]] = i }
 {
     split($0, where, ":"); split(where[1], from, "/"); split($0, quoted, "\""); split(quoted[2], to, "/")
     if (!(to[1] in rank)) problem = "is not of the form \"folder/file.h\""
     else if (rank[to[1]] > rank[from[1]]) problem = "points upwards: " from[1] " may not use " to[1]
     else if (quoted[2] ~ /_priv\.h$/ && to[1] != from[1]) problem = "is private to " to[1]
+    else if (from[1] == "gateway" && quoted[2] ~ /(_store\.h|storage\/blob\.h|storage\/driver\.h)$/) problem = "is below what gateway/ may see: go through registry/"
+    else if (quoted[2] == "audit/decision_make.h" && from[1] != "policy" && from[1] != "audit") problem = "lets " from[1] " grant itself anything: only policy/ decides"
+    else if (to[1] == "keyd" && from[1] != "keyd" && from[1] != "cmd") problem = "belongs to the process that holds the keys"
+    else if (to[1] == "client" && from[1] != "client" && from[1] != "cmd") problem = "belongs to the command line"
     else next
     printf "%s:%s: \"%s\" %s\n", where[1], where[2], quoted[2], problem; bad = 1
 }
+END { exit bad }'
+
+find $present -name '*.[ch]' | sort | xargs grep -HnE '^#include <(openssl/|sodium|microhttpd|gnutls/|curl/|oauth2/|cjose|libpq-fe|seccomp|confuse)' | awk -F'[:/]' '
+/<openssl\/|<sodium/ && $1 != "crypto" { bad = 1; print $0 ": only crypto/ knows OpenSSL and libsodium" }
+/<microhttpd|<gnutls/ && $1 != "gateway" { bad = 1; print $0 ": only gateway/ serves HTTP" }
+/<curl/ && $1 != "client" && $1 != "storage" && $1 != "authz" { bad = 1; print $0 ": only client/, storage/ and authz/ call others" }
+/<oauth2|<cjose/ && $1 != "authz" { bad = 1; print $0 ": only authz/ checks external tokens" }
+/<libpq-fe/ && $1 != "storage" { bad = 1; print $0 ": only storage/ speaks to PostgreSQL" }
+/<seccomp/ && $1 != "keyd" { bad = 1; print $0 ": only keyd/ is confined this way" }
+/<confuse/ && $1 != "base" { bad = 1; print $0 ": only base/ reads configuration files" }
 END { exit bad }'

@@ -1,0 +1,72 @@
+# script/lib.sh -- what the other scripts share. Sourced, never run.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*"; }
+die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+
+# as_root COMMAND...: as it is for root, through sudo for everybody else.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"
+    elif command -v sudo >/dev/null; then sudo -- "$@"
+    else die "this needs root for: $*; become root or install sudo"
+    fi
+}
+
+# The Debian packages that building, testing and the demo need, each once.
+build_packages="build-essential ca-certificates cmake git ninja-build pkg-config
+    libcmocka-dev libconfuse-dev libcurl4-openssl-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev
+    liboauth2-dev libpq-dev libseccomp-dev libsodium-dev libssl-dev"
+run_packages="postgresql-15 curl openssl skopeo python3-sklearn python3-onnx"
+test_packages="universal-ctags python3 python3-cryptography python3-jsonschema jq netcat-openbsd procps psmisc"
+
+missing_packages() {
+    local package
+    for package in $build_packages $run_packages $test_packages; do
+        dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^.i' || printf '%s ' "$package"
+    done
+}
+
+# install_packages: nothing if all are there, so that a machine without network works once it is set up. Debian
+# would start services and make a default PostgreSQL cluster on install; both are prevented, and whatever stood
+# in the way of that before is put back.
+install_packages() {
+    local wanted policy=/usr/sbin/policy-rc.d clusters=/etc/postgresql-common/createcluster.d/sijil.conf
+    wanted=$(missing_packages)
+    [ -n "$wanted" ] || return 0
+    say "installing Debian packages: $wanted"
+    as_root sh -eu -c '
+        policy=$1 clusters=$2; shift 2
+        if [ -e "$policy" ] || [ -L "$policy" ]; then own_policy=no; else own_policy=yes; fi
+        undo() { rm -f "$clusters"; [ "$own_policy" = no ] || rm -f "$policy"; }
+        trap undo EXIT
+        trap "exit 1" HUP INT TERM
+        [ "$own_policy" = no ] || { printf "#!/bin/sh\nexit 101\n" > "$policy"; chmod 755 "$policy"; }
+        mkdir -p "${clusters%/*}"
+        printf "create_main_cluster = false\n" > "$clusters"
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -q
+        apt-get install -q -y --no-install-recommends "$@"
+    ' sh "$policy" "$clusters" $wanted || die "apt-get failed; run it by hand to see why: apt-get install $wanted"
+}
+
+# Three system users keep three secrets apart; only root needs them (DESIGN: one process, one secret).
+make_users() {
+    [ "$(id -u)" -eq 0 ] || return 0
+    local user
+    for user in sijil sijil-keyd; do
+        id "$user" >/dev/null 2>&1 ||
+            useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$user"
+    done
+}
+
+# build PRESET [TARGET...]: configures once, then builds what changed.
+build() {
+    local preset=$1; shift
+    command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
+    mkdir -p "$root/build"
+    local log="$root/build/configure-$preset.log"
+    (cd "$root" && cmake --preset "$preset") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $preset failed"; }
+    (cd "$root" && cmake --build --preset "$preset" ${1:+--target "$@"})
+}

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Functions that nobody here calls, each for a reason. usage: banned.sh SOURCE-FOLDER
+set -eu
+cd "$1"
+layers="base crypto storage audit keyd authz policy registry training gateway client embedded cmd bench"
+present=$(for layer in $layers; do if [ -d "$layer" ]; then echo "$layer"; fi; done)
+bad=0
+
+# ban WORDS WHY [EXCEPT-FILES]: whole words followed by "(", outside comments
+ban() {
+    found=$(find $present -name '*.[ch]' | sort | xargs grep -HnE "(^|[^A-Za-z0-9_])($1)[[:space:]]*\(" |
+        grep -vE "^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)" | { [ -n "${3:-}" ] && grep -vE "^($3):" || cat; }) || true
+    [ -z "$found" ] || { printf '%s\n  ^ %s\n' "$found" "$2"; bad=1; }
+}
+ban 'strcpy|strcat|stpcpy|sprintf|vsprintf|gets|strncpy|strncat' 'no bound, or one that lies: use struct buffer or snprintf'
+ban 'atoi|atol|atoll|atof|strtol|strtoul|strtoll|strtoull|sscanf|fscanf' 'accepts what is no number: use base/text.h'
+ban 'strtok|strtok_r|strerror_l|gmtime|localtime|asctime|ctime' 'hidden state: split by hand, use base/clock.h'
+ban 'malloc|calloc|realloc|strdup|strndup|asprintf|vasprintf|reallocarray' 'one door to the heap: base/memory.h' 'base/memory\.[ch]'
+ban 'alloca' 'no bound'
+ban 'system|popen|execlp|execvp' 'no shell, no search path' 'embedded/[a-z_]+\.c'
+ban 'rand|srand|random|srandom|drand48|rand_r' 'not random: use crypto/random.h or uuid_random()'
+ban 'mktemp|tmpnam|tempnam' 'a race: use mkstemp or file_replace()'
+ban 'signal' 'use sigaction or signalfd'
+ban 'PQexec|PQexecParams' 'no SQL text at run time: prepared statements in a table' 'storage/(pg[a-z_]*|migrate)\.c'
+exit $bad
