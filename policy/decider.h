@@ -21,6 +21,7 @@ struct decider_options {
     const char *conninfo;        /* for the snapshot loader's own connection */
     struct keyd_client *keyd;    /* which policy set is pinned */
     unsigned poll_ms, stale_ms;  /* 5000 and 30000 */
+    const char *metadata_region; /* where PostgreSQL is, for the operations metadata and log; NULL: the home region */
 };
 
 /** Loads the first snapshot and starts the loader's thread. ERROR_CORRUPT when the stored policy set is not the one
@@ -48,6 +49,9 @@ void decider_resolve(struct decider *decider, const char *name, struct resource 
 /** What of `wanted` the principal's bindings allow today; for minting tokens. Policies are asked per request. */
 void decider_live_access(struct decider *decider, const struct principal *principal, const char *name,
                          int64_t now_ms, struct principal_access *access_out);
+/** A robot's name and secret -> who that is. ERROR_DENIED for any reason why not; the time it takes tells none. */
+RESULT decider_check_robot(struct decider *decider, const char *username, struct bytes secret, int64_t now_ms,
+                           struct principal *principal_out, struct error *err);
 /** Is the credential behind a principal still good (robot enabled, not expired, issuer trusted)? For sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 
@@ -56,6 +60,14 @@ uint64_t decider_epoch(const struct decider *decider);
 bool decider_is_ready(const struct decider *decider, struct error *err);
 /** Loads a new snapshot now and waits for it; for start-up and tests, never on an event thread. */
 RESULT decider_refresh(struct decider *decider, struct error *err);
+
+/** Appends the active policy set for people: {"epoch", "digest", "policies": [{"policy", "digest"}]} as JSON. */
+RESULT decider_describe_policies(struct decider *decider, struct buffer *json, struct error *err);
+/** Checks an envelope as the loader will (signer, form, digest, a larger epoch): what a handler asks before it
+ *  submits a policy_set_load_change(). ERROR_DENIED, ERROR_INVALID, ERROR_CONFLICT, ERROR_UNAVAILABLE. */
+struct policy_set;
+RESULT decider_check_policy_set(struct decider *decider, struct bytes envelope, struct policy_set **set_out,
+                                struct error *err);
 
 void decider_free(struct decider *decider);
 DEFINE_OWNED(decider);

@@ -1,0 +1,66 @@
+/*
+ * policy/label.h -- how sensitive a thing is, and which laws and policies follow it.
+ *
+ * A label only ever rises: the one way to combine two is label_join(), whose result is at least as strict as
+ * each. A label borrows its texts (from compiled documents, a snapshot, or parsed JSON) and owns nothing, so
+ * it may be copied, and must not outlive them.
+ */
+#pragma once
+
+#include "base/json.h"
+
+/* Least strict first. */
+#define LABEL_CLASSES(X)  \
+    X(LABEL_OPEN, "open") \
+    X(LABEL_CONFIDENTIAL, "confidential") X(LABEL_SENSITIVE, "sensitive") X(LABEL_SECRET, "secret")
+enum label_class {
+#define X(constant, name) constant,
+    LABEL_CLASSES(X)
+#undef X
+};
+
+/* Strictest first: where it comes from is not known, is claimed, or is proven. */
+#define LABEL_LINEAGES(X) \
+    X(LINEAGE_UNKNOWN, "unknown") X(LINEAGE_DECLARED, "declared") X(LINEAGE_ATTESTED, "attested")
+enum label_lineage {
+#define X(constant, name) constant,
+    LABEL_LINEAGES(X)
+#undef X
+};
+
+/* A set of bits, in the order of their names' list in label.c. */
+#define LABEL_SUBJECT_COUNT 9
+
+#define LABEL_REGIMES_MAX 32 /* laws that one thing is under; twice what any sample has is 4 */
+#define LABEL_PINS_MAX    64 /* as many as there may be policies in a set */
+
+struct label {
+    enum label_class class;
+    enum label_lineage lineage;
+    uint32_t subjects; /* bit i: subject i of label.c */
+    size_t regime_count, pin_count;
+    const char *regimes[LABEL_REGIMES_MAX]; /* "attached" in JSON; sorted, each once */
+    const char *pins[LABEL_PINS_MAX];       /* ids of policies; sorted, each once */
+};
+
+/** Open, of unknown lineage, nothing else: what a thing without any label of its own joins its floors with.
+ */
+struct label label_blank(void);
+
+/** Raises `label` to be at least as strict as `other`. ERROR_LIMIT past the maxima; `label` is then unusable.
+ */
+RESULT label_join(struct label *label, const struct label *other, struct error *err);
+/** At least as strict in everything: joining would change nothing. */
+bool label_covers(const struct label *label, const struct label *floor);
+
+/**
+ * The floor label of an organisation, project or repository, as stored: {"class", "subjects", "attached",
+ * "lineage"}, each optional, nothing else. What is absent asks for nothing: class open, lineage attested.
+ * *is_stated_out is false for {}. ERROR_INVALID. The label borrows from `floor`.
+ */
+RESULT label_read_floor(const json_t *floor, struct label *label_out, bool *is_stated_out, struct error *err);
+/** A whole label, as facts have it: class, subjects, attached, pins and lineage, all of them. ERROR_INVALID.
+ */
+RESULT label_read(const json_t *json, struct label *label_out, struct error *err);
+/** Appends the canonical JSON of a whole label. */
+RESULT label_write(struct buffer *buffer, const struct label *label, struct error *err);
