@@ -12,7 +12,7 @@ CREATE TABLE region (
     region_id   text PRIMARY KEY CHECK (region_id ~ '^[a-z0-9-]+/[a-z0-9-]+$' AND length(region_id) <= 63),
     region_tag  bytea NOT NULL UNIQUE CHECK (length(region_tag) = 16),  -- first half of SHA-256 of the id
     driver      text NOT NULL CHECK (driver IN ('fs', 's3', 'memory')),
-    location    text NOT NULL,                    -- directory or endpoint and bucket; never a secret
+    location    text NOT NULL CHECK (length(location) BETWEEN 1 AND 1024),  -- directory or endpoint and bucket; never a secret
     created_at  timestamptz NOT NULL DEFAULT now()
 );
 
@@ -48,3 +48,8 @@ CREATE FUNCTION raise_authorization_epoch() RETURNS bigint LANGUAGE sql AS $$
     SELECT pg_notify('sijil_epoch', '');
     UPDATE authorization_epoch SET epoch = epoch + 1 RETURNING epoch;
 $$;
+
+GRANT SELECT, INSERT ON organisation, project, repository, region TO sijil_app;
+GRANT UPDATE (label) ON organisation, project, repository TO sijil_app;
+GRANT DELETE ON repository TO sijil_app;
+GRANT SELECT, UPDATE (epoch) ON authorization_epoch TO sijil_app;

@@ -1,9 +1,9 @@
 /*
  * storage/pg.h -- PostgreSQL through prepared statements only.
  *
- * SQL stands in *_store.c files as tables of named statements; a connection prepares the tables that it is given
- * and checks the parameter and column types of each against the live schema before it is used. No SQL text is
- * ever built at run time. All values travel in binary. A connection belongs to one thread at a time.
+ * SQL stands in *_store.c files as tables of named statements; a connection prepares the tables that it is
+ * given and checks the parameter and column types of each against the live schema before it is used. No SQL
+ * text is ever built at run time. All values travel in binary. A connection belongs to one thread at a time.
  */
 #pragma once
 
@@ -13,7 +13,8 @@
 
 struct pg;
 
-/** One statement. Types are words of: int8 int4 bool text bytea uuid timestamptz int8[] text[] bytea[] uuid[]. */
+/** One statement. Types are words of: int8 int4 bool text bytea uuid timestamptz int8[] text[] bytea[]
+ * uuid[]. */
 struct pg_statement {
     const char *name;       /* unique over all tables: "blob_find" */
     const char *sql;        /* $1 .. $n */
@@ -25,14 +26,18 @@ struct pg_table {
     const struct pg_statement *statements;
     size_t count;
 };
-#define PG_TABLE(array) {.statements = (array), .count = sizeof(array) / sizeof((array)[0])}
+#define PG_TABLE(array)                                                    \
+    {                                                                      \
+        .statements = (array), .count = sizeof(array) / sizeof((array)[0]) \
+    }
 
 /**
  * Connects, refuses a server without fsync or with synchronous_commit off, sets statement and lock timeouts,
- * prepares and checks all statements of the NULL-terminated `tables`. ERROR_UNAVAILABLE when the server can't be
- * reached, ERROR_INVALID when a statement does not fit the schema ("run sijild --migrate").
+ * prepares and checks all statements of the NULL-terminated `tables`. ERROR_UNAVAILABLE when the server can't
+ * be reached, ERROR_INVALID when a statement does not fit the schema ("run sijild --migrate").
  */
-RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out, struct error *err);
+RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out,
+               struct error *err);
 /** The connection broke; pg_reopen() is needed. */
 bool pg_is_broken(const struct pg *pg);
 /** Connects and prepares again. Any transaction is gone. */
@@ -56,8 +61,9 @@ struct pg_arguments {
 void pg_add_int8(struct pg_arguments *arguments, int64_t value);
 void pg_add_int4(struct pg_arguments *arguments, int32_t value);
 void pg_add_bool(struct pg_arguments *arguments, bool value);
-void pg_add_text(struct pg_arguments *arguments, const char *value); /* NULL is SQL's NULL */
-void pg_add_bytes(struct pg_arguments *arguments, struct bytes value);
+void pg_add_text(struct pg_arguments *arguments, const char *value);   /* NULL is SQL's NULL */
+void pg_add_bytes(struct pg_arguments *arguments, struct bytes value); /* bytea or text; NULL data is empty */
+void pg_add_null(struct pg_arguments *arguments);                      /* of any type */
 void pg_add_uuid(struct pg_arguments *arguments, const struct uuid *value); /* NULL is SQL's NULL */
 void pg_add_time(struct pg_arguments *arguments, int64_t wall_ms);
 void pg_add_text_array(struct pg_arguments *arguments, const struct bytes *values, size_t count);
@@ -69,16 +75,19 @@ struct pg_rows;
 
 /**
  * Executes a prepared statement. *rows_out may be NULL when no rows are wanted. Errors: ERROR_UNAVAILABLE
- * (connection lost, time-out, out of disk), ERROR_UNCERTAIN (lost while a COMMIT was under way), ERROR_CONFLICT
- * (unique or foreign key, serialization), ERROR_INVALID (anything else; a bug or a broken schema).
+ * (connection lost, time-out), ERROR_FULL (out of disk), ERROR_UNCERTAIN (lost while a COMMIT was under way,
+ * or a change outside a transaction), ERROR_CONFLICT (a constraint, deadlock, serialization), ERROR_CORRUPT
+ * (a page's checksum), ERROR_INVALID (anything else; a bug or a broken schema). No call waits longer than 10
+ * s: after that the connection is broken. An error inside a transaction leaves only pg_rollback().
  */
-RESULT pg_run(struct pg *pg, const char *name, const struct pg_arguments *arguments, struct pg_rows **rows_out,
-              struct error *err);
+RESULT pg_run(struct pg *pg, const char *name, const struct pg_arguments *arguments,
+              struct pg_rows **rows_out, struct error *err);
 /** Rows affected by INSERT, UPDATE or DELETE, or returned. */
 int64_t pg_rows_affected(const struct pg_rows *rows);
 size_t pg_rows_count(const struct pg_rows *rows);
 bool pg_is_null(const struct pg_rows *rows, size_t row, size_t column);
-/** The type must be the declared one (asserted). Views live as long as `rows`. NULL reads as 0, false, empty. */
+/** The type must be the declared one (asserted). Views live as long as `rows`. NULL reads as 0, false, empty.
+ */
 int64_t pg_int8(const struct pg_rows *rows, size_t row, size_t column); /* also int4 */
 bool pg_bool(const struct pg_rows *rows, size_t row, size_t column);
 const char *pg_text(const struct pg_rows *rows, size_t row, size_t column);
@@ -88,9 +97,15 @@ int64_t pg_time_ms(const struct pg_rows *rows, size_t row, size_t column);
 void pg_rows_free(struct pg_rows *rows);
 DEFINE_OWNED(pg_rows);
 
-/** Several statements in one round trip (libpq's pipeline mode). Results come in order; the first error ends it. */
-RESULT pg_pipeline_add(struct pg *pg, const char *name, const struct pg_arguments *arguments, struct error *err);
-/** Sends what was added and collects one pg_rows for each into rows_out[0 .. count-1]; frees them on failure. */
+/**
+ * Several statements in one round trip (libpq's pipeline mode). Results come in order; the first error ends
+ * it. Between the first add and the run nothing else may be called. An add that fails breaks the connection:
+ * what was added before it must not come true.
+ */
+RESULT pg_pipeline_add(struct pg *pg, const char *name, const struct pg_arguments *arguments,
+                       struct error *err);
+/** Sends what was added and collects one pg_rows for each into rows_out[0 .. count-1]; frees them on failure.
+ */
 RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err);
 
 RESULT pg_begin(struct pg *pg, struct error *err);

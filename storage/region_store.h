@@ -1,0 +1,18 @@
+/*
+ * storage/region_store.h -- the table `region`.
+ */
+#pragma once
+
+#include "storage/pg.h"
+#include "storage/region.h"
+
+/** To be opened with every connection that calls the functions below. */
+extern const struct pg_table region_store_table;
+
+/** All regions by id. The caller frees *regions_out with free(). */
+RESULT region_list(struct pg *pg, struct region **regions_out, size_t *count_out, struct error *err);
+/** ERROR_NOT_FOUND. */
+RESULT region_find(struct pg *pg, const char *id, struct region *region_out, struct error *err);
+/** `region->tag` is ignored: the database derives it from the id. ERROR_CONFLICT if there is one of that id.
+ */
+RESULT region_insert(struct pg *pg, const struct region *region, struct error *err);
