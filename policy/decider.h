@@ -16,10 +16,12 @@
 
 struct decider;
 struct keyd_client;
+struct authz_directory;
 
 struct decider_options {
     const char *conninfo;        /* for the snapshot loader's own connection */
     struct keyd_client *keyd;    /* which policy set is pinned */
+    struct authz_directory *directory; /* each snapshot's robots and issuers are published here, for authenticate() */
     unsigned poll_ms, stale_ms;  /* 5000 and 30000 */
     const char *metadata_region; /* where PostgreSQL is, for the operations metadata and log; NULL: the home region */
 };
@@ -49,9 +51,6 @@ void decider_resolve(struct decider *decider, const char *name, struct resource 
 /** What of `wanted` the principal's bindings allow today; for minting tokens. Policies are asked per request. */
 void decider_live_access(struct decider *decider, const struct principal *principal, const char *name,
                          int64_t now_ms, struct principal_access *access_out);
-/** A robot's name and secret -> who that is. ERROR_DENIED for any reason why not; the time it takes tells none. */
-RESULT decider_check_robot(struct decider *decider, const char *username, struct bytes secret, int64_t now_ms,
-                           struct principal *principal_out, struct error *err);
 /** Is the credential behind a principal still good (robot enabled, not expired, issuer trusted)? For sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 

@@ -1,5 +1,5 @@
 /*
- * policy/set_store.h -- policy sets in PostgreSQL: appended, never changed.
+ * policy/set_load.h -- policy sets in PostgreSQL, appended and never changed: recording one, and the one in force.
  *
  * A stored set is in force only once keyd has pinned it. Recording comes first: the row and its event are durable,
  * then keyd is asked to pin, and a gateway that dies between the two leaves a set that the next start pins.
@@ -11,8 +11,8 @@
 
 struct keyd_client;
 
-/** Statements of this folder, for pg_open() and the sequencer. */
-extern const struct pg_table policy_set_statements;
+/** What changes of this folder run: for the sequencer, and for the connection of policy_set_install(). */
+extern const struct pg_table policy_statements;
 
 /** Appends a set and raises the authorization epoch, in the transaction of its event (action policy.load). */
 struct policy_set_change {
