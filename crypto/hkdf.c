@@ -1,0 +1,42 @@
+#include "crypto/hkdf.h"
+
+#include <assert.h>
+#include <openssl/core_names.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+#include <pthread.h>
+
+#include "base/fault.h"
+#include "crypto/secret.h"
+
+static EVP_KDF *algorithm; /* looked up once: a fetch costs more than the derivation */
+
+static void fetch(void)
+{
+    algorithm = EVP_KDF_fetch(NULL, OSSL_KDF_NAME_HKDF, NULL);
+}
+
+struct result hkdf_sha256(struct bytes key, struct bytes salt, struct bytes info, uint8_t *out, size_t length,
+                          struct error *err)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char digest[] = "SHA256";
+
+    assert(key.length > 0 && length > 0 && length <= HKDF_LENGTH_MAX);
+    (void)pthread_once(&once, fetch);
+    EVP_KDF_CTX *context = algorithm == NULL || fault_is_due() ? NULL : EVP_KDF_CTX_new(algorithm);
+    if (context == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to derive a key");
+
+    const OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)(uintptr_t)key.data, key.length),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, (void *)(uintptr_t)salt.data, salt.length),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)(uintptr_t)info.data, info.length),
+        OSSL_PARAM_construct_end(),
+    };
+    const int done = EVP_KDF_derive(context, out, length, parameters);
+    EVP_KDF_CTX_free(context);
+    if (done == 1) return SUCCESS;
+    secret_wipe(out, length);
+    return failure(err, ERROR_NO_MEMORY, "a key could not be derived");
+}

@@ -1,0 +1,14 @@
+#include "crypto/hmac.h"
+
+#include "crypto/sodium_priv.h"
+
+void hmac_sha256(struct bytes key, struct bytes message, uint8_t out[HMAC_SIZE])
+{
+    crypto_auth_hmacsha256_state state;
+
+    sodium_ready();
+    crypto_auth_hmacsha256_init(&state, key.data, key.length);
+    crypto_auth_hmacsha256_update(&state, message.data, message.length);
+    crypto_auth_hmacsha256_final(&state, out);
+    sodium_memzero(&state, sizeof state);
+}
