@@ -11,8 +11,10 @@
 #include "base/text.h"
 
 static const char state_magic[8] = {'S', 'J', 'S', 'H', 'A', '2', '5', '6'};
-enum { STATE_WORDS = 8, STATE_LENGTH = 40, STATE_TAIL = 48 };
+static const char state_magic_512[8] = {'S', 'J', 'S', 'H', 'A', '5', '1', '2'};
+enum { STATE_WORDS = 8, STATE_LENGTH = 40, STATE_TAIL = 48, STATE_LENGTH_512 = 72, STATE_TAIL_512 = 80 };
 _Static_assert(STATE_TAIL + SHA256_CBLOCK == HASHER_STATE_SIZE, "the layout of digest.h");
+_Static_assert(STATE_TAIL_512 + SHA512_CBLOCK == HASHER_STATE_MAX, "the layout of digest.h");
 
 struct hasher {
     enum digest_algorithm algorithm;
@@ -130,11 +132,27 @@ uint64_t hasher_length(const struct hasher *hasher)
     return hasher->length;
 }
 
-void hasher_export(const struct hasher *hasher, uint8_t state_out[HASHER_STATE_SIZE])
+enum digest_algorithm hasher_algorithm(const struct hasher *hasher)
+{
+    return hasher->algorithm;
+}
+
+static void export_sha512(const struct hasher *hasher, uint8_t *state_out)
+{
+    const SHA512_CTX *context = &hasher->context.sha512;
+
+    assert(context->num == hasher->length % SHA512_CBLOCK);
+    memset(state_out, 0, HASHER_STATE_MAX);
+    memcpy(state_out, state_magic_512, sizeof state_magic_512);
+    for (size_t i = 0; i < 8; i++) store_u64(state_out + STATE_WORDS + 8 * i, context->h[i]);
+    store_u64(state_out + STATE_LENGTH_512, hasher->length);
+    memcpy(state_out + STATE_TAIL_512, context->u.p, context->num);
+}
+
+static void export_sha256(const struct hasher *hasher, uint8_t *state_out)
 {
     const SHA256_CTX *context = &hasher->context.sha256;
 
-    assert(hasher->algorithm == DIGEST_SHA256);
     assert(context->num == hasher->length % SHA256_CBLOCK);
     memset(state_out, 0, HASHER_STATE_SIZE);
     memcpy(state_out, state_magic, sizeof state_magic);
@@ -143,35 +161,73 @@ void hasher_export(const struct hasher *hasher, uint8_t state_out[HASHER_STATE_S
     memcpy(state_out + STATE_TAIL, context->data, context->num);
 }
 
-/* Before the first whole block the hash value is the initial one; after the tail there are only zeros. */
-static bool state_is_possible(const uint8_t *state)
+size_t hasher_export(const struct hasher *hasher, uint8_t *state_out)
 {
-    const uint64_t length = load_u64(state + STATE_LENGTH);
-    SHA256_CTX fresh;
+    if (hasher->algorithm == DIGEST_SHA512) {
+        export_sha512(hasher, state_out);
+        return HASHER_STATE_MAX;
+    }
+    export_sha256(hasher, state_out);
+    return HASHER_STATE_SIZE;
+}
 
-    if (memcmp(state, state_magic, sizeof state_magic) != 0 || length >= UINT64_C(1) << 61) return false;
-    for (size_t i = length % SHA256_CBLOCK; i < SHA256_CBLOCK; i++)
-        if (state[STATE_TAIL + i] != 0) return false;
-    SHA256_Init(&fresh);
-    for (size_t i = 0; i < 8 && length < SHA256_CBLOCK; i++)
-        if (load_u32(state + STATE_WORDS + 4 * i) != fresh.h[i]) return false;
-    return true;
+static void import_sha256(struct hasher *hasher, const uint8_t *state)
+{
+    SHA256_CTX *context = &hasher->context.sha256;
+
+    hasher->length = load_u64(state + STATE_LENGTH);
+    for (size_t i = 0; i < 8; i++) context->h[i] = load_u32(state + STATE_WORDS + 4 * i);
+    context->num = (unsigned)(hasher->length % SHA256_CBLOCK);
+    context->Nl = (SHA_LONG)(hasher->length << 3);
+    context->Nh = (SHA_LONG)(hasher->length >> 29);
+    memcpy(context->data, state + STATE_TAIL, context->num);
+}
+
+static void import_sha512(struct hasher *hasher, const uint8_t *state)
+{
+    SHA512_CTX *context = &hasher->context.sha512;
+
+    hasher->length = load_u64(state + STATE_LENGTH_512);
+    for (size_t i = 0; i < 8; i++) context->h[i] = load_u64(state + STATE_WORDS + 8 * i);
+    context->num = (unsigned)(hasher->length % SHA512_CBLOCK);
+    context->Nl = (SHA_LONG64)(hasher->length << 3); /* Nh stays 0: no length here reaches 2^61 bytes */
+    memcpy(context->u.p, state + STATE_TAIL_512, context->num);
+}
+
+/* Before the first whole block the hash value is the initial one; after the tail there are only zeros. Exporting
+ * what was imported shows both, since an export starts from zeros and a fresh hasher from the initial value. */
+static bool state_is_possible(const struct hasher *imported, struct bytes state)
+{
+    uint8_t again[HASHER_STATE_MAX], fresh[HASHER_STATE_MAX];
+    const size_t block = imported->algorithm == DIGEST_SHA512 ? SHA512_CBLOCK : SHA256_CBLOCK;
+    const size_t words = imported->algorithm == DIGEST_SHA512 ? 64 : 32;
+    struct hasher unused = {0};
+
+    (void)hasher_export(imported, again);
+    start(&unused, imported->algorithm);
+    (void)hasher_export(&unused, fresh);
+    const bool is_possible =
+        memcmp(again, state.data, state.length) == 0 &&
+        (imported->length >= block || memcmp(again + STATE_WORDS, fresh + STATE_WORDS, words) == 0);
+    OPENSSL_cleanse(again, sizeof again);
+    return is_possible;
 }
 
 struct result hasher_import(struct bytes state, struct hasher **hasher_out, struct error *err)
 {
-    if (state.length != HASHER_STATE_SIZE || !state_is_possible(state.data))
-        return failure(err, ERROR_CORRUPT, "this is not the state of a SHA-256 hasher");
-
+    const bool is_sha512 = state.length == HASHER_STATE_MAX;
     OWNED(hasher) *hasher = NULL;
-    TRY(hasher_new(DIGEST_SHA256, &hasher, err));
-    SHA256_CTX *context = &hasher->context.sha256;
-    hasher->length = load_u64(state.data + STATE_LENGTH);
-    for (size_t i = 0; i < 8; i++) context->h[i] = load_u32(state.data + STATE_WORDS + 4 * i);
-    context->num = (unsigned)(hasher->length % SHA256_CBLOCK);
-    context->Nl = (SHA_LONG)(hasher->length << 3);
-    context->Nh = (SHA_LONG)(hasher->length >> 29);
-    memcpy(context->data, state.data + STATE_TAIL, context->num);
+
+    if ((state.length != HASHER_STATE_SIZE && !is_sha512) ||
+        load_u64(state.data + (is_sha512 ? STATE_LENGTH_512 : STATE_LENGTH)) >= UINT64_C(1) << 61)
+        return failure(err, ERROR_CORRUPT, "this is not the state of a hasher");
+    TRY(hasher_new(is_sha512 ? DIGEST_SHA512 : DIGEST_SHA256, &hasher, err));
+    if (is_sha512)
+        import_sha512(hasher, state.data);
+    else
+        import_sha256(hasher, state.data);
+    if (!state_is_possible(hasher, state))
+        return failure(err, ERROR_CORRUPT, "this is not the state of a hasher");
     *hasher_out = GIVE(hasher);
     return SUCCESS;
 }

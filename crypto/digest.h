@@ -43,14 +43,17 @@ struct digest hasher_digest(const struct hasher *hasher);
 uint64_t hasher_length(const struct hasher *hasher);
 
 /**
- * The state of a SHA-256 hasher, so that it can go on in another process, all integers big-endian:
- * "SJSHA256" | eight u32 words of the hash value | u64 length in bytes | the last length % 64 bytes, zeros up to 64.
+ * The state of a hasher, so that it can go on in another process, all integers big-endian:
+ * "SJSHA256" | eight u32 words of the hash value | u64 length in bytes | the last length % 64 bytes, zeros up to 64,
+ * or "SJSHA512" | eight u64 words | u64 length in bytes | the last length % 128 bytes, zeros up to 128.
  * It tells about the bytes that were hashed: seal it before it is stored.
  */
-#define HASHER_STATE_SIZE 112
+#define HASHER_STATE_SIZE 112 /* of SHA-256 */
+#define HASHER_STATE_MAX  208 /* of SHA-512 */
 
-/** SHA-256 only (asserted). */
-void hasher_export(const struct hasher *hasher, uint8_t state_out[HASHER_STATE_SIZE]);
+enum digest_algorithm hasher_algorithm(const struct hasher *hasher);
+/** Writes and returns HASHER_STATE_SIZE or HASHER_STATE_MAX bytes. */
+size_t hasher_export(const struct hasher *hasher, uint8_t *state_out);
 /** ERROR_CORRUPT for anything that hasher_export() can't have written. */
 RESULT hasher_import(struct bytes state, struct hasher **hasher_out, struct error *err);
 

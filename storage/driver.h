@@ -38,14 +38,28 @@ struct driver_entry {
 };
 typedef struct result driver_visit(void *context, const struct driver_entry *entry, struct error *err);
 
+/** An earlier extent of the same blob that counts: its bytes from `place` up to the next one's place. */
+struct driver_piece {
+    uint64_t place; /* where in the whole blob its first byte lies, the header's 4096 bytes counted */
+    uint32_t part;
+};
+
+/** What a new extent follows. */
+struct driver_history {
+    const struct driver_piece *pieces;
+    size_t count;
+    uint64_t place; /* where the new extent begins */
+};
+
 /** What one kind of driver does; `driver->operations->extent_append(extent, ...)`. The closers take NULL. */
 struct driver_operations {
     const char *kind; /* "fs", "memory"; as in table region */
     bool is_flat;     /* all extents of a blob end up in one object; else each is an object of its own */
 
-    /** Begins an extent with a new number. `place`: where in the whole blob its first byte lies. */
-    struct result (*extent_create)(struct driver *driver, const struct uuid *blob, uint64_t place,
-                                   struct driver_extent **extent_out, struct error *err);
+    /** Begins an extent with a number that is new and higher than those before it. */
+    struct result (*extent_create)(struct driver *driver, const struct uuid *blob,
+                                   const struct driver_history *history, struct driver_extent **extent_out,
+                                   struct error *err);
     uint32_t (*extent_part)(const struct driver_extent *extent);
     /** The header, then whole records; only the very last call may end within one. Fastest: 1 MiB, page-aligned. */
     struct result (*extent_append)(struct driver_extent *extent, struct bytes bytes, struct error *err);

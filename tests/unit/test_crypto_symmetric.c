@@ -100,29 +100,36 @@ static void refuses_digests(void **state)
 }
 
 /* Every length of tail that a block can have, several times over, at every place of the second piece. */
-static void hash_state_travels(void **state)
+static void check_state_travels(enum digest_algorithm algorithm, size_t size)
 {
-    uint8_t message[400], exported[HASHER_STATE_SIZE], again[HASHER_STATE_SIZE];
+    uint8_t message[400], exported[HASHER_STATE_MAX], again[HASHER_STATE_MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof message; i++) message[i] = (uint8_t)(i * 7 + 3);
-    const struct digest whole = digest_of(DIGEST_SHA256, (struct bytes){message, sizeof message});
-    for (size_t offset = 0; offset <= 200; offset++) {
+    const struct digest whole = digest_of(algorithm, (struct bytes){message, sizeof message});
+    for (size_t offset = 0; offset <= 300; offset++) {
         OWNED(hasher) *before = NULL;
         OWNED(hasher) *after = NULL;
         struct error err = {0};
 
-        assert_true(hasher_new(DIGEST_SHA256, &before, &err).ok);
+        assert_true(hasher_new(algorithm, &before, &err).ok);
         hasher_add(before, (struct bytes){message, offset});
-        hasher_export(before, exported);
-        assert_true(hasher_import((struct bytes){exported, sizeof exported}, &after, &err).ok);
+        assert_int_equal(hasher_export(before, exported), size);
+        assert_true(hasher_import((struct bytes){exported, size}, &after, &err).ok);
+        assert_int_equal(hasher_algorithm(after), algorithm);
         assert_int_equal(hasher_length(after), offset);
-        hasher_export(after, again);
-        assert_memory_equal(exported, again, sizeof again);
+        assert_int_equal(hasher_export(after, again), size);
+        assert_memory_equal(exported, again, size);
         hasher_add(after, (struct bytes){message + offset, sizeof message - offset});
         const struct digest digest = hasher_digest(after);
         assert_true(digest_equal(&digest, &whole));
     }
+}
+
+static void hash_state_travels(void **state)
+{
+    (void)state;
+    check_state_travels(DIGEST_SHA256, HASHER_STATE_SIZE);
+    check_state_travels(DIGEST_SHA512, HASHER_STATE_MAX);
 }
 
 static void hash_state_has_stated_bytes(void **state)
@@ -167,6 +174,26 @@ static void hash_state_must_be_possible(void **state)
     hasher_export(hasher, exported);
     for (size_t length = 0; length < sizeof exported; length++)
         assert_false(hasher_import((struct bytes){exported, length}, &other, &err).ok);
+    assert_null(other);
+}
+
+static void sha512_state_must_be_possible(void **state)
+{
+    static const size_t changes[] = {0, 7, 8, 71, 72, 79, 83, 207};
+    OWNED(hasher) *hasher = NULL;
+    struct hasher *other = NULL;
+    uint8_t exported[HASHER_STATE_MAX];
+    struct error err = {0};
+
+    (void)state;
+    assert_true(hasher_new(DIGEST_SHA512, &hasher, &err).ok);
+    hasher_add(hasher, bytes_of_text("abc"));
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        (void)hasher_export(hasher, exported);
+        exported[changes[i]] ^= 0x81;
+        assert_false(hasher_import((struct bytes){exported, sizeof exported}, &other, &err).ok);
+        assert_int_equal(err.kind, ERROR_CORRUPT);
+    }
     assert_null(other);
 }
 
@@ -396,7 +423,7 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(hash_state_travels),
         cmocka_unit_test(hash_state_has_stated_bytes),
-        cmocka_unit_test(hash_state_must_be_possible),
+        cmocka_unit_test(hash_state_must_be_possible), cmocka_unit_test(sha512_state_must_be_possible),
         cmocka_unit_test(gcm_finds_every_flipped_bit),
         cmocka_unit_test(xchacha_matches_the_draft),
         cmocka_unit_test(boxes_are_never_equal_and_check_themselves),
