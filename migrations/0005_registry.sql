@@ -23,6 +23,7 @@ CREATE TABLE blob (
     region_id   text NOT NULL REFERENCES region,
     digest      text COLLATE "C" NOT NULL CHECK (length(digest) BETWEEN 71 AND 135),
     size_bytes  bigint NOT NULL CHECK (size_bytes >= 0),
+    part        bigint NOT NULL CHECK (part BETWEEN 0 AND 4294967295),  -- the extent that closes it
     key_version integer NOT NULL,
     wrapped_key bytea NOT NULL CHECK (length(wrapped_key) BETWEEN 1 AND 256),
     commitment  bytea NOT NULL CHECK (length(commitment) = 32),
@@ -35,7 +36,7 @@ CREATE TABLE blob (
 CREATE TABLE repository_blob (
     repository_id uuid NOT NULL REFERENCES repository,
     digest        text COLLATE "C" NOT NULL,            -- of the blob, so that one index finds it
-    blob_id       uuid NOT NULL REFERENCES blob,
+    blob_id       uuid NOT NULL REFERENCES blob ON UPDATE CASCADE,  -- a damaged blob is replaced by a new push
     linked_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (repository_id, digest, blob_id)
 );
@@ -65,7 +66,7 @@ CREATE TABLE upload (
     CHECK ((sequence = 0) = (checkpoint_digest IS NULL))
 );
 CREATE INDEX upload_expires ON upload (expires_at);
-CREATE INDEX upload_repository ON upload (repository_id);
+CREATE INDEX upload_project ON upload (project_id);  -- sessions of a project are limited
 
 -- Objects whose upload ended without a blob: another upload of the same digest was first, it was cancelled, or it
 -- expired. Written in the transaction that ends the upload; the row goes when the bytes are gone.
@@ -117,6 +118,7 @@ GRANT UPDATE (label) ON organisation, project, repository TO sijil_app;
 GRANT SELECT, UPDATE ON authorization_epoch TO sijil_app;
 GRANT SELECT, INSERT, DELETE ON blob, upload, abandoned_object, repository_blob, manifest, manifest_reference, tag
     TO sijil_app;
-GRANT UPDATE (damaged_at, lease_until) ON blob TO sijil_app;
+GRANT UPDATE (blob_id, size_bytes, part, key_version, wrapped_key, commitment, damaged_at, lease_until) ON blob
+    TO sijil_app;
 GRANT UPDATE (writer_epoch, sequence, offset_bytes, checkpoint_epoch, checkpoint_digest) ON upload TO sijil_app;
 GRANT UPDATE (manifest_digest, updated_at) ON tag TO sijil_app;

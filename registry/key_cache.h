@@ -1,0 +1,37 @@
+/*
+ * registry/key_cache.h -- unwrapped keys, for a bounded time, in one locked slab.
+ *
+ * Rule: a key's name must cover everything that sijil-keyd checked when it unwrapped it (key_cache_name()), so that
+ * a cached key is never used where an unwrap would have been refused. For any number of threads.
+ */
+#pragma once
+
+#include "crypto/keyd_client.h"
+
+struct key_cache;
+
+#define KEY_CACHE_NAME_SIZE 32
+
+/** A wrapped key as its row has it. */
+struct key_record {
+    struct uuid id; /* of the blob, or of the project's key */
+    uint8_t commitment[32];
+    struct wrapped_key wrapped;
+};
+
+/** Hash over scope, id, commitment and wrapped bytes. */
+void key_cache_name(const struct key_scope *scope, const struct key_record *record,
+                    uint8_t name_out[KEY_CACHE_NAME_SIZE]);
+
+/** Room for at least `capacity` keys; each is forgotten after `lifetime_ms`. ERROR_NO_MEMORY. */
+RESULT key_cache_new(size_t capacity, unsigned lifetime_ms, struct key_cache **cache_out, struct error *err);
+/** False when it is not there, or too old. The caller wipes key_out. */
+bool key_cache_get(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE],
+                   uint8_t key_out[DATA_KEY_SIZE]);
+/** Puts out the one that would expire first where there is no room. */
+void key_cache_put(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE],
+                   const uint8_t key[DATA_KEY_SIZE]);
+/** Wipes all at once: a shredding was announced. */
+void key_cache_clear(struct key_cache *cache);
+void key_cache_free(struct key_cache *cache);
+DEFINE_OWNED(key_cache);

@@ -1,0 +1,245 @@
+#include "registry/manifest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+
+static const struct media_type_row {
+    const char *name;
+    enum manifest_kind kind;
+} media_types[] = {
+    {MEDIA_TYPE_IMAGE, MANIFEST_IMAGE},
+    {MEDIA_TYPE_INDEX, MANIFEST_INDEX},
+    {MEDIA_TYPE_DOCKER, MANIFEST_IMAGE},
+    {MEDIA_TYPE_DOCKER_LIST, MANIFEST_INDEX},
+};
+
+static const struct media_type_row *media_type_find(struct bytes name)
+{
+    for (size_t i = 0; i < sizeof media_types / sizeof media_types[0]; i++)
+        if (bytes_equal(bytes_of_text(media_types[i].name), name)) return &media_types[i];
+    return NULL;
+}
+
+/* "type/subtype; parameter" without what begins at ';' and without blanks at its end. */
+static struct bytes without_parameters(struct bytes content_type)
+{
+    const uint8_t *end = content_type.length == 0 ? NULL : memchr(content_type.data, ';', content_type.length);
+    struct bytes name = content_type;
+
+    if (end != NULL) name.length = (size_t)(end - content_type.data);
+    while (name.length > 0 && (name.data[name.length - 1] == ' ' || name.data[name.length - 1] == '\t')) name.length--;
+    return name;
+}
+
+bool manifest_media_type_is_known(struct bytes content_type)
+{
+    return media_type_find(without_parameters(content_type)) != NULL;
+}
+
+/* RFC 6838, 4.2: restricted-name "/" restricted-name. */
+static bool is_media_type(const char *text)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&-^_.+";
+    const size_t type = strspn(text, letters);
+
+    if (type == 0 || text[type] != '/' || strlen(text) > MEDIA_TYPE_MAX) return false;
+    const size_t subtype = strspn(text + type + 1, letters);
+    return subtype > 0 && text[type + 1 + subtype] == '\0';
+}
+
+/* A member that is absent, or a media type: copied, else "" stays. */
+static struct result read_media_type(const json_t *object, const char *key, char out[MEDIA_TYPE_MAX + 1],
+                                     struct error *err)
+{
+    const json_t *member = json_object_get(object, key);
+
+    if (member == NULL) return SUCCESS;
+    const char *text = json_string_value(member);
+    if (text == NULL || (text[0] != '\0' && !is_media_type(text)))
+        return failure(err, ERROR_INVALID, "\"%s\" is not a media type", key);
+    (void)snprintf(out, MEDIA_TYPE_MAX + 1, "%s", text);
+    return SUCCESS;
+}
+
+/* Descriptor: mediaType, digest and size are required (image-spec, descriptor.md). */
+static struct result read_descriptor(const json_t *value, const char *where, struct manifest_reference *reference_out,
+                                     struct error *err)
+{
+    char media_type[MEDIA_TYPE_MAX + 1] = "";
+    struct digest digest;
+    struct error ignored = {0};
+    int64_t size = -1;
+
+    if (!json_is_object(value)) return failure(err, ERROR_INVALID, "%s is not a descriptor", where);
+    TRY(read_media_type(value, "mediaType", media_type, err));
+    const char *text = json_text_of(value, "digest");
+    if (text == NULL || !digest_parse(bytes_of_text(text), &digest, &ignored).ok)
+        return failure(err, ERROR_INVALID, "%s has no sha256 or sha512 digest", where);
+    if (!json_integer_of(value, "size", &size) || size < 0)
+        return failure(err, ERROR_INVALID, "%s has no size of 0 or more", where);
+    *reference_out = (struct manifest_reference){.size_bytes = size, .is_required = true};
+    digest_format(&digest, reference_out->digest);
+    return SUCCESS;
+}
+
+/* Layers that may be fetched from elsewhere need not be here (image-spec, layer.md, "Non-Distributable Layers"). */
+static bool layer_is_elsewhere(const json_t *layer)
+{
+    const char *media_type = json_text_of(layer, "mediaType");
+
+    if (json_array_size(json_object_get(layer, "urls")) > 0) return true;
+    if (media_type == NULL) return false;
+    return strstr(media_type, ".nondistributable.") != NULL ||
+           strcmp(media_type, "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip") == 0;
+}
+
+static struct result read_list(struct manifest *manifest, const json_t *list, const char *where, struct error *err)
+{
+    const bool is_index = manifest->kind == MANIFEST_INDEX;
+    const json_t *item = NULL;
+    size_t index = 0;
+
+    json_array_foreach(list, index, item) {
+        struct manifest_reference *reference = &manifest->references[manifest->reference_count];
+        TRY(read_descriptor(item, where, reference, err));
+        reference->is_manifest = is_index;
+        reference->is_required = is_index || !layer_is_elsewhere(item);
+        manifest->reference_count++;
+    }
+    return SUCCESS;
+}
+
+static int compare_references(const void *a, const void *b)
+{
+    const struct manifest_reference *left = a, *right = b;
+    const int order = strcmp(left->digest, right->digest);
+
+    return order != 0 ? order : (int)left->is_manifest - (int)right->is_manifest;
+}
+
+/* The same layer may be listed twice; what one mention requires is required. */
+static void sort_and_merge(struct manifest *manifest)
+{
+    struct manifest_reference *references = manifest->references;
+    size_t kept = 0;
+
+    if (manifest->reference_count == 0) return;
+    qsort(references, manifest->reference_count, sizeof *references, compare_references);
+    for (size_t i = 1; i < manifest->reference_count; i++) {
+        if (compare_references(&references[kept], &references[i]) == 0)
+            references[kept].is_required |= references[i].is_required;
+        else
+            references[++kept] = references[i];
+    }
+    manifest->reference_count = kept + 1;
+}
+
+static struct result read_config(struct manifest *manifest, const json_t *config, struct error *err)
+{
+    TRY(read_descriptor(config, "\"config\"", &manifest->references[0], err));
+    manifest->reference_count = 1;
+    if (manifest->artifact_type[0] != '\0') return SUCCESS;
+    return read_media_type(config, "mediaType", manifest->artifact_type, err);
+}
+
+static struct result read_references(struct manifest *manifest, const json_t *document, struct error *err)
+{
+    const bool is_index = manifest->kind == MANIFEST_INDEX;
+    const char *key = is_index ? "manifests" : "layers";
+    const json_t *list = json_object_get(document, key);
+    const json_t *config = json_object_get(document, "config");
+
+    if (!json_is_array(list)) return failure(err, ERROR_INVALID, "\"%s\" is not an array", key);
+    if (json_array_size(list) >= MANIFEST_REFERENCES_MAX)
+        return failure(err, ERROR_LIMIT, "\"%s\" has %zu descriptors; fewer than %d are accepted", key,
+                       json_array_size(list), MANIFEST_REFERENCES_MAX);
+    manifest->references = memory_zeroed(json_array_size(list) + 1, sizeof *manifest->references);
+    if (manifest->references == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest's descriptors");
+    if (!is_index) TRY(read_config(manifest, config, err));
+    TRY(read_list(manifest, list, is_index ? "a manifest of the index" : "a layer", err));
+    sort_and_merge(manifest);
+    return SUCCESS;
+}
+
+static struct result read_subject(struct manifest *manifest, const json_t *document, struct error *err)
+{
+    const json_t *subject = json_object_get(document, "subject");
+    struct manifest_reference reference;
+
+    if (subject == NULL) return SUCCESS;
+    TRY(read_descriptor(subject, "\"subject\"", &reference, err));
+    (void)snprintf(manifest->subject, sizeof manifest->subject, "%s", reference.digest);
+    return SUCCESS;
+}
+
+/* What the document is: by its mediaType, by the request's Content-Type, or by its members, which must all agree. */
+static struct result read_kind(struct manifest *manifest, const json_t *document, struct bytes content_type,
+                               struct error *err)
+{
+    const struct bytes stated = without_parameters(content_type);
+    char inside[MEDIA_TYPE_MAX + 1] = "";
+
+    TRY(read_media_type(document, "mediaType", inside, err));
+    if (inside[0] != '\0' && stated.length > 0 && !bytes_equal(bytes_of_text(inside), stated))
+        return failure(err, ERROR_INVALID, "the Content-Type is not the manifest's mediaType, %.100s", inside);
+    const bool has_layers = json_object_get(document, "layers") != NULL;
+    const bool has_manifests = json_object_get(document, "manifests") != NULL;
+    if (has_layers && has_manifests)
+        return failure(err, ERROR_INVALID, "a manifest with both \"layers\" and \"manifests\"");
+
+    struct bytes name = inside[0] != '\0' ? bytes_of_text(inside) : stated;
+    if (name.length == 0) name = bytes_of_text(has_manifests ? MEDIA_TYPE_INDEX : MEDIA_TYPE_IMAGE);
+    const struct media_type_row *row = media_type_find(name);
+    if (row == NULL)
+        return failure(err, ERROR_INVALID, "the media type %.*s is not one of a manifest",
+                       (int)(name.length < 100 ? name.length : 100), (const char *)name.data);
+    manifest->kind = row->kind;
+    (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%s", row->name);
+    return SUCCESS;
+}
+
+static struct result check_document(const json_t *document, struct error *err)
+{
+    const json_t *annotations = json_object_get(document, "annotations");
+    const json_t *value = NULL;
+    const char *key = NULL;
+    int64_t version = 0;
+
+    if (!json_is_object(document)) return failure(err, ERROR_INVALID, "a manifest is a JSON object");
+    if (!json_integer_of(document, "schemaVersion", &version) || version != 2)
+        return failure(err, ERROR_INVALID, "\"schemaVersion\" is not 2");
+    if (annotations == NULL) return SUCCESS;
+    if (!json_is_object(annotations)) return failure(err, ERROR_INVALID, "\"annotations\" is not an object");
+    json_object_foreach((json_t *)(uintptr_t)annotations, key, value) {
+        if (!json_is_string(value))
+            return failure(err, ERROR_INVALID, "the annotation %.100s is not a text", key);
+    }
+    return SUCCESS;
+}
+
+struct result manifest_parse(struct bytes body, struct bytes content_type, struct manifest **manifest_out,
+                             struct error *err)
+{
+    OWNED_JSON document = NULL;
+
+    TRY(json_read(body, MANIFEST_SIZE_MAX, &document, err));
+    TRY(check_document(document, err));
+    OWNED(manifest) *manifest = memory_zeroed(1, sizeof *manifest);
+    if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest");
+    TRY(read_kind(manifest, document, content_type, err));
+    TRY(read_media_type(document, "artifactType", manifest->artifact_type, err));
+    TRY(read_references(manifest, document, err));
+    TRY(read_subject(manifest, document, err));
+    *manifest_out = GIVE(manifest);
+    return SUCCESS;
+}
+
+void manifest_free(struct manifest *manifest)
+{
+    if (manifest == NULL) return;
+    free(manifest->references);
+    free(manifest);
+}

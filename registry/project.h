@@ -1,0 +1,76 @@
+/*
+ * registry/project.h -- organisations and projects, their home regions and their floor labels.
+ *
+ * A project gets its home region when it is made, for good, and its label before its first push, because OCI sends
+ * blobs before the manifest. From the first push on, a label only rises: of the project, and of the organisation
+ * above it; a repository's always, since the first push makes it. Each change raises the authorization epoch.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "registry/key_cache.h"
+#include "registry/reference.h"
+#include "registry/registry.h"
+
+#define LABEL_TEXT_MAX     8192 /* canonical JSON of a floor label: all regimes and subjects have room */
+#define SCOPE_PAGE_MAX     1000 /* organisations or projects in one answer */
+
+/** Canonical text of a floor label as policy/label.h reads it; `label` NULL is {}. ERROR_INVALID, ERROR_LIMIT. */
+RESULT floor_label_write(const json_t *label, struct buffer *text, struct error *err);
+
+/** A change: the organisation. ERROR_CONFLICT when the name is taken. The permit: organisation.create on it. */
+struct organisation_create {
+    struct change change;
+    struct resource where;   /* name: "acme"; ids nil */
+    const char *label;       /* canonical; must outlive the record */
+    struct uuid organisation; /* made by prepare */
+};
+RESULT organisation_create_prepare(const struct resource *where, const char *label,
+                                   struct organisation_create *create_out, struct error *err);
+
+/** A change: the project and the key of its manifests. ERROR_CONFLICT: name taken; ERROR_NOT_FOUND: no such
+ *  organisation or region. The permit: project.create on it. */
+struct project_create {
+    struct change change;
+    struct resource where;   /* name: "acme/models"; organisation known, project nil; region: the home region */
+    const char *label;       /* canonical; must outlive the record */
+    struct uuid project;     /* made by prepare */
+    struct key_record key;
+};
+/** ERROR_UNAVAILABLE without sijil-keyd; ERROR_INVALID when this gateway does not serve the region. */
+RESULT project_create_prepare(struct registry *registry, const struct resource *where, const char *label,
+                              struct project_create *create_out, struct error *err);
+
+/** A change: the floor label of an organisation, project or repository. ERROR_CONFLICT when it would fall after the
+ *  first push; ERROR_NOT_FOUND. The permit: project.label, or repository.label for a repository. */
+struct label_change {
+    struct change change;
+    struct resource where;   /* its kind says what is labelled; its id is known */
+    const char *label;       /* canonical; must outlive the record */
+};
+void label_change_prepare(const struct resource *where, const char *label, struct label_change *change_out);
+
+struct scope_record {
+    struct uuid id;
+    char name[RESOURCE_NAME_MAX + 1];  /* "acme" or "acme/models" */
+    char region[REGION_ID_MAX + 1];    /* "" for an organisation */
+    char *label;                       /* canonical JSON */
+    int64_t created_ms;
+    bool was_pushed;                   /* so its label only rises */
+};
+struct scope_page {
+    size_t count;
+    struct scope_record *records;
+    bool has_more;
+};
+struct scope_query {
+    const struct permit *permit; /* for project.read on `where` */
+    const struct resource *where; /* the system, an organisation, or one project */
+    bool projects;               /* else organisations */
+    const char *last;            /* the page begins after this name; "" for the start */
+    unsigned limit;              /* 1 to SCOPE_PAGE_MAX */
+};
+/** What is at or below `where`, by name in byte order. */
+RESULT scope_list(struct pg *pg, const struct scope_query *query, struct scope_page **page_out, struct error *err);
+void scope_page_free(struct scope_page *page);
+DEFINE_OWNED(scope_page);

@@ -1,0 +1,56 @@
+/*
+ * registry/registry.h -- what all functions of this folder share: regions, keys, and uploads in progress.
+ *
+ * Rule: a function that reads or changes an artifact takes the permit for exactly that, and aborts without it. The
+ * gateway sees blobs and rows through this folder only. For any number of threads; docs/registry.md tells the story.
+ */
+#pragma once
+
+#include "audit/sequencer.h"
+#include "storage/pg.h"
+
+struct keyd_client;
+struct registry;
+
+/** The statements of this folder: for pg_open() of every worker, and for the sequencer's changes. */
+extern const struct pg_table project_statements, repository_statements, seal_statements, stored_blob_statements,
+    upload_statements, stored_manifest_statements, tag_statements;
+
+/** A region that this gateway serves; its row must be in the database before a project can have it as its home. */
+struct registry_region {
+    const char *id;       /* "local/main" */
+    const char *driver;   /* "fs" or "memory" */
+    const char *location; /* fs: the folder; its parent must exist */
+};
+#define REGISTRY_REGIONS_MAX 32 /* as many as the configuration may name */
+
+struct registry_options {
+    struct keyd_client *keyd;    /* must outlive the registry, as must the sequencer */
+    struct sequencer *sequencer; /* for what the registry finds by itself: damaged blobs, expired uploads */
+    size_t region_count;
+    const struct registry_region *regions;
+    unsigned key_lifetime_ms;    /* how long an unwrapped key may be kept: 60000 */
+    unsigned key_count;          /* how many: 4096 */
+    unsigned uploads_max;        /* uploads that write at the same time: 256; more are ERROR_LIMIT */
+    unsigned uploads_idle_max;   /* of them, writers kept between two PATCHes, 1.2 MiB each: 32 */
+};
+
+/** Opens all regions. ERROR_INVALID for an unknown driver, or whatever the driver says. */
+RESULT registry_new(const struct registry_options *options, struct registry **registry_out, struct error *err);
+/** Wipes all cached keys at once: a shredding was announced. */
+void registry_forget_keys(struct registry *registry);
+/** No upload or blob of it may be open. */
+void registry_free(struct registry *registry);
+DEFINE_OWNED(registry);
+
+/**
+ * Fills in the id of the repository that resource->project and resource->name say; leaves it nil if there is none.
+ * Used before the decision, so it tells the caller nothing by itself. ERROR_UNAVAILABLE.
+ */
+RESULT registry_resolve(struct registry *registry, struct pg *pg, struct resource *resource, struct error *err);
+
+/**
+ * One round of cleaning: ends sessions that expired, each with its event, and removes the bytes of ended ones. At
+ * most a hundred of each, so that it can be repeated often. *count_out: how many were removed. Blocks.
+ */
+RESULT registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);

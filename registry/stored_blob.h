@@ -1,0 +1,53 @@
+/*
+ * registry/stored_blob.h -- blobs that a repository may serve: found, read, mounted, unlinked.
+ *
+ * A digest is there only if this repository pushed or mounted it; what other repositories have is never told. Bytes
+ * are given only after they were verified. A blob that fails is marked once, with an event, and from then on counts
+ * as missing for HEAD, mount and manifests, so that a client that pushes again heals it.
+ */
+#pragma once
+
+#include "crypto/digest.h"
+#include "registry/registry.h"
+
+struct stored_blob;
+
+struct blob_query {
+    const struct permit *permit; /* for blob.read on `where` */
+    const struct resource *where;
+    const char *digest;
+};
+/** ERROR_NOT_FOUND when the repository has no such digest. */
+RESULT stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
+                        struct stored_blob **blob_out, struct error *err);
+uint64_t stored_blob_size(const struct stored_blob *blob);
+bool stored_blob_is_damaged(const struct stored_blob *blob);
+/** Unwraps its key and checks header, trailer and extents. ERROR_CORRUPT marks it. */
+RESULT stored_blob_open(struct stored_blob *blob, struct error *err);
+/** Exactly `length` bytes from `offset`, verified; in any order. ERROR_CORRUPT marks it. May block. */
+RESULT stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length,
+                        struct error *err);
+void stored_blob_free(struct stored_blob *blob);
+DEFINE_OWNED(stored_blob);
+
+/**
+ * A change: lets `target` serve a digest that `source` serves. Both belong to one project, so to one region and key.
+ * ERROR_NOT_FOUND when the source has no sound blob of it. The permit holds blob.mount on target and blob.read on
+ * source.
+ */
+struct blob_mount {
+    struct change change;
+    struct resource target, source;  /* the target's repository is made if its id is nil */
+    char digest[DIGEST_TEXT_SIZE];
+    struct uuid repository;          /* set by the change: the target's */
+};
+void blob_mount_prepare(const struct resource *target, const struct resource *source, const char *digest,
+                        struct blob_mount *mount_out);
+
+/** A change: the repository no longer serves the digest. ERROR_NOT_FOUND; ERROR_DENIED while a manifest needs it. */
+struct blob_unlink {
+    struct change change;
+    struct resource where;
+    char digest[DIGEST_TEXT_SIZE];
+};
+void blob_unlink_prepare(const struct resource *where, const char *digest, struct blob_unlink *unlink_out);

@@ -1,0 +1,71 @@
+/*
+ * registry/stored_manifest.h -- manifests in PostgreSQL: their exact bytes, sealed, and what they refer to.
+ *
+ * What is served is what was pushed, byte for byte: it is opened, digested again, and refused if it differs.
+ */
+#pragma once
+
+#include "registry/manifest.h"
+#include "registry/registry.h"
+
+#define MANIFEST_TAGS_MAX 32 /* in one push; the specification asks for at least 10 */
+
+/** A change: stores the manifest and sets tags, in the transaction of its event. */
+struct manifest_push {
+    struct change change;
+    struct resource where;
+    const struct manifest *manifest;
+    char digest[DIGEST_TEXT_SIZE];
+    size_t size_bytes;
+    struct uuid key;                    /* that it is sealed under */
+    struct buffer sealed;
+    const char *const *tags;            /* checked by tag_is_valid(); must outlive the record */
+    size_t tag_count;
+    char missing[DIGEST_TEXT_SIZE];     /* set when the change fails with ERROR_NOT_FOUND: the first one that is */
+};
+/** Seals the bytes; stores nothing. The caller calls manifest_push_done(). `manifest` must outlive the record. */
+RESULT manifest_push_prepare(struct registry *registry, struct pg *pg, const struct resource *where,
+                             struct bytes body, struct manifest_push *push, struct error *err);
+void manifest_push_done(struct manifest_push *push);
+
+struct stored_manifest {
+    char digest[DIGEST_TEXT_SIZE];
+    char media_type[MEDIA_TYPE_MAX + 1];
+    struct buffer body;
+};
+/** By digest or by tag. `where` is of the permit for manifest.read. ERROR_NOT_FOUND, ERROR_CORRUPT. */
+struct manifest_query {
+    const struct permit *permit;
+    const struct resource *where;
+    const char *reference;
+};
+RESULT stored_manifest_find(struct registry *registry, struct pg *pg, const struct manifest_query *query,
+                            struct stored_manifest **manifest_out, struct error *err);
+void stored_manifest_free(struct stored_manifest *manifest);
+DEFINE_OWNED(stored_manifest);
+
+/** A change: the manifest with all its tags. ERROR_NOT_FOUND. */
+struct manifest_delete {
+    struct change change;
+    struct resource where;
+    char digest[DIGEST_TEXT_SIZE];
+};
+void manifest_delete_prepare(const struct resource *where, const char *digest, struct manifest_delete *delete_out);
+
+/**
+ * Appends to page->descriptors the descriptors (JSON objects with commas between them) of what refers to `subject`, in byte order of
+ * their digests after `last` ("" for the start), until `page_bytes` are reached. `artifact_type` "" for any.
+ * page->last is the digest to go on after, "" at the end. `where` is of the permit for referrer.list.
+ */
+struct referrer_query {
+    const struct permit *permit;
+    const struct resource *where;
+    const char *subject, *artifact_type, *last;
+    size_t page_bytes;
+};
+struct referrer_page {
+    struct buffer descriptors;
+    char last[DIGEST_TEXT_SIZE];
+};
+RESULT referrers_list(struct registry *registry, struct pg *pg, const struct referrer_query *query,
+                      struct referrer_page *page, struct error *err);

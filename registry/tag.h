@@ -1,0 +1,34 @@
+/*
+ * registry/tag.h -- names that people give to manifests.
+ *
+ * Tags compare and page in byte order. They are set by a manifest's push (registry/stored_manifest.h).
+ */
+#pragma once
+
+#include "registry/reference.h"
+#include "registry/registry.h"
+
+#define TAG_PAGE_MAX 10000 /* tags in one answer: 1.3 MB at most; clients follow the Link */
+
+struct tag_query {
+    const struct permit *permit; /* for tag.list on `where` */
+    const struct resource *where;
+    const char *last;            /* the page begins after it; "" for the start */
+    unsigned limit;              /* 1 to TAG_PAGE_MAX */
+};
+struct tag_page {
+    size_t count;
+    char (*names)[TAG_MAX + 1];
+    bool has_more;
+};
+RESULT tag_list(struct pg *pg, const struct tag_query *query, struct tag_page **page_out, struct error *err);
+void tag_page_free(struct tag_page *page);
+DEFINE_OWNED(tag_page);
+
+/** A change: the tag goes, its manifest stays. ERROR_NOT_FOUND. */
+struct tag_delete {
+    struct change change;
+    struct resource where;
+    char name[TAG_MAX + 1];
+};
+void tag_delete_prepare(const struct resource *where, const char *name, struct tag_delete *delete_out);

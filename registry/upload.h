@@ -1,0 +1,94 @@
+/*
+ * registry/upload.h -- upload sessions: begun, written in pieces, resumed anywhere, committed once.
+ *
+ * A session belongs to one subject, credential, repository and region, is known by a secret in its Location, and
+ * ends 24 hours after it began. Its row says what is safe; a writer that still lives in this process goes on in its
+ * extent, any other resumes from the last checkpoint (docs/formats/sjb1.md, "Uploads that pause"). Only the writer
+ * that claimed the row last can save or commit.
+ * OCI Distribution Specification 1.1.1, "Pushing blobs".
+ */
+#pragma once
+
+#include "authz/principal.h"
+#include "crypto/digest.h"
+#include "registry/key_cache.h"
+#include "registry/recorder.h"
+#include "registry/reference.h"
+#include "registry/registry.h"
+
+#define UPLOAD_SESSIONS_PER_PROJECT 1000 /* open at the same time; more are ERROR_LIMIT */
+
+/* ---- POST ---- */
+
+/** A change that makes the session, and the repository if it is the first. Give &change to the record. */
+struct upload_begin {
+    struct change change;
+    struct resource where;           /* the repository; its id may be nil */
+    enum digest_algorithm algorithm; /* that the client will close with */
+    struct upload_location location; /* made by prepare; goes into the answer */
+    struct uuid repository;          /* set by the change */
+    struct uuid blob;
+    struct key_record key;
+    uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE];
+};
+/** Draws ids, keys and secret; stores nothing. `where` is that of the decision: project and region must be known. */
+RESULT upload_begin_prepare(struct registry *registry, const struct resource *where,
+                            const struct principal *principal, enum digest_algorithm algorithm,
+                            struct upload_begin *begin_out, struct error *err);
+
+/* ---- PATCH, PUT, GET ---- */
+
+struct upload;
+
+/** Who asks for which session. */
+struct upload_request {
+    const struct permit *permit;       /* for `action` on `where`; must outlive the struct upload */
+    enum action action;                /* upload.begin, upload.write, upload.commit or upload.read */
+    const struct resource *where;
+    const struct principal *principal;
+    struct upload_location location;
+};
+/**
+ * Reads the session's row. ERROR_NOT_FOUND for one that does not exist, has expired, or is not the caller's, of this
+ * repository, or known by this secret: nobody learns which. Claims nothing.
+ */
+RESULT upload_find(struct registry *registry, struct pg *pg, const struct upload_request *request,
+                   struct upload **upload_out, struct error *err);
+/** Bytes that are safe, or, once it is claimed, that the next write follows. */
+uint64_t upload_offset(const struct upload *upload);
+/**
+ * Makes this the session's only writer. ERROR_CONFLICT while another request of this gateway writes; ERROR_LIMIT
+ * when too many uploads write at the same time; ERROR_CORRUPT when the checkpoint does not verify.
+ */
+RESULT upload_claim(struct upload *upload, struct pg *pg, struct error *err);
+/** After a failure only upload_free() may follow; the client goes on from the last offset that was saved. */
+RESULT upload_write(struct upload *upload, struct bytes content, struct error *err);
+/** 64 MiB since the last time. */
+bool upload_must_save(const struct upload *upload);
+/** Makes what was written durable and records it. ERROR_CONFLICT when another writer has claimed the session. */
+RESULT upload_save(struct upload *upload, struct recorder *recorder, struct error *err);
+/**
+ * Closes the blob, links it to the repository and ends the session, in one transaction with its event. If the
+ * project has the digest already, that blob is linked and these bytes are dropped. ERROR_INVALID for another
+ * digest: the session stays as it was last saved. ERROR_CONFLICT as in upload_save().
+ */
+RESULT upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected, struct recorder *recorder,
+                     struct error *err);
+/** Keeps the writer for the next request, if it can go on. */
+void upload_free(struct upload *upload);
+DEFINE_OWNED(upload);
+
+/* ---- DELETE ---- */
+
+/** A change that ends a session for its owner. ERROR_NOT_FOUND as in upload_find(). */
+struct upload_cancel {
+    struct change change;
+    struct resource where;
+    struct uuid upload;
+    uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE];
+    struct uuid blob; /* set by the change */
+};
+void upload_cancel_prepare(const struct resource *where, const struct principal *principal,
+                           const struct upload_location *location, struct upload_cancel *cancel_out);
+/** After the change: removes the bytes now; what fails is done later by registry_tidy(). */
+void upload_cancel_finish(struct registry *registry, struct pg *pg, const struct upload_cancel *cancel);

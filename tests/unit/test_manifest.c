@@ -1,0 +1,220 @@
+#include "tests/support/unit.h"
+
+#include <string.h>
+
+#include "base/fault.h"
+#include "registry/manifest.h"
+
+#define A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define B "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+#define C "sha256:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+#define S512 "sha512:" "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd" \
+             "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"
+#define D(type, digest) "{\"mediaType\":\"" type "\",\"digest\":\"" digest "\",\"size\":3}"
+#define TAR             "application/vnd.oci.image.layer.v1.tar"
+#define CONFIG          "\"config\":" D("application/vnd.oci.image.config.v1+json", A)
+#define HEAD            "{\"schemaVersion\":2,"
+#define TYPED(type)     HEAD "\"mediaType\":\"" type "\","
+#define IMAGE           TYPED(MEDIA_TYPE_IMAGE) CONFIG
+#define MODEL           "application/vnd.cncf.model.manifest.v1+json"
+#define LAYERS          ",\"layers\":[" D(TAR, B) "]"
+
+static const struct row {
+    const char *name, *body, *content_type;
+    const char *media_type; /* NULL: refused */
+    const char *artifact_type, *subject;
+    const char *references; /* a letter of each digest, upper case if it is required, "m" before a manifest */
+} rows[] = {
+    {"an image", IMAGE LAYERS "}", MEDIA_TYPE_IMAGE, MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"no Content-Type", IMAGE LAYERS "}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"no mediaType", HEAD CONFIG LAYERS "}", MEDIA_TYPE_IMAGE, MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"neither", HEAD CONFIG LAYERS "}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"a charset in the Content-Type", IMAGE LAYERS "}", MEDIA_TYPE_IMAGE "; charset=utf-8", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"Docker's schema 2", TYPED(MEDIA_TYPE_DOCKER) "\"config\":" D("application/vnd.docker.container.image.v1+json", A) LAYERS "}",
+     MEDIA_TYPE_DOCKER, MEDIA_TYPE_DOCKER, "application/vnd.docker.container.image.v1+json", "", "AB"},
+    {"an artifact", TYPED(MEDIA_TYPE_IMAGE) "\"artifactType\":\"" MODEL "\"," CONFIG LAYERS "}", MEDIA_TYPE_IMAGE,
+     MEDIA_TYPE_IMAGE, MODEL, "", "AB"},
+    {"an empty artifactType is none", TYPED(MEDIA_TYPE_IMAGE) "\"artifactType\":\"\"," CONFIG LAYERS "}", "",
+     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"a subject", IMAGE LAYERS ",\"subject\":" D(MEDIA_TYPE_IMAGE, C) "}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", C, "AB"},
+    {"no layers", IMAGE ",\"layers\":[]}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "A"},
+    {"the same layer twice", IMAGE ",\"layers\":[" D(TAR, B) "," D(TAR, B) "," D(TAR, A) "]}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"layers out of order", IMAGE ",\"layers\":[" D(TAR, C) "," D(TAR, B) "]}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "ABC"},
+    {"a layer that may not be distributed", IMAGE ",\"layers\":[" D("application/vnd.oci.image.layer.nondistributable.v1.tar", B) "]}",
+     "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "Ab"},
+    {"Docker's foreign layer", IMAGE ",\"layers\":[" D("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", B) "]}",
+     "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "Ab"},
+    {"a layer with urls", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":0,\"urls\":[\"https://example.org/b\"]}]}", "",
+     MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "Ab"},
+    {"a layer with no urls", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":0,\"urls\":[]}]}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"elsewhere and here", IMAGE ",\"layers\":[" D("application/vnd.oci.image.layer.nondistributable.v1.tar", B) "," D(TAR, B) "]}",
+     "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"sha512", IMAGE ",\"layers\":[" D(TAR, S512) "]}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AD"},
+    {"unknown members", IMAGE LAYERS ",\"x\":{\"y\":[1.5,null]},\"annotations\":{\"a\":\"b\"}}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[" D(MEDIA_TYPE_IMAGE, A) "," D(MEDIA_TYPE_INDEX, B) "]}",
+     MEDIA_TYPE_INDEX, MEDIA_TYPE_INDEX, "", "", "mAmB"},
+    {"an index by its members", HEAD "\"manifests\":[]}", "", MEDIA_TYPE_INDEX, "", "", ""},
+    {"an index that is an artifact", TYPED(MEDIA_TYPE_INDEX) "\"artifactType\":\"" MODEL "\",\"manifests\":[]}", "",
+     MEDIA_TYPE_INDEX, MODEL, "", ""},
+    {"an index with a subject", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[],\"subject\":" D(MEDIA_TYPE_IMAGE, C) "}", "",
+     MEDIA_TYPE_INDEX, "", C, ""},
+    {"Docker's list", TYPED(MEDIA_TYPE_DOCKER_LIST) "\"manifests\":[" D(MEDIA_TYPE_DOCKER, A) "]}", MEDIA_TYPE_DOCKER_LIST,
+     MEDIA_TYPE_DOCKER_LIST, "", "", "mA"},
+
+    {"mediaType and Content-Type disagree", IMAGE LAYERS "}", MEDIA_TYPE_DOCKER, NULL, "", "", ""},
+    {"an image sent as an index", HEAD CONFIG LAYERS "}", MEDIA_TYPE_INDEX, NULL, "", "", ""},
+    {"an unknown Content-Type", HEAD CONFIG LAYERS "}", "application/json", NULL, "", "", ""},
+    {"an unknown mediaType", TYPED("application/vnd.oci.image.config.v1+json") CONFIG LAYERS "}", "", NULL, "", "", ""},
+    {"Docker's schema 1", "{\"schemaVersion\":1,\"fsLayers\":[]}", "", NULL, "", "", ""},
+    {"no schemaVersion", "{" CONFIG LAYERS "}", "", NULL, "", "", ""},
+    {"schemaVersion as a text", "{\"schemaVersion\":\"2\"," CONFIG LAYERS "}", "", NULL, "", "", ""},
+    {"layers and manifests", IMAGE LAYERS ",\"manifests\":[]}", "", NULL, "", "", ""},
+    {"no config", TYPED(MEDIA_TYPE_IMAGE) "\"layers\":[]}", "", NULL, "", "", ""},
+    {"a config that is null", TYPED(MEDIA_TYPE_IMAGE) "\"config\":null,\"layers\":[]}", "", NULL, "", "", ""},
+    {"layers missing", IMAGE "}", "", NULL, "", "", ""},
+    {"layers that are an object", IMAGE ",\"layers\":{}}", "", NULL, "", "", ""},
+    {"a layer that is a text", IMAGE ",\"layers\":[\"" B "\"]}", "", NULL, "", "", ""},
+    {"a layer without a digest", IMAGE ",\"layers\":[{\"size\":1}]}", "", NULL, "", "", ""},
+    {"a layer without a size", IMAGE ",\"layers\":[{\"digest\":\"" B "\"}]}", "", NULL, "", "", ""},
+    {"a negative size", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":-1}]}", "", NULL, "", "", ""},
+    {"a size with a fraction", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":1.0}]}", "", NULL, "", "", ""},
+    {"a size beyond 63 bits", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":9223372036854775808}]}", "", NULL, "", "", ""},
+    {"an upper-case digest", IMAGE ",\"layers\":[{\"digest\":\"sha256:" "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" "\",\"size\":1}]}",
+     "", NULL, "", "", ""},
+    {"a digest of another algorithm", IMAGE ",\"layers\":[{\"digest\":\"md5:d41d8cd98f00b204e9800998ecf8427e\",\"size\":1}]}", "",
+     NULL, "", "", ""},
+    {"a subject that is a text", IMAGE LAYERS ",\"subject\":\"" C "\"}", "", NULL, "", "", ""},
+    {"a subject without a digest", IMAGE LAYERS ",\"subject\":{\"size\":1}}", "", NULL, "", "", ""},
+    {"a mediaType that is a number", HEAD "\"mediaType\":2," CONFIG LAYERS "}", "", NULL, "", "", ""},
+    {"an artifactType with a blank", IMAGE LAYERS ",\"artifactType\":\"a b/c\"}", "", NULL, "", "", ""},
+    {"an artifactType without a slash", IMAGE LAYERS ",\"artifactType\":\"model\"}", "", NULL, "", "", ""},
+    {"annotations that are a list", IMAGE LAYERS ",\"annotations\":[]}", "", NULL, "", "", ""},
+    {"an annotation that is a number", IMAGE LAYERS ",\"annotations\":{\"a\":1}}", "", NULL, "", "", ""},
+    {"a key twice", HEAD "\"schemaVersion\":2," CONFIG LAYERS "}", "", NULL, "", "", ""},
+    {"an array", "[]", "", NULL, "", "", ""},
+    {"a text", "\"x\"", "", NULL, "", "", ""},
+    {"cut off", IMAGE ",\"layers\":[", "", NULL, "", "", ""},
+    {"something after it", IMAGE LAYERS "} x", "", NULL, "", "", ""},
+    {"nothing", "", MEDIA_TYPE_IMAGE, NULL, "", "", ""},
+};
+
+/* The references of a manifest, spelled as the rows have them. */
+static void spell(const struct manifest *manifest, char *out)
+{
+    for (size_t i = 0; i < manifest->reference_count; i++) {
+        const struct manifest_reference *reference = &manifest->references[i];
+        if (reference->is_manifest) *out++ = 'm';
+        *out++ = (char)(reference->digest[7] - (reference->is_required ? 'a' - 'A' : 0));
+    }
+    *out = '\0';
+}
+
+static void reads_manifests(void **state)
+{
+    const struct row *row = *state;
+    OWNED(manifest) *manifest = NULL;
+    struct error err = {0};
+    char references[32];
+
+    const bool ok = manifest_parse(bytes_of_text(row->body), bytes_of_text(row->content_type), &manifest, &err).ok;
+    assert_int_equal(ok, row->media_type != NULL);
+    if (!ok) {
+        assert_int_equal(err.kind, ERROR_INVALID);
+        assert_null(manifest);
+        return;
+    }
+    assert_string_equal(manifest->media_type, row->media_type);
+    assert_string_equal(manifest->artifact_type, row->artifact_type);
+    assert_string_equal(manifest->subject, row->subject);
+    spell(manifest, references);
+    assert_string_equal(references, row->references);
+}
+
+static void bodies_are_bounded(void **state)
+{
+    static uint8_t body[MANIFEST_SIZE_MAX + 1];
+    struct manifest *manifest = NULL;
+    struct error err = {0};
+    const char *text = IMAGE LAYERS "}";
+
+    (void)state;
+    memset(body, ' ', sizeof body);
+    memcpy(body, text, strlen(text));
+    assert_true(manifest_parse((struct bytes){body, sizeof body - 1}, (struct bytes){0}, &manifest, &err).ok);
+    manifest_free(manifest);
+    manifest = NULL;
+    assert_false(manifest_parse((struct bytes){body, sizeof body}, (struct bytes){0}, &manifest, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_null(manifest);
+}
+
+static void descriptors_are_bounded(void **state)
+{
+    struct buffer OWNED_BUFFER body = BUFFER(MANIFEST_SIZE_MAX);
+    struct manifest *manifest = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(buffer_add_text(&body, HEAD CONFIG ",\"layers\":[0", &err).ok);
+    for (size_t i = 1; i < MANIFEST_REFERENCES_MAX; i++) assert_true(buffer_add_text(&body, ",0", &err).ok);
+    assert_true(buffer_add_text(&body, "]}", &err).ok);
+    assert_false(manifest_parse(buffer_bytes(&body), (struct bytes){0}, &manifest, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
+static const struct type_row {
+    const char *name, *text;
+    bool known;
+} type_rows[] = {
+    {"an image's", MEDIA_TYPE_IMAGE, true},
+    {"with a parameter", MEDIA_TYPE_INDEX " ; charset=utf-8", true},
+    {"JSON", "application/json", false},
+    {"nothing", "", false},
+    {"only a parameter", ";q=1", false},
+    {"longer than a known one", MEDIA_TYPE_IMAGE "x", false},
+};
+
+static void knows_media_types(void **state)
+{
+    const struct type_row *row = *state;
+
+    assert_int_equal(manifest_media_type_is_known(bytes_of_text(row->text)), row->known);
+}
+
+static void lack_of_memory_is_said(void **state)
+{
+    (void)state;
+    for (unsigned long nth = 1;; nth++) {
+        OWNED(manifest) *manifest = NULL;
+        struct error err = {0};
+
+        fault_arm(nth);
+        const bool ok = manifest_parse(bytes_of_text(IMAGE LAYERS "}"), (struct bytes){0}, &manifest, &err).ok;
+        if (!fault_has_fired()) {
+            assert_true(ok);
+            break;
+        }
+        assert_false(ok);
+        assert_null(manifest);
+        assert_int_equal(err.kind, ERROR_NO_MEMORY);
+    }
+    fault_arm(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(bodies_are_bounded),
+        cmocka_unit_test(descriptors_are_bounded),
+        cmocka_unit_test(lack_of_memory_is_said),
+    };
+
+    return RUN_TABLE(rows, reads_manifests) + RUN_TABLE(type_rows, knows_media_types) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
+}
