@@ -12,7 +12,7 @@
 
 /** One file; the table of all ends with a NULL name. */
 struct migration {
-    unsigned number;  /* 1, 2, 3, ... without gaps */
+    unsigned number;  /* rising */
     const char *name; /* "0001_tenancy" */
     const char *sql;
     const char *checksum; /* SHA-256 of the file, lower-case hex */

@@ -104,7 +104,8 @@ DEFINE_OWNED(pg_rows);
  */
 RESULT pg_pipeline_add(struct pg *pg, const char *name, const struct pg_arguments *arguments,
                        struct error *err);
-/** Sends what was added and collects one pg_rows for each into rows_out[0 .. count-1]; frees them on failure.
+/** Sends what was added and collects one pg_rows for each into rows_out[0 .. count-1]; frees them and sets
+ * NULL on failure.
  */
 RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err);
 
@@ -114,7 +115,10 @@ RESULT pg_commit(struct pg *pg, struct error *err);
 /** Never fails: a connection that can't roll back is broken. */
 void pg_rollback(struct pg *pg);
 
-/** Waits up to timeout_ms for a NOTIFY on a channel that pg_listen() named. */
+/**
+ * Waits up to timeout_ms for a NOTIFY on a channel that pg_listen() named (a literal: it is kept).
+ * pg_reopen() listens again; what was notified in between is lost, so look at the data then.
+ */
 RESULT pg_listen(struct pg *pg, const char *channel, struct error *err);
 RESULT pg_wait_notify(struct pg *pg, unsigned timeout_ms, bool *notified_out, struct error *err);
 

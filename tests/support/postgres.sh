@@ -1,7 +1,8 @@
 #!/bin/sh
 # A private PostgreSQL 15 for tests: its data under DIR, its socket in a 0700 directory of its own, no network.
-#   postgres.sh start DIR MIGRATIONS [PID]   starts it, makes the roles and the database sijil_template;
-#                                            it stops by itself when PID (the caller, by default) is gone
+#   postgres.sh start DIR MIGRATE [PID]   starts it, makes the roles and the database sijil_template, whose tables
+#                                         the program MIGRATE makes; it stops by itself when PID (the caller, by
+#                                         default) is gone
 #   postgres.sh stop DIR
 # DIR/socket names the socket's directory; DIR/pid the server's process. Durability stays on: tests rely on it.
 set -eu
@@ -73,9 +74,7 @@ CREATE ROLE sijil_owner LOGIN;
 CREATE ROLE sijil_app LOGIN;
 CREATE DATABASE sijil_template OWNER sijil_owner;
 END
-    for migration in "$1"/[0-9]*.sql; do
-        sql -1 -U sijil_owner -d sijil_template <"$migration"
-    done
+    "$1" "host=$run user=sijil_owner dbname=sijil_template"
 }
 
 # Survives a ctest that is killed before its clean-up.
@@ -108,7 +107,7 @@ watch)
     if [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; then stop; fi
     ;;
 *)
-    echo "usage: postgres.sh start DIR MIGRATIONS [PID] | stop DIR" >&2
+    echo "usage: postgres.sh start DIR MIGRATE [PID] | stop DIR" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,97 @@
+#include <assert.h>
+
+#include "base/memory.h"
+#include "storage/pg_priv.h"
+
+static struct result enqueue(struct pg *pg, const struct pg_prepared *prepared,
+                             const struct pg_arguments *arguments, struct error *err)
+{
+    struct pg_encoded encoded;
+
+    TRY(pg_before_send(pg, err));
+    if (pg->pipelined == 0 && !PQenterPipelineMode(pg->connection))
+        return pg_lost(pg, PQerrorMessage(pg->connection), err);
+    TRY(pg_encode(prepared, arguments, &encoded, err));
+    const int sent = PQsendQueryPrepared(pg->connection, prepared->statement->name, (int)prepared->count,
+                                         encoded.values, encoded.lengths, encoded.formats, 1);
+    pg_encoded_done(&encoded);
+    if (!sent) return pg_lost(pg, PQerrorMessage(pg->connection), err);
+    pg->pipelined++;
+    if (prepared->is_change && !pg->in_transaction) pg->is_uncertain = true;
+    return SUCCESS;
+}
+
+struct result pg_pipeline_add(struct pg *pg, const char *name, const struct pg_arguments *arguments,
+                              struct error *err)
+{
+    static const struct pg_arguments none;
+    const struct result added = enqueue(pg, pg_find(pg, name), arguments == NULL ? &none : arguments, err);
+
+    if (!added.ok) pg_break(pg);
+    return added;
+}
+
+/* Results come one by one; the first error is kept, and the rest is read up to the synchronisation point. */
+static struct result collect(struct pg *pg, struct pg_rows **rows, size_t count, struct error *err)
+{
+    struct result outcome = SUCCESS;
+    struct error later;
+
+    for (size_t i = 0; i < count; i++) {
+        struct result taken = pg_take(pg, "pipeline", &rows[i]->result, outcome.ok ? err : &later);
+        if (outcome.ok) outcome = taken;
+        if (pg->connection == NULL) return outcome;
+    }
+    return outcome;
+}
+
+static struct result finish(struct pg *pg, struct error *err)
+{
+    OWNED_RESULT end = NULL;
+
+    TRY(pg_next(pg, pg_deadline(pg), &end, err));
+    if (PQresultStatus(end) != PGRES_PIPELINE_SYNC || !PQexitPipelineMode(pg->connection))
+        return pg_lost(pg, "a broken protocol", err);
+    pg->pipelined = 0;
+    pg->is_uncertain = false;
+    return SUCCESS;
+}
+
+static struct result make_rows(struct pg_rows **rows, size_t count, struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = memory_zeroed(1, sizeof *rows[i]);
+        if (rows[i] == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for results");
+    }
+    return SUCCESS;
+}
+
+static struct result run(struct pg *pg, struct pg_rows **rows, size_t count, struct error *err)
+{
+    struct error later;
+
+    TRY(make_rows(rows, count, err));
+    TRY(pg_before_send(pg, err));
+    if (!PQpipelineSync(pg->connection)) return pg_lost(pg, PQerrorMessage(pg->connection), err);
+    const struct result outcome = collect(pg, rows, count, err);
+    if (pg->connection == NULL) return outcome;
+    const struct result end = finish(pg, outcome.ok ? err : &later);
+    return outcome.ok ? end : outcome;
+}
+
+struct result pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err)
+{
+    assert(pg->connection == NULL || count == pg->pipelined);
+    for (size_t i = 0; i < count; i++)
+        rows_out[i] = NULL;
+    if (count == 0) return SUCCESS;
+
+    const struct result outcome = run(pg, rows_out, count, err);
+    if (outcome.ok) return SUCCESS;
+    for (size_t i = 0; i < count; i++) {
+        pg_rows_free(rows_out[i]);
+        rows_out[i] = NULL;
+    }
+    if (pg->pipelined > 0) pg_break(pg); /* never synchronised: nothing of it may come true */
+    return outcome;
+}

@@ -1,0 +1,121 @@
+/*
+ * storage/pg_priv.h -- what the files of storage/pg*.c share.
+ *
+ * The connection is libpq's asynchronous one: nothing waits but pg_await(), and that has a deadline. A
+ * connection that missed it, or whose peer is gone, is closed at once (pg_break): it is then "broken".
+ */
+#pragma once
+
+#include <libpq-fe.h>
+
+#include "storage/pg.h"
+
+#define PG_BOOL        16
+#define PG_BYTEA       17
+#define PG_INT8        20
+#define PG_INT4        23
+#define PG_TEXT        25
+#define PG_BYTEA_ARRAY 1001
+#define PG_TEXT_ARRAY  1009
+#define PG_INT8_ARRAY  1016
+#define PG_TIMESTAMPTZ 1184
+#define PG_UUID        2950
+#define PG_UUID_ARRAY  2951
+
+/** How long to wait, and what the session is told to do by itself meanwhile. */
+struct pg_limits {
+    unsigned connect_ms, answer_ms;
+    const char *session; /* SQL */
+};
+/** A request's: 10 s, so that no thread hangs on a server that stands still. */
+extern const struct pg_limits pg_limits_of_requests;
+/** A migration's: it may rewrite a large table. */
+extern const struct pg_limits pg_limits_of_migrations;
+
+struct pg_prepared {
+    const struct pg_statement *statement;
+    size_t count;
+    Oid types[PG_PARAMETERS_MAX];
+    bool is_change; /* anything but a SELECT */
+};
+
+#define PG_CHANNELS_MAX 4 /* no caller listens to more than two */
+
+struct pg {
+    PGconn *connection; /* NULL: broken */
+    char *conninfo;
+    const struct pg_limits *limits;
+    struct pg_prepared *prepared; /* sorted by name */
+    size_t prepared_count;
+    bool in_transaction;
+    bool is_uncertain; /* what is under way may have become durable although its answer is lost */
+    size_t pipelined;  /* added and not yet run */
+    const char *channels[PG_CHANNELS_MAX];
+    size_t channel_count;
+};
+
+struct pg_rows {
+    PGresult *result;
+};
+
+/* pg_type.c */
+
+/** The types of "uuid text int8"; ERROR_INVALID for an unknown word or more than PG_PARAMETERS_MAX. */
+RESULT pg_types_of(const char *words, Oid types_out[PG_PARAMETERS_MAX], size_t *count_out, struct error *err);
+const char *pg_type_name(Oid type); /* "int8"; "another type" if it is none of ours */
+
+/* pg_value.c */
+
+/** Arguments in the wire's binary form. `values` point into `text`. */
+struct pg_encoded {
+    struct buffer text;
+    const char *values[PG_PARAMETERS_MAX];
+    int lengths[PG_PARAMETERS_MAX], formats[PG_PARAMETERS_MAX];
+};
+/** Asserts that the arguments fit the statement. */
+RESULT pg_encode(const struct pg_prepared *prepared, const struct pg_arguments *arguments,
+                 struct pg_encoded *encoded_out, struct error *err);
+void pg_encoded_done(struct pg_encoded *encoded);
+
+/* pg_wait.c */
+
+void pg_break(struct pg *pg);
+/** The connection is lost; breaks it. ERROR_UNCERTAIN if what was under way may have been done. */
+RESULT pg_lost(struct pg *pg, const char *why, struct error *err);
+/** Waits for `events` (of poll) on the socket; breaks the connection when the deadline passes. */
+RESULT pg_await(struct pg *pg, short events, int64_t deadline_ms, struct error *err);
+/** The next result of libpq; NULL ends those of a statement. The caller clears it. */
+RESULT pg_next(struct pg *pg, int64_t deadline_ms, PGresult **result_out, struct error *err);
+/** One statement's only result, checked. */
+RESULT pg_take(struct pg *pg, const char *name, PGresult **result_out, struct error *err);
+int64_t pg_deadline(const struct pg *pg);
+/** To be asked before anything is sent: a fault on demand is a connection that breaks now. */
+RESULT pg_before_send(struct pg *pg, struct error *err);
+
+static inline void pg_result_free_owned(PGresult **result)
+{
+    PQclear(*result);
+}
+#define OWNED_RESULT __attribute__((cleanup(pg_result_free_owned))) PGresult *
+
+/* pg_error.c */
+
+/** Fails if the result says so; a result that broke the connection breaks it. */
+RESULT pg_check(struct pg *pg, const PGresult *result, const char *name, struct error *err);
+
+/* pg_prepare.c */
+
+/** Gathers the statements of all tables; ERROR_INVALID for a name that stands twice. */
+RESULT pg_collect(struct pg *pg, const struct pg_table *const *tables, struct error *err);
+/** Prepares them on the connection and holds their types against the schema. */
+RESULT pg_prepare_all(struct pg *pg, struct error *err);
+/** Aborts the program if there is none of this name. */
+const struct pg_prepared *pg_find(const struct pg *pg, const char *name);
+
+/* pg.c */
+
+RESULT pg_open_with(const char *conninfo, const struct pg_table *const *tables,
+                    const struct pg_limits *limits, struct pg **pg_out, struct error *err);
+/** Runs SQL text that is part of the program (a migration, a setting); results are dropped. */
+RESULT pg_execute(struct pg *pg, const char *name, const char *sql, struct error *err);
+RESULT pg_send_listen(struct pg *pg, const char *channel, struct error *err);

@@ -1,0 +1,561 @@
+#include "tests/support/unit.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "storage/pg_priv.h"
+#include "tests/support/database.h"
+
+static const char arrange_sql[] =
+    "CREATE TABLE thing (id int8 PRIMARY KEY, name text, raw bytea, uuid uuid, is_on bool, small int4,"
+    "                    at timestamptz);"
+    "CREATE FUNCTION fail_as(state text) RETURNS text LANGUAGE plpgsql AS"
+    " $$ BEGIN RAISE EXCEPTION 'a test' USING ERRCODE = state, DETAIL = 'secret'; END $$;"
+    "GRANT ALL ON thing TO sijil_app";
+
+static const struct pg_statement statements[] = {
+    {"thing_insert", "INSERT INTO thing VALUES ($1, $2, $3, $4, $5, $6, $7)",
+     "int8 text bytea uuid bool int4 timestamptz", ""},
+    {"thing_find", "SELECT * FROM thing WHERE id = $1", "int8", "int8 text bytea uuid bool int4 timestamptz"},
+    {"thing_add", "INSERT INTO thing (id) VALUES ($1)", "int8", ""},
+    {"thing_count", "SELECT count(*) FROM thing", "", "int8"},
+    {"lengths",
+     "SELECT cardinality($1)::int8, cardinality($2)::int8, cardinality($3)::int8, cardinality($4)::int8,"
+     " $1[2], $2[2], $3[2], $4[2]",
+     "text[] bytea[] uuid[] int8[]", "int8 int8 int8 int8 text bytea uuid int8"},
+    {"fail_as", "SELECT fail_as($1)", "text", "text"},
+    {"backend", "SELECT pg_backend_pid()", "", "int4"},
+    {"tell", "SELECT pg_notify('news', '')::text", "", "text"},
+    {"sleep", "SELECT pg_sleep(30)::text", "", "text"},
+};
+static const struct pg_table table = PG_TABLE(statements);
+static const struct pg_table *const tables[] = {&table, NULL};
+
+struct fixture {
+    struct database *database;
+    struct pg *pg;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture fixture;
+    struct error err = {0};
+
+    fixture.database = database_new();
+    database_execute(fixture.database, arrange_sql);
+    if (!pg_open(database_app(fixture.database), tables, &fixture.pg, &err).ok) fail_msg("%s", err.message);
+    *state = &fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    pg_free(fixture->pg);
+    database_free(fixture->database);
+    return 0;
+}
+
+static struct result add_thing(struct pg *pg, int64_t id, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, id);
+    return pg_run(pg, "thing_add", &arguments, NULL, err);
+}
+
+static void every_type_survives_a_round_trip(void **state)
+{
+    struct fixture *fixture = *state;
+    static const uint8_t raw[] = {0, 255, 10, 0};
+    const struct uuid uuid = uuid_random();
+    struct pg_arguments row = {0}, key = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct error err;
+
+    pg_add_int8(&row, INT64_MIN);
+    pg_add_text(&row, "\xd8\xb3\xd8\xac\xd9\x84");
+    pg_add_bytes(&row, (struct bytes){raw, sizeof raw});
+    pg_add_uuid(&row, &uuid);
+    pg_add_bool(&row, true);
+    pg_add_int4(&row, INT32_MIN);
+    pg_add_time(&row, 1795171186123);
+    assert_true(pg_run(fixture->pg, "thing_insert", &row, NULL, &err).ok);
+    pg_add_int8(&key, INT64_MIN);
+    assert_true(pg_run(fixture->pg, "thing_find", &key, &rows, &err).ok);
+
+    assert_int_equal(pg_rows_count(rows), 1);
+    assert_true(pg_int8(rows, 0, 0) == INT64_MIN);
+    assert_string_equal(pg_text(rows, 0, 1), "\xd8\xb3\xd8\xac\xd9\x84");
+    assert_true(bytes_equal(pg_bytes(rows, 0, 2), (struct bytes){raw, sizeof raw}));
+    const struct uuid again = pg_uuid(rows, 0, 3);
+    assert_true(uuid_equal(&again, &uuid));
+    assert_true(pg_bool(rows, 0, 4));
+    assert_true(pg_int8(rows, 0, 5) == INT32_MIN);
+    assert_true(pg_time_ms(rows, 0, 6) == 1795171186123);
+    assert_string_equal(database_ask(fixture->database, "SELECT at AT TIME ZONE 'UTC' FROM thing"),
+                        "2026-11-20 10:39:46.123");
+}
+
+static void null_reads_as_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pg_arguments row = {0}, key = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct error err;
+
+    pg_add_int8(&row, 1);
+    pg_add_text(&row, NULL);
+    pg_add_null(&row);
+    pg_add_uuid(&row, NULL);
+    for (int i = 0; i < 3; i++)
+        pg_add_null(&row);
+    assert_true(pg_run(fixture->pg, "thing_insert", &row, NULL, &err).ok);
+    pg_add_int8(&key, 1);
+    assert_true(pg_run(fixture->pg, "thing_find", &key, &rows, &err).ok);
+
+    for (size_t column = 1; column < 7; column++)
+        assert_true(pg_is_null(rows, 0, column));
+    assert_string_equal(pg_text(rows, 0, 1), "");
+    assert_int_equal(pg_bytes(rows, 0, 2).length, 0);
+    const struct uuid uuid = pg_uuid(rows, 0, 3);
+    assert_true(uuid_is_nil(&uuid));
+    assert_false(pg_bool(rows, 0, 4));
+    assert_int_equal(pg_int8(rows, 0, 5), 0);
+    assert_int_equal(pg_time_ms(rows, 0, 6), 0);
+}
+
+static void arrays_arrive_whole(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct uuid uuids[] = {uuid_random(), uuid_random()};
+    const struct bytes texts[] = {bytes_of_text("one"), bytes_of_text("{\"two\",}")};
+    const struct bytes raws[] = {{0}, {(const uint8_t *)"\0\xff", 2}};
+    const struct bytes views[] = {uuid_bytes(&uuids[0]), uuid_bytes(&uuids[1])};
+    const int64_t numbers[] = {1, -2};
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct error err;
+
+    pg_add_text_array(&arguments, texts, 2);
+    pg_add_bytes_array(&arguments, raws, 2);
+    pg_add_uuid_array(&arguments, views, 2);
+    pg_add_int8_array(&arguments, numbers, 2);
+    assert_true(pg_run(fixture->pg, "lengths", &arguments, &rows, &err).ok);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pg_int8(rows, 0, i), 2);
+    assert_string_equal(pg_text(rows, 0, 4), "{\"two\",}");
+    assert_true(bytes_equal(pg_bytes(rows, 0, 5), raws[1]));
+    const struct uuid uuid = pg_uuid(rows, 0, 6);
+    assert_true(uuid_equal(&uuid, &uuids[1]));
+    assert_int_equal(pg_int8(rows, 0, 7), -2);
+}
+
+static void empty_arrays_are_empty(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct error err;
+
+    pg_add_text_array(&arguments, NULL, 0);
+    pg_add_bytes_array(&arguments, NULL, 0);
+    pg_add_uuid_array(&arguments, NULL, 0);
+    pg_add_int8_array(&arguments, NULL, 0);
+    assert_true(pg_run(fixture->pg, "lengths", &arguments, &rows, &err).ok);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pg_int8(rows, 0, i), 0);
+    for (size_t i = 4; i < 8; i++)
+        assert_true(pg_is_null(rows, 0, i));
+}
+
+static const struct misfit_row {
+    const char *name;
+    struct pg_statement statement;
+    const char *said;
+} misfit_rows[] = {
+    {"a column of another type",
+     {"x", "SELECT location FROM region", "", "int8"},
+     "column location of statement x is of type text, not int8"},
+    {"a column too many",
+     {"x", "SELECT location, driver FROM region", "", "text"},
+     "statement x yields 2 columns, not the 1 that are declared"},
+    {"a column too few",
+     {"x", "SELECT location FROM region", "", "text text"},
+     "statement x yields 1 columns, not the 2 that are declared"},
+    {"a type that we do not read",
+     {"x", "SELECT 1.5", "", "text"},
+     "column ?column? of statement x is of type another type, not text"},
+    {"a parameter of another type",
+     {"x", "SELECT driver FROM region WHERE location = $1", "uuid", "text"},
+     "operator does not exist: text = uuid"},
+    {"a parameter that is not declared",
+     {"x", "SELECT driver FROM region WHERE location = $1", "", "text"},
+     "statement x has 1 parameters, not the 0 that are declared"},
+    {"a word that is no type", {"x", "SELECT 1", "", "integer"}, "no type is called integer"},
+    {"a table that is not there",
+     {"x", "SELECT 1 FROM nowhere", "", "int4"},
+     "relation \"nowhere\" does not exist"},
+    {"a name that stands twice", {"lengths", "SELECT 1", "", "int4"}, "two statements are called lengths"},
+};
+
+static void statements_must_fit_the_schema(void **state)
+{
+    const struct misfit_row *row = *state;
+    OWNED(database) *database = database_new();
+    const struct pg_table misfit = {&row->statement, 1};
+    const struct pg_table *const both[] = {&table, &misfit, NULL};
+    struct pg *pg = NULL;
+    struct error err = {0};
+
+    database_execute(database, arrange_sql);
+    assert_false(pg_open(database_app(database), both, &pg, &err).ok);
+    assert_null(pg);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    if (strstr(err.message, row->said) == NULL) fail_msg("%s", err.message);
+}
+
+static const struct state_row {
+    const char *name, *state;
+    enum error_kind kind;
+} state_rows[] = {
+    {"unique", "23505", ERROR_CONFLICT},
+    {"foreign key", "23503", ERROR_CONFLICT},
+    {"serialization", "40001", ERROR_CONFLICT},
+    {"deadlock", "40P01", ERROR_CONFLICT},
+    {"disk full", "53100", ERROR_FULL},
+    {"out of memory", "53200", ERROR_UNAVAILABLE},
+    {"too many connections", "53300", ERROR_UNAVAILABLE},
+    {"lock timeout", "55P03", ERROR_UNAVAILABLE},
+    {"statement timeout", "57014", ERROR_UNAVAILABLE},
+    {"shutting down", "57P01", ERROR_UNAVAILABLE},
+    {"read-only", "25006", ERROR_UNAVAILABLE},
+    {"broken page", "XX001", ERROR_CORRUPT},
+    {"row too large", "54000", ERROR_LIMIT},
+    {"anything else", "42883", ERROR_INVALID},
+};
+
+static void states_become_kinds(void **state)
+{
+    const struct state_row *row = *state;
+    void *fixture_state = NULL;
+    struct pg_arguments arguments = {0};
+    struct error err = {0};
+
+    set_up(&fixture_state);
+    struct fixture *fixture = fixture_state;
+    pg_add_text(&arguments, row->state);
+    assert_false(pg_run(fixture->pg, "fail_as", &arguments, NULL, &err).ok);
+    assert_int_equal(err.kind, row->kind);
+    assert_null(strstr(err.message, "secret")); /* the detail may quote a row */
+    assert_false(pg_is_broken(fixture->pg));
+    assert_true(add_thing(fixture->pg, 1, &err).ok);
+    tear_down(&fixture_state);
+}
+
+static void only_a_commit_makes_it_true(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error err;
+
+    assert_true(pg_begin(fixture->pg, &err).ok);
+    assert_true(add_thing(fixture->pg, 1, &err).ok);
+    pg_rollback(fixture->pg);
+    assert_string_equal(database_ask(fixture->database, "SELECT count(*) FROM thing"), "0");
+
+    assert_true(pg_begin(fixture->pg, &err).ok);
+    assert_true(add_thing(fixture->pg, 1, &err).ok);
+    assert_string_equal(database_ask(fixture->database, "SELECT count(*) FROM thing"), "0");
+    assert_true(pg_commit(fixture->pg, &err).ok);
+    assert_string_equal(database_ask(fixture->database, "SELECT count(*) FROM thing"), "1");
+}
+
+static void a_failed_transaction_does_not_commit(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error err;
+
+    assert_true(pg_begin(fixture->pg, &err).ok);
+    assert_true(add_thing(fixture->pg, 1, &err).ok);
+    assert_false(add_thing(fixture->pg, 1, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_false(pg_commit(fixture->pg, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_true(pg_begin(fixture->pg, &err).ok);
+    assert_true(add_thing(fixture->pg, 1, &err).ok);
+    assert_true(pg_commit(fixture->pg, &err).ok);
+}
+
+static void add_to_pipeline(struct pg *pg, const char *name, int64_t id)
+{
+    struct pg_arguments arguments = {0};
+    struct error err;
+
+    if (id != 0) pg_add_int8(&arguments, id);
+    assert_true(pg_pipeline_add(pg, name, &arguments, &err).ok);
+}
+
+static void a_pipeline_keeps_its_order(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pg_rows *rows[3];
+    struct error err;
+
+    for (int round = 0; round < 2; round++) {
+        add_to_pipeline(fixture->pg, "thing_count", 0);
+        add_to_pipeline(fixture->pg, "thing_add", round + 1);
+        add_to_pipeline(fixture->pg, "thing_count", 0);
+        assert_true(pg_pipeline_run(fixture->pg, rows, 3, &err).ok);
+        assert_int_equal(pg_int8(rows[0], 0, 0), round);
+        assert_int_equal(pg_rows_affected(rows[1]), 1);
+        assert_int_equal(pg_int8(rows[2], 0, 0), round + 1);
+        for (int i = 0; i < 3; i++)
+            pg_rows_free(rows[i]);
+    }
+}
+
+static void the_first_error_ends_a_pipeline(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pg_rows *rows[4];
+    struct error err;
+
+    add_to_pipeline(fixture->pg, "thing_add", 1);
+    add_to_pipeline(fixture->pg, "thing_add", 1);
+    add_to_pipeline(fixture->pg, "thing_add", 2);
+    add_to_pipeline(fixture->pg, "thing_count", 0);
+    assert_false(pg_pipeline_run(fixture->pg, rows, 4, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    for (int i = 0; i < 4; i++)
+        assert_null(rows[i]);
+    assert_false(pg_is_broken(fixture->pg));
+    assert_string_equal(database_ask(fixture->database, "SELECT count(*) FROM thing"), "0");
+    assert_true(add_thing(fixture->pg, 1, &err).ok);
+}
+
+/* A pipeline of more than any socket buffer holds, in both directions. */
+static void a_large_pipeline_does_not_stall(void **state)
+{
+    enum { STATEMENTS = 3000 };
+    static char long_text[4000];
+    static struct pg_rows *rows[STATEMENTS];
+    struct fixture *fixture = *state;
+    struct error err;
+
+    memset(long_text, 'x', sizeof long_text - 1);
+    for (size_t i = 0; i < STATEMENTS; i++) {
+        struct pg_arguments arguments = {0};
+        pg_add_text_array(&arguments, (struct bytes[]){{0}, bytes_of_text(long_text)}, 2);
+        pg_add_bytes_array(&arguments, NULL, 0);
+        pg_add_uuid_array(&arguments, NULL, 0);
+        pg_add_int8_array(&arguments, NULL, 0);
+        assert_true(pg_pipeline_add(fixture->pg, "lengths", &arguments, &err).ok);
+    }
+    assert_true(pg_pipeline_run(fixture->pg, rows, STATEMENTS, &err).ok);
+    for (size_t i = 0; i < STATEMENTS; i++) {
+        assert_int_equal(strlen(pg_text(rows[i], 0, 4)), sizeof long_text - 1);
+        pg_rows_free(rows[i]);
+    }
+}
+
+static void a_lost_connection_is_told_and_mended(void **state)
+{
+    struct fixture *fixture = *state;
+    OWNED(pg_rows) *rows = NULL;
+    struct error err;
+
+    database_disconnect_all(fixture->database);
+    assert_false(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_true(pg_is_broken(fixture->pg));
+    assert_false(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_true(pg_reopen(fixture->pg, &err).ok);
+    assert_true(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
+}
+
+static void a_lost_commit_is_uncertain(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error err;
+
+    assert_true(pg_begin(fixture->pg, &err).ok);
+    assert_true(add_thing(fixture->pg, 1, &err).ok);
+    database_disconnect_all(fixture->database);
+    assert_false(pg_commit(fixture->pg, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNCERTAIN);
+
+    assert_true(pg_reopen(fixture->pg, &err).ok);
+    database_disconnect_all(fixture->database);
+    assert_false(add_thing(fixture->pg, 1, &err).ok); /* a transaction of its own */
+    assert_int_equal(err.kind, ERROR_UNCERTAIN);
+}
+
+static const struct pg_limits impatient = {
+    .connect_ms = 2000, .answer_ms = 300, .session = "SET TimeZone = 'UTC'"};
+
+static void a_server_that_stands_still_blocks_nobody(void **state)
+{
+    struct fixture *fixture = *state;
+    OWNED(pg) *pg = NULL;
+    OWNED(pg_rows) *rows = NULL;
+    struct error err;
+
+    assert_true(pg_open_with(database_app(fixture->database), tables, &impatient, &pg, &err).ok);
+    assert_true(pg_run(pg, "backend", NULL, &rows, &err).ok);
+    const pid_t backend = (pid_t)pg_int8(rows, 0, 0);
+    assert_int_equal(kill(backend, SIGSTOP), 0);
+    const int64_t before_ms = clock_monotonic_ms();
+    const bool ok = pg_run(pg, "thing_count", NULL, NULL, &err).ok;
+    const int64_t took_ms = clock_monotonic_ms() - before_ms;
+    assert_int_equal(kill(backend, SIGCONT), 0);
+    assert_false(ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_in_range(took_ms, 290, 1500);
+    assert_true(pg_is_broken(pg));
+    assert_true(pg_reopen(pg, &err).ok);
+}
+
+static void a_server_that_does_not_answer_at_all_blocks_nobody(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pg *pg = NULL;
+    struct error err;
+    const struct pg_limits hasty = {.connect_ms = 300, .answer_ms = 300, .session = ""};
+    const pid_t server = database_server();
+
+    assert_int_equal(kill(server, SIGSTOP), 0);
+    const bool ok = pg_open_with(database_app(fixture->database), tables, &hasty, &pg, &err).ok;
+    assert_int_equal(kill(server, SIGCONT), 0);
+    assert_false(ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+}
+
+static void a_server_that_is_not_there_is_unavailable(void **state)
+{
+    struct pg *pg = NULL;
+    struct error err;
+
+    (void)state;
+    assert_false(pg_open("host=/nonexistent user=sijil_app dbname=x", NULL, &pg, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+}
+
+static void notifications_arrive(void **state)
+{
+    struct fixture *fixture = *state;
+    OWNED(pg) *listener = NULL;
+    struct error err;
+    bool notified = true;
+
+    assert_true(pg_open(database_app(fixture->database), NULL, &listener, &err).ok);
+    assert_true(pg_listen(listener, "news", &err).ok);
+    assert_true(pg_wait_notify(listener, 50, &notified, &err).ok);
+    assert_false(notified);
+    for (int i = 0; i < 2; i++)
+        assert_true(pg_run(fixture->pg, "tell", NULL, NULL, &err).ok);
+    assert_true(pg_wait_notify(listener, 5000, &notified, &err).ok);
+    assert_true(notified);
+
+    database_disconnect_all(fixture->database);
+    assert_false(pg_wait_notify(listener, 5000, &notified, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_true(pg_reopen(listener, &err).ok && pg_reopen(fixture->pg, &err).ok);
+    assert_true(pg_run(fixture->pg, "tell", NULL, NULL, &err).ok);
+    assert_true(pg_wait_notify(listener, 5000, &notified, &err).ok);
+    assert_true(notified);
+}
+
+static void an_unsafe_server_is_refused(void **state)
+{
+    OWNED(database) *database = database_new();
+    struct pg *pg = NULL;
+    struct error err;
+
+    (void)state;
+    database_execute(database, "DO $$ BEGIN EXECUTE format('ALTER ROLE sijil_app IN DATABASE %I SET"
+                               " synchronous_commit = off', current_database()); END $$");
+    assert_false(pg_open(database_app(database), NULL, &pg, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_non_null(strstr(err.message, "synchronous_commit is off"));
+}
+
+static struct result work(const char *conninfo, int64_t id, struct error *err)
+{
+    OWNED(pg) *pg = NULL;
+    struct pg_rows *rows[1];
+
+    TRY(pg_open(conninfo, tables, &pg, err));
+    TRY(pg_begin(pg, err));
+    TRY(add_thing(pg, id, err));
+    TRY(pg_pipeline_add(pg, "thing_count", NULL, err));
+    TRY(pg_pipeline_run(pg, rows, 1, err));
+    pg_rows_free(rows[0]);
+    return pg_commit(pg, err);
+}
+
+/* Each failure in turn: what was said to be done is there, what was said to have failed is not. */
+static void every_failure_is_told_truly(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *conninfo = database_app(fixture->database);
+    bool was_uncertain = false;
+    char sql[64];
+
+    for (unsigned long nth = 1;; nth++) {
+        struct error err = {0};
+        fault_arm(nth);
+        const bool ok = work(conninfo, (int64_t)nth, &err).ok;
+        const bool fired = fault_has_fired();
+        fault_arm(0);
+        (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM thing WHERE id = %lu", nth);
+        const char *count = database_ask(fixture->database, sql);
+        if (ok) assert_string_equal(count, "1");
+        if (!fired) {
+            assert_true(ok);
+            break;
+        }
+        assert_false(ok);
+        if (err.kind == ERROR_UNCERTAIN)
+            was_uncertain = true;
+        else
+            assert_string_equal(count, "0");
+        assert_true(err.kind == ERROR_UNCERTAIN || err.kind == ERROR_UNAVAILABLE ||
+                    err.kind == ERROR_NO_MEMORY);
+    }
+    assert_true(was_uncertain);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        TEST(every_type_survives_a_round_trip),
+        TEST(null_reads_as_nothing),
+        TEST(arrays_arrive_whole),
+        TEST(empty_arrays_are_empty),
+        TEST(only_a_commit_makes_it_true),
+        TEST(a_failed_transaction_does_not_commit),
+        TEST(a_pipeline_keeps_its_order),
+        TEST(the_first_error_ends_a_pipeline),
+        TEST(a_large_pipeline_does_not_stall),
+        TEST(a_lost_connection_is_told_and_mended),
+        TEST(a_lost_commit_is_uncertain),
+        TEST(a_server_that_stands_still_blocks_nobody),
+        TEST(a_server_that_does_not_answer_at_all_blocks_nobody),
+        cmocka_unit_test(a_server_that_is_not_there_is_unavailable),
+        cmocka_unit_test(an_unsafe_server_is_refused),
+        TEST(notifications_arrive),
+        TEST(every_failure_is_told_truly),
+    };
+
+    return RUN_TABLE(misfit_rows, statements_must_fit_the_schema) +
+           RUN_TABLE(state_rows, states_become_kinds) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
+}
