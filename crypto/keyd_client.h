@@ -26,6 +26,8 @@ struct keyd_client;
 /** `timeout_ms` is for one call, connect included. Connects lazily: a dead keyd is found by the first call. */
 RESULT keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out,
                        struct error *err);
+/** From the next connection on, only a process of this user is believed to be keyd (SO_PEERCRED); else ERROR_DENIED. */
+void keyd_client_expect_uid(struct keyd_client *client, unsigned uid);
 
 /** The public halves, and what keyd remembers. */
 struct keyd_identity {

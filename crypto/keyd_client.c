@@ -1,0 +1,164 @@
+#include "crypto/keyd_client.h"
+
+#include <string.h>
+
+#include "crypto/keyd_client_priv.h"
+
+struct result keyd_identify(struct keyd_client *client, struct keyd_identity *identity_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_IDENTIFY};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    *identity_out = call.reply.as.identity;
+    return SUCCESS;
+}
+
+static struct keyd_binding binding_of(const struct key_scope *scope, const struct uuid *blob,
+                                      const uint8_t commitment[32])
+{
+    struct keyd_binding binding = {.scope = *scope, .blob = *blob};
+
+    memcpy(binding.commitment, commitment, sizeof binding.commitment);
+    return binding;
+}
+
+struct result keyd_wrap(struct keyd_client *client, const struct key_scope *scope, const struct uuid *blob,
+                        const uint8_t commitment[32], const struct secret *data_key,
+                        struct wrapped_key *wrapped_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_WRAP};
+    OWNED_CALL call = {0};
+
+    request.as.wrap.binding = binding_of(scope, blob, commitment);
+    request.as.wrap.data_key = secret_bytes(data_key);
+    TRY(keyd_call(client, &request, &call, err));
+    *wrapped_out = call.reply.as.wrapped;
+    return SUCCESS;
+}
+
+struct result keyd_unwrap(struct keyd_client *client, const struct key_scope *scope, const struct uuid *blob,
+                          const uint8_t commitment[32], const struct wrapped_key *wrapped,
+                          struct secret **data_key_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_UNWRAP};
+    OWNED_CALL call = {0};
+
+    request.as.unwrap.binding = binding_of(scope, blob, commitment);
+    request.as.unwrap.wrapped = *wrapped;
+    TRY(keyd_call(client, &request, &call, err));
+    return secret_copy(call.reply.as.data_key, data_key_out, err);
+}
+
+static struct bytes optional_text(const char *text)
+{
+    return text == NULL ? (struct bytes){0} : bytes_of_text(text);
+}
+
+static struct result token_of(const struct token_request *request, struct keyd_token *token, struct error *err)
+{
+    if (request->access_count > TOKEN_ACCESS_MAX)
+        return failure(err, ERROR_LIMIT, "a token names at most %d repositories", TOKEN_ACCESS_MAX);
+    token->issuer = bytes_of_text(request->issuer);
+    token->audience = bytes_of_text(request->audience);
+    token->subject = bytes_of_text(request->subject);
+    token->source = bytes_of_text(request->source);
+    token->confirmation = optional_text(request->confirmation);
+    token->lifetime_s = request->lifetime_s;
+    token->catalog = request->catalog;
+    token->administration = request->administration;
+    token->access_count = request->access_count;
+    for (size_t i = 0; i < request->access_count; i++) {
+        const struct token_access *from = &request->access[i];
+        token->access[i] = (struct keyd_access){.name = bytes_of_text(from->name),
+                                                .repository = from->repository,
+                                                .pull = from->pull,
+                                                .push = from->push,
+                                                .remove = from->remove};
+    }
+    return SUCCESS;
+}
+
+struct result keyd_sign_token(struct keyd_client *client, const struct token_request *token_request,
+                              struct buffer *token, int64_t *issued_at_s_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_TOKEN};
+    OWNED_CALL call = {0};
+
+    TRY(token_of(token_request, &request.as.token, err));
+    TRY(keyd_call(client, &request, &call, err));
+    TRY(buffer_add(token, call.reply.as.token.text.data, call.reply.as.token.text.length, err));
+    *issued_at_s_out = call.reply.as.token.issued_at_s;
+    return SUCCESS;
+}
+
+struct result keyd_sign_checkpoint(struct keyd_client *client, const struct checkpoint_request *checkpoint,
+                                   struct buffer *note, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_CHECKPOINT};
+    OWNED_CALL call = {0};
+
+    request.as.checkpoint = *checkpoint;
+    TRY(keyd_call(client, &request, &call, err));
+    return buffer_add(note, call.reply.as.note.data, call.reply.as.note.length, err);
+}
+
+struct result keyd_subject_index(struct keyd_client *client, const char *issuer, const char *subject,
+                                 uint8_t index_out[32], struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_SUBJECT_INDEX};
+    OWNED_CALL call = {0};
+
+    request.as.subject_index.issuer = bytes_of_text(issuer);
+    request.as.subject_index.subject = bytes_of_text(subject);
+    TRY(keyd_call(client, &request, &call, err));
+    memcpy(index_out, call.reply.as.index, sizeof call.reply.as.index);
+    return SUCCESS;
+}
+
+struct result keyd_subject_key_new(struct keyd_client *client, const uint8_t index[32], struct secret **key_out,
+                                   struct wrapped_key *wrapped_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_SUBJECT_KEY_NEW};
+    OWNED_CALL call = {0};
+
+    memcpy(request.as.subject_key.index, index, sizeof request.as.subject_key.index);
+    TRY(keyd_call(client, &request, &call, err));
+    TRY(secret_copy(call.reply.as.subject_key.key, key_out, err));
+    *wrapped_out = call.reply.as.subject_key.wrapped;
+    return SUCCESS;
+}
+
+struct result keyd_subject_key_open(struct keyd_client *client, const uint8_t index[32],
+                                    const struct wrapped_key *wrapped, struct secret **key_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_SUBJECT_KEY_OPEN};
+    OWNED_CALL call = {0};
+
+    memcpy(request.as.subject_key.index, index, sizeof request.as.subject_key.index);
+    request.as.subject_key.wrapped = *wrapped;
+    TRY(keyd_call(client, &request, &call, err));
+    return secret_copy(call.reply.as.subject_key.key, key_out, err);
+}
+
+struct result keyd_pin_approver(struct keyd_client *client, const uint8_t public_key[65], struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_PIN_APPROVER};
+    OWNED_CALL call = {0};
+
+    memcpy(request.as.approver, public_key, sizeof request.as.approver);
+    return keyd_call(client, &request, &call, err);
+}
+
+struct result keyd_pin_policy(struct keyd_client *client, struct bytes envelope, uint64_t *epoch_out,
+                              uint8_t digest_out[32], struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_PIN_POLICY};
+    OWNED_CALL call = {0};
+
+    request.as.envelope = envelope;
+    TRY(keyd_call(client, &request, &call, err));
+    *epoch_out = call.reply.as.policy.epoch;
+    memcpy(digest_out, call.reply.as.policy.digest, sizeof call.reply.as.policy.digest);
+    return SUCCESS;
+}

@@ -1,0 +1,125 @@
+/*
+ * crypto/keyd_protocol.h -- the messages between a gateway and sijil-keyd (docs/formats/keyd-protocol.md).
+ *
+ * Every message is u32 length of what follows | u8 version | u8 type | u64 request id | fields, all integers
+ * big-endian, texts and bytes behind a u32 length. Both sides use the same encoder and the same strict decoder:
+ * a field out of its bounds, a flag that is neither 0 nor 1, or one byte too many is ERROR_INVALID. Views in a
+ * decoded message point into the frame that it was read from.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/uuid.h"
+#include "crypto/ecdsa.h"
+#include "crypto/keyd_client.h"
+
+#define KEYD_PROTOCOL_VERSION 1
+#define KEYD_HEADER_SIZE      14
+#define KEYD_MESSAGE_MAX      (64 * 1024)        /* bytes, the header included */
+#define KEYD_POLICY_MAX       (2 * 1024 * 1024)  /* an envelope of policy/set.h; the one message that may be larger */
+#define KEYD_MESSAGE_LARGE    (KEYD_POLICY_MAX + 1024)
+#define KEYD_NAME_MAX         512                /* bytes of issuer, audience, subject, source, repository name */
+
+/* number on the wire, type, name of its encoders, decoders and handler */
+#define KEYD_TYPES(X)                                  \
+    X(1, KEYD_IDENTIFY, identify)                      \
+    X(2, KEYD_WRAP, wrap)                              \
+    X(3, KEYD_UNWRAP, unwrap)                          \
+    X(4, KEYD_TOKEN, token)                            \
+    X(5, KEYD_CHECKPOINT, checkpoint)                  \
+    X(6, KEYD_SUBJECT_INDEX, subject_index)            \
+    X(7, KEYD_SUBJECT_KEY_NEW, subject_key_new)        \
+    X(8, KEYD_SUBJECT_KEY_OPEN, subject_key_open)      \
+    X(9, KEYD_PIN_APPROVER, pin_approver)              \
+    X(10, KEYD_PIN_POLICY, pin_policy)
+
+enum keyd_type {
+#define X(number, type, name) type = (number),
+    KEYD_TYPES(X)
+#undef X
+    KEYD_ERROR = 255 /* the reply to a request that failed */
+};
+
+/** What a wrapped key is bound to. */
+struct keyd_binding {
+    struct key_scope scope;
+    struct uuid blob;
+    uint8_t commitment[32];
+};
+
+struct keyd_access {
+    struct bytes name;
+    struct uuid repository;
+    bool pull, push, remove;
+};
+
+struct keyd_token {
+    struct bytes issuer, audience, subject, source;
+    struct bytes confirmation; /* empty: none */
+    uint32_t lifetime_s;
+    bool catalog, administration;
+    size_t access_count;
+    struct keyd_access access[TOKEN_ACCESS_MAX];
+};
+
+struct keyd_request {
+    enum keyd_type type;
+    uint64_t id;
+    union {
+        struct {
+            struct keyd_binding binding;
+            struct bytes data_key; /* DATA_KEY_SIZE bytes */
+        } wrap;
+        struct {
+            struct keyd_binding binding;
+            struct wrapped_key wrapped;
+        } unwrap;
+        struct keyd_token token;
+        struct checkpoint_request checkpoint;
+        struct {
+            struct bytes issuer, subject;
+        } subject_index;
+        struct {
+            uint8_t index[32];
+            struct wrapped_key wrapped; /* not in subject_key_new */
+        } subject_key;
+        uint8_t approver[ECDSA_PUBLIC_SIZE];
+        struct bytes envelope;
+    } as;
+};
+
+struct keyd_reply {
+    enum keyd_type type;
+    uint64_t id;
+    union {
+        struct keyd_identity identity;
+        struct wrapped_key wrapped;
+        struct bytes data_key;
+        struct {
+            struct bytes text;
+            int64_t issued_at_s;
+        } token;
+        struct bytes note;
+        uint8_t index[32];
+        struct {
+            struct bytes key;           /* 32 bytes */
+            struct wrapped_key wrapped; /* not in subject_key_open */
+        } subject_key;
+        struct {
+            uint64_t epoch;
+            uint8_t digest[32];
+        } policy;
+        struct {
+            enum error_kind kind;
+            struct bytes message;
+        } error;
+    } as;
+};
+
+/** Appends one whole message to an empty `frame`; ERROR_LIMIT when it is too large, ERROR_INVALID for a bad field. */
+RESULT keyd_request_write(struct buffer *frame, const struct keyd_request *request, struct error *err);
+RESULT keyd_reply_write(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+
+/** `message` is one whole message with its header. */
+RESULT keyd_request_read(struct bytes message, struct keyd_request *request_out, struct error *err);
+RESULT keyd_reply_read(struct bytes message, struct keyd_reply *reply_out, struct error *err);

@@ -1,0 +1,190 @@
+/* Replies: an encoder and a decoder for each type, side by side. */
+#include <string.h>
+
+#include "crypto/keyd_protocol_priv.h"
+
+enum { SUBJECT_KEY_SIZE = 32 };
+
+static struct result write_identify(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    const struct keyd_identity *identity = &reply->as.identity;
+
+    TRY(buffer_add_prefixed(frame, bytes_of_text(identity->origin), err));
+    TRY(buffer_add_prefixed(frame, bytes_of_text(identity->log_vkey), err));
+    TRY(buffer_add_prefixed(frame, bytes_of_text(identity->token_kid), err));
+    TRY(buffer_add(frame, identity->token_public, sizeof identity->token_public, err));
+    TRY(buffer_add_u64(frame, identity->log_size, err));
+    TRY(buffer_add(frame, identity->log_root, sizeof identity->log_root, err));
+    TRY(buffer_add_u64(frame, identity->policy_epoch, err));
+    TRY(buffer_add(frame, identity->policy_digest, sizeof identity->policy_digest, err));
+    TRY(buffer_add(frame, identity->approver_root, sizeof identity->approver_root, err));
+    TRY(buffer_add_u64(frame, identity->unwrap_count, err));
+    return buffer_add(frame, identity->unwrap_chain, sizeof identity->unwrap_chain, err);
+}
+
+static void read_identify(struct reader *fields, struct keyd_reply *reply)
+{
+    struct keyd_identity *identity = &reply->as.identity;
+
+    keyd_read_text(fields, identity->origin, sizeof identity->origin - 1);
+    keyd_read_text(fields, identity->log_vkey, sizeof identity->log_vkey - 1);
+    keyd_read_text(fields, identity->token_kid, sizeof identity->token_kid - 1);
+    keyd_read_fixed(fields, identity->token_public, sizeof identity->token_public);
+    identity->log_size = reader_u64(fields);
+    keyd_read_fixed(fields, identity->log_root, sizeof identity->log_root);
+    identity->policy_epoch = reader_u64(fields);
+    keyd_read_fixed(fields, identity->policy_digest, sizeof identity->policy_digest);
+    keyd_read_fixed(fields, identity->approver_root, sizeof identity->approver_root);
+    identity->unwrap_count = reader_u64(fields);
+    keyd_read_fixed(fields, identity->unwrap_chain, sizeof identity->unwrap_chain);
+}
+
+static struct result write_wrap(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return keyd_write_wrapped(frame, &reply->as.wrapped, err);
+}
+
+static void read_wrap(struct reader *fields, struct keyd_reply *reply)
+{
+    keyd_read_wrapped(fields, &reply->as.wrapped);
+}
+
+static struct result write_unwrap(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return buffer_add(frame, reply->as.data_key.data, DATA_KEY_SIZE, err);
+}
+
+static void read_unwrap(struct reader *fields, struct keyd_reply *reply)
+{
+    reply->as.data_key = reader_take(fields, DATA_KEY_SIZE);
+}
+
+static struct result write_token(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    TRY(buffer_add_prefixed(frame, reply->as.token.text, err));
+    return buffer_add_u64(frame, (uint64_t)reply->as.token.issued_at_s, err);
+}
+
+static void read_token(struct reader *fields, struct keyd_reply *reply)
+{
+    reply->as.token.text = reader_prefixed(fields, KEYD_TOKEN_MAX);
+    reply->as.token.issued_at_s = (int64_t)reader_u64(fields);
+}
+
+static struct result write_checkpoint(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return buffer_add_prefixed(frame, reply->as.note, err);
+}
+
+static void read_checkpoint(struct reader *fields, struct keyd_reply *reply)
+{
+    reply->as.note = reader_prefixed(fields, KEYD_NOTE_MAX);
+}
+
+static struct result write_subject_index(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return buffer_add(frame, reply->as.index, sizeof reply->as.index, err);
+}
+
+static void read_subject_index(struct reader *fields, struct keyd_reply *reply)
+{
+    keyd_read_fixed(fields, reply->as.index, sizeof reply->as.index);
+}
+
+static struct result write_subject_key_open(struct buffer *frame, const struct keyd_reply *reply,
+                                            struct error *err)
+{
+    return buffer_add(frame, reply->as.subject_key.key.data, SUBJECT_KEY_SIZE, err);
+}
+
+static void read_subject_key_open(struct reader *fields, struct keyd_reply *reply)
+{
+    reply->as.subject_key.key = reader_take(fields, SUBJECT_KEY_SIZE);
+}
+
+static struct result write_subject_key_new(struct buffer *frame, const struct keyd_reply *reply,
+                                           struct error *err)
+{
+    TRY(write_subject_key_open(frame, reply, err));
+    return keyd_write_wrapped(frame, &reply->as.subject_key.wrapped, err);
+}
+
+static void read_subject_key_new(struct reader *fields, struct keyd_reply *reply)
+{
+    read_subject_key_open(fields, reply);
+    keyd_read_wrapped(fields, &reply->as.subject_key.wrapped);
+}
+
+static struct result write_pin_approver(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    (void)frame, (void)reply, (void)err;
+    return SUCCESS;
+}
+
+static void read_pin_approver(struct reader *fields, struct keyd_reply *reply)
+{
+    (void)fields, (void)reply;
+}
+
+static struct result write_pin_policy(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    TRY(buffer_add_u64(frame, reply->as.policy.epoch, err));
+    return buffer_add(frame, reply->as.policy.digest, sizeof reply->as.policy.digest, err);
+}
+
+static void read_pin_policy(struct reader *fields, struct keyd_reply *reply)
+{
+    reply->as.policy.epoch = reader_u64(fields);
+    keyd_read_fixed(fields, reply->as.policy.digest, sizeof reply->as.policy.digest);
+}
+
+/* The number of a kind on the wire is its place in ERROR_KINDS, from 1. */
+static struct result write_error(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    TRY(buffer_add_u8(frame, (uint8_t)reply->as.error.kind, err));
+    return buffer_add_prefixed(frame, reply->as.error.message, err);
+}
+
+static void read_error(struct reader *fields, struct keyd_reply *reply)
+{
+    const uint8_t kind = reader_u8(fields);
+
+    if (kind == ERROR_NONE || kind > ERROR_NO_MEMORY) fields->failed = true;
+    reply->as.error.kind = (enum error_kind)kind;
+    reply->as.error.message = reader_prefixed(fields, sizeof((struct error *)0)->message - 1);
+}
+
+struct codec {
+    struct result (*write)(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
+    void (*read)(struct reader *fields, struct keyd_reply *reply);
+};
+static const struct codec codecs[256] = {
+#define X(number, type, name) [number] = {write_##name, read_##name},
+    KEYD_TYPES(X)
+#undef X
+    [KEYD_ERROR] = {write_error, read_error},
+};
+
+struct result keyd_reply_write(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    TRY(keyd_frame_begin(frame, reply->type, reply->id, err));
+    TRY(codecs[reply->type].write(frame, reply, err));
+    return keyd_frame_end(frame, err);
+}
+
+struct result keyd_reply_read(struct bytes message, struct keyd_reply *reply_out, struct error *err)
+{
+    struct keyd_reply reply = {0};
+    struct reader fields;
+    uint8_t type = 0;
+
+    TRY(keyd_frame_open(message, &type, &reply.id, &fields, err));
+    if (codecs[type].read == NULL)
+        return failure(err, ERROR_INVALID, "sijil-keyd gives no reply of type %u", type);
+    reply.type = (enum keyd_type)type;
+    codecs[type].read(&fields, &reply);
+    if (!reader_is_done(&fields))
+        return failure(err, ERROR_INVALID, "a reply of type %u from sijil-keyd is malformed", type);
+    *reply_out = reply;
+    return SUCCESS;
+}

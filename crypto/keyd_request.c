@@ -1,0 +1,236 @@
+/* Requests: an encoder and a decoder for each type, side by side. */
+#include <string.h>
+
+#include "crypto/keyd_protocol_priv.h"
+
+static struct result write_binding(struct buffer *frame, const struct keyd_binding *binding, struct error *err)
+{
+    TRY(buffer_add(frame, binding->scope.organisation.bytes, 16, err));
+    TRY(buffer_add(frame, binding->scope.project.bytes, 16, err));
+    TRY(buffer_add_prefixed(frame, bytes_of_text(binding->scope.region), err));
+    TRY(buffer_add(frame, binding->blob.bytes, 16, err));
+    return buffer_add(frame, binding->commitment, sizeof binding->commitment, err);
+}
+
+static void read_binding(struct reader *fields, struct keyd_binding *binding)
+{
+    keyd_read_fixed(fields, binding->scope.organisation.bytes, 16);
+    keyd_read_fixed(fields, binding->scope.project.bytes, 16);
+    keyd_read_text(fields, binding->scope.region, sizeof binding->scope.region - 1);
+    keyd_read_fixed(fields, binding->blob.bytes, 16);
+    keyd_read_fixed(fields, binding->commitment, sizeof binding->commitment);
+}
+
+static struct result write_identify(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    (void)frame, (void)request, (void)err;
+    return SUCCESS;
+}
+
+static void read_identify(struct reader *fields, struct keyd_request *request)
+{
+    (void)fields, (void)request;
+}
+
+static struct result write_wrap(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    if (request->as.wrap.data_key.length != DATA_KEY_SIZE)
+        return failure(err, ERROR_INVALID, "a data key has %d bytes", DATA_KEY_SIZE);
+    TRY(write_binding(frame, &request->as.wrap.binding, err));
+    return buffer_add(frame, request->as.wrap.data_key.data, DATA_KEY_SIZE, err);
+}
+
+static void read_wrap(struct reader *fields, struct keyd_request *request)
+{
+    read_binding(fields, &request->as.wrap.binding);
+    request->as.wrap.data_key = reader_take(fields, DATA_KEY_SIZE);
+}
+
+static struct result write_unwrap(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    TRY(write_binding(frame, &request->as.unwrap.binding, err));
+    return keyd_write_wrapped(frame, &request->as.unwrap.wrapped, err);
+}
+
+static void read_unwrap(struct reader *fields, struct keyd_request *request)
+{
+    read_binding(fields, &request->as.unwrap.binding);
+    keyd_read_wrapped(fields, &request->as.unwrap.wrapped);
+}
+
+static struct result write_token(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct keyd_token *token = &request->as.token;
+
+    if (token->access_count > TOKEN_ACCESS_MAX)
+        return failure(err, ERROR_LIMIT, "a token names at most %d repositories", TOKEN_ACCESS_MAX);
+    TRY(buffer_add_prefixed(frame, token->issuer, err));
+    TRY(buffer_add_prefixed(frame, token->audience, err));
+    TRY(buffer_add_prefixed(frame, token->subject, err));
+    TRY(buffer_add_prefixed(frame, token->source, err));
+    TRY(buffer_add_prefixed(frame, token->confirmation, err));
+    TRY(buffer_add_u32(frame, token->lifetime_s, err));
+    TRY(buffer_add_u8(frame, token->catalog, err));
+    TRY(buffer_add_u8(frame, token->administration, err));
+    TRY(buffer_add_u8(frame, (uint8_t)token->access_count, err));
+    for (size_t i = 0; i < token->access_count; i++) {
+        const struct keyd_access *access = &token->access[i];
+        TRY(buffer_add_prefixed(frame, access->name, err));
+        TRY(buffer_add(frame, access->repository.bytes, 16, err));
+        TRY(buffer_add_u8(frame, access->pull, err));
+        TRY(buffer_add_u8(frame, access->push, err));
+        TRY(buffer_add_u8(frame, access->remove, err));
+    }
+    return SUCCESS;
+}
+
+static struct bytes read_name(struct reader *fields)
+{
+    const struct bytes name = reader_prefixed(fields, KEYD_NAME_MAX);
+
+    if (name.length == 0) fields->failed = true;
+    return name;
+}
+
+static void read_token(struct reader *fields, struct keyd_request *request)
+{
+    struct keyd_token *token = &request->as.token;
+
+    token->issuer = read_name(fields);
+    token->audience = read_name(fields);
+    token->subject = read_name(fields);
+    token->source = read_name(fields);
+    token->confirmation = reader_prefixed(fields, KEYD_NAME_MAX);
+    token->lifetime_s = reader_u32(fields);
+    token->catalog = keyd_read_flag(fields);
+    token->administration = keyd_read_flag(fields);
+    token->access_count = reader_u8(fields);
+    if (token->access_count > TOKEN_ACCESS_MAX) fields->failed = true;
+    for (size_t i = 0; i < token->access_count && !fields->failed; i++) {
+        token->access[i].name = read_name(fields);
+        keyd_read_fixed(fields, token->access[i].repository.bytes, 16);
+        token->access[i].pull = keyd_read_flag(fields);
+        token->access[i].push = keyd_read_flag(fields);
+        token->access[i].remove = keyd_read_flag(fields);
+    }
+}
+
+static struct result write_checkpoint(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct checkpoint_request *checkpoint = &request->as.checkpoint;
+
+    if (checkpoint->proof_count > KEYD_PROOF_MAX)
+        return failure(err, ERROR_INVALID, "a consistency proof has at most %d hashes", KEYD_PROOF_MAX);
+    TRY(buffer_add_u64(frame, checkpoint->old_size, err));
+    TRY(buffer_add_u64(frame, checkpoint->size, err));
+    TRY(buffer_add(frame, checkpoint->root, sizeof checkpoint->root, err));
+    TRY(buffer_add_u64(frame, (uint64_t)checkpoint->now_s, err));
+    TRY(buffer_add_u8(frame, (uint8_t)checkpoint->proof_count, err));
+    return buffer_add(frame, checkpoint->proof, checkpoint->proof_count * sizeof checkpoint->proof[0], err);
+}
+
+static void read_checkpoint(struct reader *fields, struct keyd_request *request)
+{
+    struct checkpoint_request *checkpoint = &request->as.checkpoint;
+
+    checkpoint->old_size = reader_u64(fields);
+    checkpoint->size = reader_u64(fields);
+    keyd_read_fixed(fields, checkpoint->root, sizeof checkpoint->root);
+    checkpoint->now_s = (int64_t)reader_u64(fields);
+    checkpoint->proof_count = reader_u8(fields);
+    if (checkpoint->proof_count > KEYD_PROOF_MAX) fields->failed = true;
+    for (size_t i = 0; i < checkpoint->proof_count && !fields->failed; i++)
+        keyd_read_fixed(fields, checkpoint->proof[i], sizeof checkpoint->proof[i]);
+}
+
+static struct result write_subject_index(struct buffer *frame, const struct keyd_request *request,
+                                         struct error *err)
+{
+    TRY(buffer_add_prefixed(frame, request->as.subject_index.issuer, err));
+    return buffer_add_prefixed(frame, request->as.subject_index.subject, err);
+}
+
+static void read_subject_index(struct reader *fields, struct keyd_request *request)
+{
+    request->as.subject_index.issuer = read_name(fields);
+    request->as.subject_index.subject = read_name(fields);
+}
+
+static struct result write_subject_key_new(struct buffer *frame, const struct keyd_request *request,
+                                           struct error *err)
+{
+    return buffer_add(frame, request->as.subject_key.index, sizeof request->as.subject_key.index, err);
+}
+
+static void read_subject_key_new(struct reader *fields, struct keyd_request *request)
+{
+    keyd_read_fixed(fields, request->as.subject_key.index, sizeof request->as.subject_key.index);
+}
+
+static struct result write_subject_key_open(struct buffer *frame, const struct keyd_request *request,
+                                            struct error *err)
+{
+    TRY(write_subject_key_new(frame, request, err));
+    return keyd_write_wrapped(frame, &request->as.subject_key.wrapped, err);
+}
+
+static void read_subject_key_open(struct reader *fields, struct keyd_request *request)
+{
+    read_subject_key_new(fields, request);
+    keyd_read_wrapped(fields, &request->as.subject_key.wrapped);
+}
+
+static struct result write_pin_approver(struct buffer *frame, const struct keyd_request *request,
+                                        struct error *err)
+{
+    return buffer_add(frame, request->as.approver, sizeof request->as.approver, err);
+}
+
+static void read_pin_approver(struct reader *fields, struct keyd_request *request)
+{
+    keyd_read_fixed(fields, request->as.approver, sizeof request->as.approver);
+}
+
+static struct result write_pin_policy(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    return buffer_add_prefixed(frame, request->as.envelope, err);
+}
+
+static void read_pin_policy(struct reader *fields, struct keyd_request *request)
+{
+    request->as.envelope = reader_prefixed(fields, KEYD_POLICY_MAX);
+}
+
+struct codec {
+    struct result (*write)(struct buffer *frame, const struct keyd_request *request, struct error *err);
+    void (*read)(struct reader *fields, struct keyd_request *request);
+};
+static const struct codec codecs[] = {
+#define X(number, type, name) [number] = {write_##name, read_##name},
+    KEYD_TYPES(X)
+#undef X
+};
+
+struct result keyd_request_write(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    TRY(keyd_frame_begin(frame, request->type, request->id, err));
+    TRY(codecs[request->type].write(frame, request, err));
+    return keyd_frame_end(frame, err);
+}
+
+struct result keyd_request_read(struct bytes message, struct keyd_request *request_out, struct error *err)
+{
+    struct keyd_request request = {0};
+    struct reader fields;
+    uint8_t type = 0;
+
+    TRY(keyd_frame_open(message, &type, &request.id, &fields, err));
+    if (type >= sizeof codecs / sizeof codecs[0] || codecs[type].read == NULL)
+        return failure(err, ERROR_INVALID, "sijil-keyd knows no message of type %u", type);
+    request.type = (enum keyd_type)type;
+    codecs[type].read(&fields, &request);
+    if (!reader_is_done(&fields))
+        return failure(err, ERROR_INVALID, "a message of type %u for sijil-keyd is malformed", type);
+    *request_out = request;
+    return SUCCESS;
+}
