@@ -83,12 +83,22 @@ struct result pg_execute(struct pg *pg, const char *name, const char *sql, struc
     return pg_take(pg, name, &result, err);
 }
 
-struct result pg_begin(struct pg *pg, struct error *err)
+static struct result begin(struct pg *pg, const char *sql, struct error *err)
 {
     assert(!pg->in_transaction && pg->pipelined == 0);
-    TRY(pg_execute(pg, "BEGIN", "BEGIN", err));
+    TRY(pg_execute(pg, "BEGIN", sql, err));
     pg->in_transaction = true;
     return SUCCESS;
+}
+
+struct result pg_begin(struct pg *pg, struct error *err)
+{
+    return begin(pg, "BEGIN", err);
+}
+
+struct result pg_begin_snapshot(struct pg *pg, struct error *err)
+{
+    return begin(pg, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", err);
 }
 
 struct result pg_commit(struct pg *pg, struct error *err)

@@ -110,6 +110,8 @@ RESULT pg_pipeline_add(struct pg *pg, const char *name, const struct pg_argument
 RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err);
 
 RESULT pg_begin(struct pg *pg, struct error *err);
+/** Reads only, and all of one moment (REPEATABLE READ); end it with pg_commit() or pg_rollback(). */
+RESULT pg_begin_snapshot(struct pg *pg, struct error *err);
 /** ERROR_UNCERTAIN when the answer was lost: the transaction may or may not be durable. */
 RESULT pg_commit(struct pg *pg, struct error *err);
 /** Never fails: a connection that can't roll back is broken. */

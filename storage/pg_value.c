@@ -4,8 +4,9 @@
 #include "base/text.h"
 #include "storage/pg_priv.h"
 
-#define ENCODED_MAX (64U << 20) /* bytes of all arguments of one statement: far more than a group of events \
-                                 */
+#define ENCODED_MAX                                                                         \
+    (64U << 20) /* bytes of all arguments of one statement: far more than a group of events \
+                 */
 
 /* PostgreSQL counts microseconds from 2000-01-01. */
 #define EPOCH_2000_MS INT64_C(946684800000)

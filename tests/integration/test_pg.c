@@ -1,73 +1,6 @@
-#include "tests/support/unit.h"
+#include "tests/integration/pg_fixture.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/fault.h"
-#include "storage/pg_priv.h"
-#include "tests/support/database.h"
-
-static const char arrange_sql[] =
-    "CREATE TABLE thing (id int8 PRIMARY KEY, name text, raw bytea, uuid uuid, is_on bool, small int4,"
-    "                    at timestamptz);"
-    "CREATE FUNCTION fail_as(state text) RETURNS text LANGUAGE plpgsql AS"
-    " $$ BEGIN RAISE EXCEPTION 'a test' USING ERRCODE = state, DETAIL = 'secret'; END $$;"
-    "GRANT ALL ON thing TO sijil_app";
-
-static const struct pg_statement statements[] = {
-    {"thing_insert", "INSERT INTO thing VALUES ($1, $2, $3, $4, $5, $6, $7)",
-     "int8 text bytea uuid bool int4 timestamptz", ""},
-    {"thing_find", "SELECT * FROM thing WHERE id = $1", "int8", "int8 text bytea uuid bool int4 timestamptz"},
-    {"thing_add", "INSERT INTO thing (id) VALUES ($1)", "int8", ""},
-    {"thing_count", "SELECT count(*) FROM thing", "", "int8"},
-    {"lengths",
-     "SELECT cardinality($1)::int8, cardinality($2)::int8, cardinality($3)::int8, cardinality($4)::int8,"
-     " $1[2], $2[2], $3[2], $4[2]",
-     "text[] bytea[] uuid[] int8[]", "int8 int8 int8 int8 text bytea uuid int8"},
-    {"fail_as", "SELECT fail_as($1)", "text", "text"},
-    {"backend", "SELECT pg_backend_pid()", "", "int4"},
-    {"tell", "SELECT pg_notify('news', '')::text", "", "text"},
-    {"sleep", "SELECT pg_sleep(30)::text", "", "text"},
-};
-static const struct pg_table table = PG_TABLE(statements);
-static const struct pg_table *const tables[] = {&table, NULL};
-
-struct fixture {
-    struct database *database;
-    struct pg *pg;
-};
-
-static int set_up(void **state)
-{
-    static struct fixture fixture;
-    struct error err = {0};
-
-    fixture.database = database_new();
-    database_execute(fixture.database, arrange_sql);
-    if (!pg_open(database_app(fixture.database), tables, &fixture.pg, &err).ok) fail_msg("%s", err.message);
-    *state = &fixture;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-
-    pg_free(fixture->pg);
-    database_free(fixture->database);
-    return 0;
-}
-
-static struct result add_thing(struct pg *pg, int64_t id, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    pg_add_int8(&arguments, id);
-    return pg_run(pg, "thing_add", &arguments, NULL, err);
-}
 
 static void every_type_survives_a_round_trip(void **state)
 {
@@ -275,6 +208,22 @@ static void only_a_commit_makes_it_true(void **state)
     assert_string_equal(database_ask(fixture->database, "SELECT count(*) FROM thing"), "1");
 }
 
+static void a_snapshot_is_of_one_moment(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error err;
+
+    assert_true(pg_begin_snapshot(fixture->pg, &err).ok);
+    for (int i = 0; i < 2; i++) {
+        OWNED(pg_rows) *rows = NULL;
+        assert_true(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
+        assert_int_equal(pg_int8(rows, 0, 0), 0);
+        if (i == 0) database_execute(fixture->database, "INSERT INTO thing (id) VALUES (1)");
+    }
+    assert_false(add_thing(fixture->pg, 2, &err).ok);
+    pg_rollback(fixture->pg);
+}
+
 static void a_failed_transaction_does_not_commit(void **state)
 {
     struct fixture *fixture = *state;
@@ -363,176 +312,6 @@ static void a_large_pipeline_does_not_stall(void **state)
     }
 }
 
-static void a_lost_connection_is_told_and_mended(void **state)
-{
-    struct fixture *fixture = *state;
-    OWNED(pg_rows) *rows = NULL;
-    struct error err;
-
-    database_disconnect_all(fixture->database);
-    assert_false(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
-    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-    assert_true(pg_is_broken(fixture->pg));
-    assert_false(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
-    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-    assert_true(pg_reopen(fixture->pg, &err).ok);
-    assert_true(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
-}
-
-static void a_lost_commit_is_uncertain(void **state)
-{
-    struct fixture *fixture = *state;
-    struct error err;
-
-    assert_true(pg_begin(fixture->pg, &err).ok);
-    assert_true(add_thing(fixture->pg, 1, &err).ok);
-    database_disconnect_all(fixture->database);
-    assert_false(pg_commit(fixture->pg, &err).ok);
-    assert_int_equal(err.kind, ERROR_UNCERTAIN);
-
-    assert_true(pg_reopen(fixture->pg, &err).ok);
-    database_disconnect_all(fixture->database);
-    assert_false(add_thing(fixture->pg, 1, &err).ok); /* a transaction of its own */
-    assert_int_equal(err.kind, ERROR_UNCERTAIN);
-}
-
-static const struct pg_limits impatient = {
-    .connect_ms = 2000, .answer_ms = 300, .session = "SET TimeZone = 'UTC'"};
-
-static void a_server_that_stands_still_blocks_nobody(void **state)
-{
-    struct fixture *fixture = *state;
-    OWNED(pg) *pg = NULL;
-    OWNED(pg_rows) *rows = NULL;
-    struct error err;
-
-    assert_true(pg_open_with(database_app(fixture->database), tables, &impatient, &pg, &err).ok);
-    assert_true(pg_run(pg, "backend", NULL, &rows, &err).ok);
-    const pid_t backend = (pid_t)pg_int8(rows, 0, 0);
-    assert_int_equal(kill(backend, SIGSTOP), 0);
-    const int64_t before_ms = clock_monotonic_ms();
-    const bool ok = pg_run(pg, "thing_count", NULL, NULL, &err).ok;
-    const int64_t took_ms = clock_monotonic_ms() - before_ms;
-    assert_int_equal(kill(backend, SIGCONT), 0);
-    assert_false(ok);
-    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-    assert_in_range(took_ms, 290, 1500);
-    assert_true(pg_is_broken(pg));
-    assert_true(pg_reopen(pg, &err).ok);
-}
-
-static void a_server_that_does_not_answer_at_all_blocks_nobody(void **state)
-{
-    struct fixture *fixture = *state;
-    struct pg *pg = NULL;
-    struct error err;
-    const struct pg_limits hasty = {.connect_ms = 300, .answer_ms = 300, .session = ""};
-    const pid_t server = database_server();
-
-    assert_int_equal(kill(server, SIGSTOP), 0);
-    const bool ok = pg_open_with(database_app(fixture->database), tables, &hasty, &pg, &err).ok;
-    assert_int_equal(kill(server, SIGCONT), 0);
-    assert_false(ok);
-    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-}
-
-static void a_server_that_is_not_there_is_unavailable(void **state)
-{
-    struct pg *pg = NULL;
-    struct error err;
-
-    (void)state;
-    assert_false(pg_open("host=/nonexistent user=sijil_app dbname=x", NULL, &pg, &err).ok);
-    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-}
-
-static void notifications_arrive(void **state)
-{
-    struct fixture *fixture = *state;
-    OWNED(pg) *listener = NULL;
-    struct error err;
-    bool notified = true;
-
-    assert_true(pg_open(database_app(fixture->database), NULL, &listener, &err).ok);
-    assert_true(pg_listen(listener, "news", &err).ok);
-    assert_true(pg_wait_notify(listener, 50, &notified, &err).ok);
-    assert_false(notified);
-    for (int i = 0; i < 2; i++)
-        assert_true(pg_run(fixture->pg, "tell", NULL, NULL, &err).ok);
-    assert_true(pg_wait_notify(listener, 5000, &notified, &err).ok);
-    assert_true(notified);
-
-    database_disconnect_all(fixture->database);
-    assert_false(pg_wait_notify(listener, 5000, &notified, &err).ok);
-    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-    assert_true(pg_reopen(listener, &err).ok && pg_reopen(fixture->pg, &err).ok);
-    assert_true(pg_run(fixture->pg, "tell", NULL, NULL, &err).ok);
-    assert_true(pg_wait_notify(listener, 5000, &notified, &err).ok);
-    assert_true(notified);
-}
-
-static void an_unsafe_server_is_refused(void **state)
-{
-    OWNED(database) *database = database_new();
-    struct pg *pg = NULL;
-    struct error err;
-
-    (void)state;
-    database_execute(database, "DO $$ BEGIN EXECUTE format('ALTER ROLE sijil_app IN DATABASE %I SET"
-                               " synchronous_commit = off', current_database()); END $$");
-    assert_false(pg_open(database_app(database), NULL, &pg, &err).ok);
-    assert_int_equal(err.kind, ERROR_INVALID);
-    assert_non_null(strstr(err.message, "synchronous_commit is off"));
-}
-
-static struct result work(const char *conninfo, int64_t id, struct error *err)
-{
-    OWNED(pg) *pg = NULL;
-    struct pg_rows *rows[1];
-
-    TRY(pg_open(conninfo, tables, &pg, err));
-    TRY(pg_begin(pg, err));
-    TRY(add_thing(pg, id, err));
-    TRY(pg_pipeline_add(pg, "thing_count", NULL, err));
-    TRY(pg_pipeline_run(pg, rows, 1, err));
-    pg_rows_free(rows[0]);
-    return pg_commit(pg, err);
-}
-
-/* Each failure in turn: what was said to be done is there, what was said to have failed is not. */
-static void every_failure_is_told_truly(void **state)
-{
-    struct fixture *fixture = *state;
-    const char *conninfo = database_app(fixture->database);
-    bool was_uncertain = false;
-    char sql[64];
-
-    for (unsigned long nth = 1;; nth++) {
-        struct error err = {0};
-        fault_arm(nth);
-        const bool ok = work(conninfo, (int64_t)nth, &err).ok;
-        const bool fired = fault_has_fired();
-        fault_arm(0);
-        (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM thing WHERE id = %lu", nth);
-        const char *count = database_ask(fixture->database, sql);
-        if (ok) assert_string_equal(count, "1");
-        if (!fired) {
-            assert_true(ok);
-            break;
-        }
-        assert_false(ok);
-        if (err.kind == ERROR_UNCERTAIN)
-            was_uncertain = true;
-        else
-            assert_string_equal(count, "0");
-        assert_true(err.kind == ERROR_UNCERTAIN || err.kind == ERROR_UNAVAILABLE ||
-                    err.kind == ERROR_NO_MEMORY);
-    }
-    assert_true(was_uncertain);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -541,18 +320,11 @@ int main(void)
         TEST(arrays_arrive_whole),
         TEST(empty_arrays_are_empty),
         TEST(only_a_commit_makes_it_true),
+        TEST(a_snapshot_is_of_one_moment),
         TEST(a_failed_transaction_does_not_commit),
         TEST(a_pipeline_keeps_its_order),
         TEST(the_first_error_ends_a_pipeline),
         TEST(a_large_pipeline_does_not_stall),
-        TEST(a_lost_connection_is_told_and_mended),
-        TEST(a_lost_commit_is_uncertain),
-        TEST(a_server_that_stands_still_blocks_nobody),
-        TEST(a_server_that_does_not_answer_at_all_blocks_nobody),
-        cmocka_unit_test(a_server_that_is_not_there_is_unavailable),
-        cmocka_unit_test(an_unsafe_server_is_refused),
-        TEST(notifications_arrive),
-        TEST(every_failure_is_told_truly),
     };
 
     return RUN_TABLE(misfit_rows, statements_must_fit_the_schema) +

@@ -1,0 +1,70 @@
+/*
+ * tests/integration/pg_fixture.h -- a table to play with, and statements on it.
+ */
+#pragma once
+
+#include "tests/support/unit.h"
+
+#include "storage/pg_priv.h"
+#include "tests/support/database.h"
+
+static const char arrange_sql[] =
+    "CREATE TABLE thing (id int8 PRIMARY KEY, name text, raw bytea, uuid uuid, is_on bool, small int4,"
+    "                    at timestamptz);"
+    "CREATE FUNCTION fail_as(state text) RETURNS text LANGUAGE plpgsql AS"
+    " $$ BEGIN RAISE EXCEPTION 'a test' USING ERRCODE = state, DETAIL = 'secret'; END $$;"
+    "GRANT ALL ON thing TO sijil_app";
+
+static const struct pg_statement statements[] = {
+    {"thing_insert", "INSERT INTO thing VALUES ($1, $2, $3, $4, $5, $6, $7)",
+     "int8 text bytea uuid bool int4 timestamptz", ""},
+    {"thing_find", "SELECT * FROM thing WHERE id = $1", "int8", "int8 text bytea uuid bool int4 timestamptz"},
+    {"thing_add", "INSERT INTO thing (id) VALUES ($1)", "int8", ""},
+    {"thing_count", "SELECT count(*) FROM thing", "", "int8"},
+    {"lengths",
+     "SELECT cardinality($1)::int8, cardinality($2)::int8, cardinality($3)::int8, cardinality($4)::int8,"
+     " $1[2], $2[2], $3[2], $4[2]",
+     "text[] bytea[] uuid[] int8[]", "int8 int8 int8 int8 text bytea uuid int8"},
+    {"fail_as", "SELECT fail_as($1)", "text", "text"},
+    {"backend", "SELECT pg_backend_pid()", "", "int4"},
+    {"tell", "SELECT pg_notify('news', '')::text", "", "text"},
+    {"sleep", "SELECT pg_sleep(30)::text", "", "text"},
+};
+static const struct pg_table table = PG_TABLE(statements);
+static const struct pg_table *const tables[] = {&table, NULL};
+
+struct fixture {
+    struct database *database;
+    struct pg *pg;
+};
+
+static inline int set_up(void **state)
+{
+    static struct fixture fixture;
+    struct error err = {0};
+
+    fixture.database = database_new();
+    database_execute(fixture.database, arrange_sql);
+    if (!pg_open(database_app(fixture.database), tables, &fixture.pg, &err).ok) fail_msg("%s", err.message);
+    *state = &fixture;
+    return 0;
+}
+
+static inline int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    pg_free(fixture->pg);
+    database_free(fixture->database);
+    return 0;
+}
+
+static inline struct result add_thing(struct pg *pg, int64_t id, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, id);
+    return pg_run(pg, "thing_add", &arguments, NULL, err);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
