@@ -4,13 +4,15 @@
  * Events and short changes wait in memory while the previous group commits; then all waiting ones go together:
  * lock of the log first, state and epoch read, changes run, leaves hashed, one commit, and only then the waiting
  * requests are told. No event thread ever waits here: submitting returns at once, `done` is called later, once,
- * on the sequencer's thread, and must not block.
+ * on a thread of the sequencer's, and must not block.
  */
 #pragma once
 
 #include "audit/permit.h"
 #include "storage/pg.h"
 
+struct audit_subject;
+struct record_waiter;
 struct sequencer;
 struct keyd_client;
 
@@ -22,11 +24,16 @@ struct change {
      * start, when the group had to roll back: it must keep no state of an earlier try.
      */
     RESULT (*run)(struct change *change, struct pg *pg, const struct permit *permit, struct error *err);
+    /**
+     * Set if run() raises the authorization epoch: the group then holds the epoch's lock exclusively, and ends here,
+     * so that what was decided before the change is decided again after it.
+     */
+    bool raises_epoch;
 };
 
 /** Who, from where: goes into the encrypted payload, never into the leaf. Views must outlive the record. */
 struct event_context {
-    const char *issuer, *subject;  /* of the principal; NULL without one */
+    const char *issuer, *subject;  /* of the principal; NULL without one, and for later events under a permit */
     const char *client_address;    /* "127.0.0.1" */
     const char *user_agent;        /* may be NULL */
     const char *claims;            /* JSON text of what the token said; may be NULL */
@@ -59,7 +66,11 @@ struct record {
     bool folded;                   /* counted in a denied.burst event: there is no sequence number */
     struct permit *permit;         /* owned by the record until taken with GIVE() */
 
-    struct record *next;           /* the sequencer's own */
+    /* The sequencer's own. */
+    struct record *next;
+    struct audit_subject *resolved;
+    struct record_waiter *waiter;
+    int64_t arrived_ms;
 };
 
 /** Takes `record` until done(). Never blocks, never fails: what can't be recorded comes back RECORD_UNAVAILABLE. */

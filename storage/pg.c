@@ -70,8 +70,14 @@ struct result pg_run(struct pg *pg, const char *name, const struct pg_arguments 
     TRY(send_one(pg, prepared, arguments == NULL ? &none : arguments, err));
     TRY(pg_take(pg, name, &rows->result, err));
     pg->is_uncertain = false;
+    pg->touched += (uint64_t)pg_rows_affected(rows);
     if (rows_out != NULL) *rows_out = GIVE(rows);
     return SUCCESS;
+}
+
+uint64_t pg_rows_touched(const struct pg *pg)
+{
+    return pg->touched;
 }
 
 struct result pg_execute(struct pg *pg, const char *name, const char *sql, struct error *err)

@@ -108,6 +108,12 @@ RESULT pg_pipeline_add(struct pg *pg, const char *name, const struct pg_argument
  * NULL on failure.
  */
 RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err);
+/** BEGIN as the first, and COMMIT as the last statement of a pipeline, each with a pg_rows of its own. When the
+ *  run fails but the connection lives, pg_rollback() ends the transaction. */
+RESULT pg_pipeline_begin(struct pg *pg, struct error *err);
+RESULT pg_pipeline_commit(struct pg *pg, struct error *err);
+/** How many rows pg_run() has changed or returned so far: if it did not grow, nothing was changed meanwhile. */
+uint64_t pg_rows_touched(const struct pg *pg);
 
 RESULT pg_begin(struct pg *pg, struct error *err);
 /** Reads only, and all of one moment (REPEATABLE READ); end it with pg_commit() or pg_rollback(). */

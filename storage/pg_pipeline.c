@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "storage/pg_priv.h"
@@ -29,6 +30,48 @@ struct result pg_pipeline_add(struct pg *pg, const char *name, const struct pg_a
 
     if (!added.ok) pg_break(pg);
     return added;
+}
+
+/* "BEGIN" or "COMMIT"; no table needs to have them prepared. */
+static struct result enqueue_text(struct pg *pg, const char *sql, struct error *err)
+{
+    TRY(pg_before_send(pg, err));
+    if (pg->pipelined == 0 && !PQenterPipelineMode(pg->connection))
+        return pg_lost(pg, PQerrorMessage(pg->connection), err);
+    if (!PQsendQueryParams(pg->connection, sql, 0, NULL, NULL, NULL, NULL, 1))
+        return pg_lost(pg, PQerrorMessage(pg->connection), err);
+    pg->pipelined++;
+    return SUCCESS;
+}
+
+struct result pg_pipeline_begin(struct pg *pg, struct error *err)
+{
+    assert(!pg->in_transaction && pg->pipelined == 0);
+    const struct result added = enqueue_text(pg, "BEGIN", err);
+
+    if (added.ok) pg->in_transaction = true;
+    else pg_break(pg);
+    return added;
+}
+
+struct result pg_pipeline_commit(struct pg *pg, struct error *err)
+{
+    assert(pg->connection == NULL || (pg->in_transaction && !pg->commits));
+    const struct result added = enqueue_text(pg, "COMMIT", err);
+
+    if (added.ok) pg->commits = pg->is_uncertain = true;
+    else pg_break(pg);
+    return added;
+}
+
+/* A COMMIT after a statement that failed would answer ROLLBACK. */
+static struct result check_commit(struct pg *pg, const struct pg_rows *last, struct error *err)
+{
+    if (!pg->commits) return SUCCESS;
+    pg->commits = pg->in_transaction = false;
+    if (strcmp(PQcmdStatus(last->result), "COMMIT") != 0)
+        return failure(err, ERROR_INVALID, "a statement of the transaction had failed: nothing was committed");
+    return SUCCESS;
 }
 
 /* Results come one by one; the first error is kept, and the rest is read up to the synchronisation point. */
@@ -76,7 +119,12 @@ static struct result run(struct pg *pg, struct pg_rows **rows, size_t count, str
     const struct result outcome = collect(pg, rows, count, err);
     if (pg->connection == NULL) return outcome;
     const struct result end = finish(pg, outcome.ok ? err : &later);
-    return outcome.ok ? end : outcome;
+    if (!outcome.ok) {
+        pg->commits = false;
+        return outcome;
+    }
+    TRY(end);
+    return check_commit(pg, rows[count - 1], err);
 }
 
 struct result pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err)

@@ -12,6 +12,7 @@ void pg_break(struct pg *pg)
     pg->connection = NULL;
     pg->in_transaction = false;
     pg->is_uncertain = false;
+    pg->commits = false;
     pg->pipelined = 0;
 }
 

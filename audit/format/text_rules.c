@@ -32,12 +32,14 @@ static bool is_blank(int32_t point)
     return (point >= 0x09 && point <= 0x0d) || (point >= 0x2000 && point <= 0x200a);
 }
 
-bool utf8_is_valid(struct bytes text)
+bool leaf_text_is_valid(struct bytes text)
 {
     struct reader reader = reader_of(text);
 
-    while (reader.left.length > 0)
-        if (next_code_point(&reader) < 0) return false;
+    while (reader.left.length > 0) {
+        const int32_t point = next_code_point(&reader);
+        if (point < 0x20 || point == 0x7f) return false;
+    }
     return true;
 }
 

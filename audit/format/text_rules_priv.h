@@ -5,9 +5,9 @@
 
 #include "base/bytes.h"
 
-/** Well-formed UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF. */
-bool utf8_is_valid(struct bytes text);
 /** Not empty, UTF-8, no Unicode blank, no control character, no '+'. */
 bool note_name_is_valid(struct bytes name);
 /** The next line without its line feed, dropped from `left`; false if there is no line feed any more. */
 bool next_line(struct bytes *left, struct bytes *line_out);
+/** UTF-8 (RFC 3629: no overlong forms, no surrogates) without control characters: what may stand in a leaf. */
+bool leaf_text_is_valid(struct bytes text);

@@ -1,0 +1,71 @@
+#include <assert.h>
+#include <string.h>
+
+#include "audit/decision_priv.h"
+#include "base/memory.h"
+
+struct result decision_make(const struct decision_parts *parts, struct decision **decision_out, struct error *err)
+{
+    assert(parts->pair_count >= 1 && parts->pair_count <= ACTION_PAIRS_MAX && parts->denial_count <= DENIALS_MAX);
+    assert((parts->verdict == VERDICT_ALLOW) == (parts->denial_count == 0));
+    struct decision *decision = memory_zeroed(1, sizeof *decision);
+
+    if (decision == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    decision->parts = *parts;
+    atomic_init(&decision->holders, 1);
+    *decision_out = decision;
+    return SUCCESS;
+}
+
+struct decision *decision_hold(struct decision *decision)
+{
+    (void)atomic_fetch_add(&decision->holders, 1);
+    return decision;
+}
+
+enum verdict decision_verdict(const struct decision *decision)
+{
+    return decision->parts.verdict;
+}
+
+const char *decision_id(const struct decision *decision)
+{
+    return decision->parts.id;
+}
+
+const char *decision_policy_digest(const struct decision *decision)
+{
+    return decision->parts.policy_digest;
+}
+
+uint64_t decision_epoch(const struct decision *decision)
+{
+    return decision->parts.epoch;
+}
+
+size_t decision_pair_count(const struct decision *decision)
+{
+    return decision->parts.pair_count;
+}
+
+const struct action_pair *decision_pair(const struct decision *decision, size_t index)
+{
+    assert(index < decision->parts.pair_count);
+    return &decision->parts.pairs[index];
+}
+
+size_t decision_denial_count(const struct decision *decision)
+{
+    return decision->parts.denial_count;
+}
+
+const struct denial *decision_denial(const struct decision *decision, size_t index)
+{
+    assert(index < decision->parts.denial_count);
+    return &decision->parts.denials[index];
+}
+
+void decision_free(struct decision *decision)
+{
+    if (decision != NULL && atomic_fetch_sub(&decision->holders, 1) == 1) free(decision);
+}

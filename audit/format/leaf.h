@@ -1,0 +1,86 @@
+/*
+ * audit/format/leaf.h -- one event of the log, byte for byte (docs/formats/audit-log.md section 13).
+ *
+ * A leaf is one JSON object in its one canonical spelling (RFC 8785, no fractions), of at most LEAF_MAX bytes. It is
+ * stored as it was written and never written again: the hash is over these bytes. It names no person: who acted is
+ * a pseudonym, and what would tell more is in the payload, which the leaf only commits to.
+ */
+#pragma once
+
+#include "audit/format/merkle.h"
+
+#define LEAF_VERSION       1
+#define LEAF_MAX           4096                   /* bytes */
+#define LEAF_INTEGER_MAX   INT64_C(9007199254740991) /* 2^53 - 1: what every JSON reader keeps */
+#define LEAF_TARGETS_MAX   4                      /* ACTION_PAIRS_MAX */
+#define LEAF_RULES_MAX     4                      /* further ones are in the payload */
+#define LEAF_NAME_MAX      255                    /* RESOURCE_NAME_MAX */
+#define LEAF_RESOURCE_MAX  396                    /* name, '#' and a detail of RESOURCE_DETAIL_MAX */
+#define LEAF_KEYS_MAX      10                     /* org: and res: of each target, act:, out: */
+#define LEAF_KEY_MAX       (4 + LEAF_NAME_MAX)    /* "res:" and a name */
+#define LEAF_KEY_ID_SIZE   16
+
+/** What was done, and to what. */
+struct leaf_target {
+    char action[32];                      /* "blob.read"; the longest in audit/actions.def has 19 letters */
+    char resource[LEAF_RESOURCE_MAX + 1]; /* "acme/models/digits#sha256:...", "" for the system */
+    char region[64];                      /* "" if no bytes are touched */
+};
+
+/** The gateway's own numbering: a hole in `number` is an event that could not be recorded. */
+struct leaf_source {
+    char instance[64];
+    uint64_t boot, number;
+};
+
+/** Why it came out so. Texts may be "", numbers that are not set are absent. */
+struct leaf_reason {
+    char decision[72], policy[72]; /* "sha256:..." */
+    char note[80];
+    size_t rule_count;
+    char rules[LEAF_RULES_MAX][65];
+    bool has_count, has_bound, has_opened;
+    uint64_t count;  /* events that this one stands for */
+    uint64_t bound;  /* opening a burst: it will stand for at most so many */
+    uint64_t opened; /* closing a burst: the sequence number of its opening */
+};
+
+/** One name under which events are counted, and which number this event has under it (from 1). */
+struct leaf_key {
+    char name[LEAF_KEY_MAX + 1];
+    uint64_t ordinal;
+};
+
+struct leaf {
+    uint64_t sequence;
+    int64_t time_ms; /* never less than that of the entry before */
+    struct leaf_source source;
+    uint32_t class_uid; /* OCSF type_uid of the first action */
+    char actor[65];     /* 64 hex digits, "anonymous" or "system" */
+    char outcome[12];   /* "allowed", "denied", "failed", "completed" */
+    struct leaf_reason reason;
+    char request[37];   /* "" for work of the server's own */
+    bool has_payload;
+    uint8_t payload[32]; /* commitment */
+    size_t target_count; /* at least 1 */
+    struct leaf_target targets[LEAF_TARGETS_MAX];
+    size_t key_count;
+    struct leaf_key keys[LEAF_KEYS_MAX];
+};
+
+/** Appends the leaf. ERROR_LIMIT past LEAF_MAX, ERROR_INVALID for control characters, bad UTF-8 or huge numbers. */
+RESULT leaf_write(const struct leaf *leaf, struct buffer *text, struct error *err);
+/** Reads a leaf strictly: known members only, canonical spelling, keys that are the function of the rest. */
+RESULT leaf_read(struct bytes text, struct leaf *leaf_out, struct error *err);
+
+/** Fills in key_count and the names of keys from the other members, in byte order, ordinals 0. */
+void leaf_fill_keys(struct leaf *leaf);
+/** The first 16 bytes of the SHA-256 of a key's name: what the database indexes. */
+void leaf_key_id(const char *name, uint8_t id_out[LEAF_KEY_ID_SIZE]);
+
+/** Appends ["instance",boot,number] as it stands in the leaf. */
+RESULT leaf_source_write(const struct leaf_source *source, struct buffer *text, struct error *err);
+/** What the leaf says of its payload: SHA-256("sijil-pay-v1" || 0x00 || salt || payload). */
+#define LEAF_SALT_SIZE 32
+RESULT leaf_payload_commitment(const uint8_t salt[LEAF_SALT_SIZE], struct bytes payload, uint8_t commitment_out[32],
+                               struct error *err);

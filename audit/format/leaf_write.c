@@ -1,0 +1,221 @@
+#include "audit/format/leaf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/format/text_rules_priv.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "crypto/digest.h"
+
+/* Members are written in the byte order of their names; this keeps the commas. */
+struct writer {
+    struct buffer *text;
+    bool is_first;
+};
+
+static struct result write_name(struct writer *writer, const char *name, struct error *err)
+{
+    if (!writer->is_first) TRY(buffer_add_u8(writer->text, ',', err));
+    writer->is_first = false;
+    TRY(buffer_add_u8(writer->text, '"', err));
+    TRY(buffer_add_text(writer->text, name, err));
+    return buffer_add(writer->text, "\":", 2, err);
+}
+
+static struct result write_text(struct buffer *text, const char *value, struct error *err)
+{
+    const struct bytes bytes = bytes_of_text(value);
+
+    if (!leaf_text_is_valid(bytes)) return failure(err, ERROR_INVALID, "an event holds text with control characters");
+    return json_write_string(text, bytes, err);
+}
+
+static struct result write_integer(struct buffer *text, uint64_t value, struct error *err)
+{
+    char digits[20]; /* of the largest u64 */
+    size_t at = sizeof digits;
+
+    if (value > LEAF_INTEGER_MAX) return failure(err, ERROR_INVALID, "an event holds a number over 2^53");
+    do digits[--at] = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    return buffer_add(text, digits + at, sizeof digits - at, err);
+}
+
+static struct result write_text_member(struct writer *writer, const char *name, const char *value, struct error *err)
+{
+    TRY(write_name(writer, name, err));
+    return write_text(writer->text, value, err);
+}
+
+static struct result write_integer_member(struct writer *writer, const char *name, uint64_t value, struct error *err)
+{
+    TRY(write_name(writer, name, err));
+    return write_integer(writer->text, value, err);
+}
+
+/* The targets after the first, each ["action","resource","region"]. */
+static struct result write_others(struct writer *writer, const struct leaf *leaf, struct error *err)
+{
+    if (leaf->target_count == 1) return SUCCESS;
+    TRY(write_name(writer, "also", err));
+    for (size_t i = 1; i < leaf->target_count; i++) {
+        const struct leaf_target *target = &leaf->targets[i];
+        TRY(buffer_add_text(writer->text, i == 1 ? "[[" : ",[", err));
+        TRY(write_text(writer->text, target->action, err));
+        TRY(buffer_add_u8(writer->text, ',', err));
+        TRY(write_text(writer->text, target->resource, err));
+        TRY(buffer_add_u8(writer->text, ',', err));
+        TRY(write_text(writer->text, target->region, err));
+        TRY(buffer_add_u8(writer->text, ']', err));
+    }
+    return buffer_add_u8(writer->text, ']', err);
+}
+
+static struct result write_keys(struct writer *writer, const struct leaf *leaf, struct error *err)
+{
+    TRY(write_name(writer, "k", err));
+    TRY(buffer_add_u8(writer->text, '{', err));
+    for (size_t i = 0; i < leaf->key_count; i++) {
+        if (i > 0) TRY(buffer_add_u8(writer->text, ',', err));
+        TRY(write_text(writer->text, leaf->keys[i].name, err));
+        TRY(buffer_add_u8(writer->text, ':', err));
+        TRY(write_integer(writer->text, leaf->keys[i].ordinal, err));
+    }
+    return buffer_add_u8(writer->text, '}', err);
+}
+
+static struct result write_rules(struct writer *writer, const struct leaf_reason *reason, struct error *err)
+{
+    if (reason->rule_count == 0) return SUCCESS;
+    TRY(write_name(writer, "rules", err));
+    for (size_t i = 0; i < reason->rule_count; i++) {
+        TRY(buffer_add_u8(writer->text, i == 0 ? '[' : ',', err));
+        TRY(write_text(writer->text, reason->rules[i], err));
+    }
+    return buffer_add_u8(writer->text, ']', err);
+}
+
+static struct result write_reason(struct writer *outer, const struct leaf_reason *reason, struct error *err)
+{
+    struct writer writer = {outer->text, true};
+
+    TRY(write_name(outer, "why", err));
+    TRY(buffer_add_u8(writer.text, '{', err));
+    if (reason->has_bound) TRY(write_integer_member(&writer, "bound", reason->bound, err));
+    if (reason->has_count) TRY(write_integer_member(&writer, "count", reason->count, err));
+    if (reason->decision[0] != '\0') TRY(write_text_member(&writer, "id", reason->decision, err));
+    if (reason->note[0] != '\0') TRY(write_text_member(&writer, "note", reason->note, err));
+    if (reason->has_opened) TRY(write_integer_member(&writer, "opened", reason->opened, err));
+    if (reason->policy[0] != '\0') TRY(write_text_member(&writer, "policy", reason->policy, err));
+    TRY(write_rules(&writer, reason, err));
+    return buffer_add_u8(writer.text, '}', err);
+}
+
+struct result leaf_source_write(const struct leaf_source *source, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_u8(text, '[', err));
+    TRY(write_text(text, source->instance, err));
+    TRY(buffer_add_u8(text, ',', err));
+    TRY(write_integer(text, source->boot, err));
+    TRY(buffer_add_u8(text, ',', err));
+    TRY(write_integer(text, source->number, err));
+    return buffer_add_u8(text, ']', err);
+}
+
+static struct result write_payload(struct writer *writer, const struct leaf *leaf, struct error *err)
+{
+    char hex[2 * sizeof leaf->payload + 1];
+
+    if (!leaf->has_payload) return SUCCESS;
+    text_hex(leaf->payload, sizeof leaf->payload, hex);
+    return write_text_member(writer, "pay", hex, err);
+}
+
+static struct result write_members(struct writer *writer, const struct leaf *leaf, struct error *err)
+{
+    TRY(write_text_member(writer, "act", leaf->targets[0].action, err));
+    TRY(write_text_member(writer, "actor", leaf->actor, err));
+    TRY(write_others(writer, leaf, err));
+    TRY(write_integer_member(writer, "cls", leaf->class_uid, err));
+    TRY(write_keys(writer, leaf, err));
+    TRY(write_text_member(writer, "out", leaf->outcome, err));
+    TRY(write_payload(writer, leaf, err));
+    TRY(write_text_member(writer, "req", leaf->request, err));
+    TRY(write_text_member(writer, "res", leaf->targets[0].resource, err));
+    TRY(write_text_member(writer, "rgn", leaf->targets[0].region, err));
+    TRY(write_integer_member(writer, "seq", leaf->sequence, err));
+    TRY(write_name(writer, "src", err));
+    TRY(leaf_source_write(&leaf->source, writer->text, err));
+    TRY(write_integer_member(writer, "ts", leaf->time_ms < 0 ? 0 : (uint64_t)leaf->time_ms, err));
+    TRY(write_integer_member(writer, "v", LEAF_VERSION, err));
+    return write_reason(writer, &leaf->reason, err);
+}
+
+struct result leaf_write(const struct leaf *leaf, struct buffer *text, struct error *err)
+{
+    const size_t before = text->length;
+    struct writer writer = {text, true};
+
+    TRY(buffer_add_u8(text, '{', err));
+    TRY(write_members(&writer, leaf, err));
+    TRY(buffer_add_u8(text, '}', err));
+    if (text->length - before > LEAF_MAX)
+        return failure(err, ERROR_LIMIT, "an event of %zu bytes; at most %d are recorded", text->length - before, LEAF_MAX);
+    return SUCCESS;
+}
+
+static void add_key(struct leaf *leaf, const char *kind, const char *name, size_t length)
+{
+    struct leaf_key key = {.ordinal = 0};
+
+    if (length == 0 || length > LEAF_NAME_MAX) return;
+    memcpy(key.name, kind, 4);
+    memcpy(key.name + 4, name, length);
+    for (size_t i = 0; i < leaf->key_count; i++)
+        if (strcmp(leaf->keys[i].name, key.name) == 0) return;
+    leaf->keys[leaf->key_count++] = key;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct leaf_key *left = a, *right = b;
+
+    return strcmp(left->name, right->name);
+}
+
+void leaf_fill_keys(struct leaf *leaf)
+{
+    leaf->key_count = 0;
+    for (size_t i = 0; i < leaf->target_count; i++) {
+        const char *resource = leaf->targets[i].resource;
+        add_key(leaf, "org:", resource, strcspn(resource, "/#"));
+        add_key(leaf, "res:", resource, strcspn(resource, "#"));
+    }
+    add_key(leaf, "act:", leaf->actor, strlen(leaf->actor));
+    if (strcmp(leaf->outcome, "denied") == 0 || strcmp(leaf->outcome, "failed") == 0)
+        add_key(leaf, "out:", leaf->outcome, strlen(leaf->outcome));
+    qsort(leaf->keys, leaf->key_count, sizeof leaf->keys[0], compare_keys);
+}
+
+void leaf_key_id(const char *name, uint8_t id_out[LEAF_KEY_ID_SIZE])
+{
+    uint8_t digest[SHA256_SIZE];
+
+    sha256_of(bytes_of_text(name), digest);
+    memcpy(id_out, digest, LEAF_KEY_ID_SIZE);
+}
+
+struct result leaf_payload_commitment(const uint8_t salt[LEAF_SALT_SIZE], struct bytes payload,
+                                      uint8_t commitment_out[32], struct error *err)
+{
+    OWNED(hasher) *hasher = NULL;
+
+    TRY(hasher_new(DIGEST_SHA256, &hasher, err));
+    hasher_add(hasher, (struct bytes){(const uint8_t *)"sijil-pay-v1", sizeof "sijil-pay-v1"}); /* with its zero */
+    hasher_add(hasher, (struct bytes){salt, LEAF_SALT_SIZE});
+    hasher_add(hasher, payload);
+    const struct digest digest = hasher_digest(hasher);
+    memcpy(commitment_out, digest.bytes, 32);
+    return SUCCESS;
+}

@@ -1,0 +1,70 @@
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/permit_priv.h"
+#include "base/memory.h"
+
+struct result permit_make(struct decision *decision, struct permit **permit_out, struct error *err)
+{
+    assert(decision->parts.verdict == VERDICT_ALLOW);
+    struct permit *permit = memory_zeroed(1, sizeof *permit);
+
+    if (permit == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a permit");
+    permit->decision = decision_hold(decision);
+    *permit_out = permit;
+    return SUCCESS;
+}
+
+static bool ids_agree(const struct uuid *a, const struct uuid *b)
+{
+    return uuid_is_nil(a) || uuid_is_nil(b) || uuid_equal(a, b);
+}
+
+static bool is_same_resource(const struct resource *a, const struct resource *b)
+{
+    return a->kind == b->kind && strcmp(a->name, b->name) == 0 && ids_agree(&a->organisation, &b->organisation) &&
+           ids_agree(&a->project, &b->project) && ids_agree(&a->repository, &b->repository);
+}
+
+/* A mismatch means that code would do what was not decided: the process may not go on. */
+static _Noreturn void refuse(const struct permit *permit, enum action action, const char *name)
+{
+    (void)fprintf(stderr, "permit of event %llu does not allow %s on \"%s\": a bug; stopping\n",
+                  (unsigned long long)permit->sequence, action_name(action), name);
+    abort();
+}
+
+void permit_require(const struct permit *permit, enum action action, const struct resource *resource)
+{
+    const struct decision_parts *parts = &permit->decision->parts;
+
+    for (size_t i = 0; i < parts->pair_count; i++)
+        if (parts->pairs[i].action == action && is_same_resource(&parts->pairs[i].resource, resource)) return;
+    refuse(permit, action, resource->name);
+}
+
+const struct resource *permit_resource(const struct permit *permit, enum action action)
+{
+    const struct decision_parts *parts = &permit->decision->parts;
+
+    for (size_t i = 0; i < parts->pair_count; i++)
+        if (parts->pairs[i].action == action) return &parts->pairs[i].resource;
+    refuse(permit, action, "(any)");
+}
+
+uint64_t permit_sequence(const struct permit *permit)
+{
+    return permit->sequence;
+}
+
+uint64_t permit_epoch(const struct permit *permit)
+{
+    return permit->epoch;
+}
+
+void permit_free(struct permit *permit)
+{
+    if (permit != NULL) decision_free(permit->decision);
+    free(permit);
+}
