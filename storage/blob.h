@@ -5,8 +5,8 @@
  * makes bytes durable first and returns what the row must hold; the caller commits the row only while it still owns
  * the upload (`UPDATE ... WHERE writer_epoch = $mine`), and calls blob_writer_committed() after that.
  *
- * Keys come from the caller (crypto/keyd_client.h) and are used only during the call that opens a writer or reader;
- * what is derived from them is wiped when it is freed. Nothing here logs; messages name what is wrong (header,
+ * Keys come from the caller (crypto/keyd_client.h). A writer keeps only what is derived from them, a reader keeps a
+ * copy in locked memory; both are wiped when they are freed. Nothing here logs; messages name what is wrong (header,
  * commitment, trailer, record N, extent N) and no key or content.
  *
  * Errors beside those of the driver: ERROR_CORRUPT means that stored bytes do not verify: raise an alarm.

@@ -61,7 +61,7 @@ struct driver_operations {
                                    const struct driver_history *history, struct driver_extent **extent_out,
                                    struct error *err);
     uint32_t (*extent_part)(const struct driver_extent *extent);
-    /** The header, then whole records; only the very last call may end within one. Fastest: 1 MiB, page-aligned. */
+    /** The header, then whole records; only the very last call may end within one. Fastest: page-aligned. */
     struct result (*extent_append)(struct driver_extent *extent, struct bytes bytes, struct error *err);
     /** All that was appended, and the extent's name, survive a crash. */
     struct result (*extent_sync)(struct driver_extent *extent, struct error *err);

@@ -1,0 +1,21 @@
+/*
+ * storage/blob_priv.h -- what writer and reader of blobs share.
+ */
+#pragma once
+
+#include "storage/sjb1_priv.h"
+
+struct blob_store {
+    struct driver *driver; /* owned */
+    const struct driver_operations *operations;
+    struct blob_random random;
+    char region[BLOB_REGION_MAX + 1];
+};
+
+void blob_store_random(struct blob_store *store, uint8_t *out, size_t length);
+/** ERROR_INVALID when the identity is not of this store's region. */
+RESULT blob_store_owns(const struct blob_store *store, const struct blob_identity *identity, struct error *err);
+
+#define CHECKPOINT_NAME_SIZE 34 /* 'c', 32 hex digits, '\0' */
+/** A checkpoint's name comes from its digest, so no two have the same. */
+void blob_checkpoint_name(const uint8_t digest[SHA256_SIZE], char out[CHECKPOINT_NAME_SIZE]);

@@ -1,0 +1,421 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "storage/blob_priv.h"
+
+enum {
+    BATCH_RECORDS = 4, /* 256 KiB: read in one go and decrypted one after the other */
+    AHEAD = 2 << 20,   /* bytes that the kernel is asked to have ready */
+};
+#define NO_RECORD UINT64_MAX
+
+struct blob_reader {
+    struct blob_store *store;
+    struct blob_identity identity;
+    struct blob_content content;
+    struct sjb1_context format;
+    struct secret *data_key; /* every extent has a key of its own, derived when it is reached */
+    struct sjb1_trailer trailer;
+
+    size_t current; /* the extent that is open */
+    struct driver_part *part;
+    struct gcm *gcm;
+    uint64_t ahead_until; /* in the part: as far as read-ahead was asked for */
+
+    uint64_t cached; /* the record in `plain`, or NO_RECORD */
+    uint8_t plain[BLOB_RECORD_PLAIN];
+    uint8_t sealed[BATCH_RECORDS * SJB1_RECORD_SIZE];
+};
+
+/* ---- Where things lie ---- */
+
+/* The first record after extent `index`. */
+static uint64_t extent_end(const struct blob_reader *reader, size_t index)
+{
+    const struct sjb1_extents *extents = &reader->trailer.extents;
+
+    return index + 1 < extents->count ? extents->list[index + 1].first : reader->trailer.records;
+}
+
+/* Bytes of a record as it is stored. */
+static size_t sealed_length(const struct blob_reader *reader, uint64_t record)
+{
+    return sjb1_record_plain(reader->trailer.length, record) + GCM_TAG_SIZE;
+}
+
+/* Where a record starts in the object that holds extent `index`. */
+static uint64_t record_at(const struct blob_reader *reader, size_t index, uint64_t record)
+{
+    const uint64_t first = reader->store->operations->is_flat ? 0 : reader->trailer.extents.list[index].first;
+
+    return sjb1_record_place(record - first);
+}
+
+/* Where extent `index` ends in its object. */
+static uint64_t extent_length(const struct blob_reader *reader, size_t index)
+{
+    const uint64_t last = extent_end(reader, index) - 1;
+
+    return record_at(reader, index, last) + sealed_length(reader, last);
+}
+
+/* ---- Opening ---- */
+
+static struct result check_header(const struct blob_reader *reader, struct driver_part *part, struct error *err)
+{
+    uint8_t header[SJB1_HEADER_SIZE];
+
+    TRY(sjb1_within(reader->store->operations->part_read(part, 0, header, sizeof header, err), err, "header"));
+    return sjb1_header_check(&reader->format, header, err);
+}
+
+static struct result read_footer(const struct blob_reader *reader, uint32_t *length_out, struct error *err)
+{
+    const uint64_t size = reader->store->operations->part_size(reader->part);
+    uint8_t footer[SJB1_FOOTER_SIZE];
+    uint32_t length = 0;
+
+    if (size < SJB1_HEADER_SIZE + GCM_TAG_SIZE + SJB1_TRAILER_MIN + SJB1_FOOTER_SIZE)
+        return failure(err, ERROR_CORRUPT, "footer: a file of %" PRIu64 " bytes is cut", size);
+    TRY(reader->store->operations->part_read(reader->part, size - sizeof footer, footer, sizeof footer, err));
+    TRY(sjb1_footer_parse(footer, &length, err));
+    if (length + SJB1_FOOTER_SIZE > size - SJB1_HEADER_SIZE - GCM_TAG_SIZE)
+        return failure(err, ERROR_CORRUPT, "footer: the trailer is longer than the file");
+    *length_out = length;
+    return SUCCESS;
+}
+
+static struct result read_trailer(struct blob_reader *reader, uint64_t *at_out, struct error *err)
+{
+    const struct driver_operations *operations = reader->store->operations;
+    struct buffer OWNED_BUFFER sealed = BUFFER(SJB1_TRAILER_MAX);
+    uint8_t key[SJB1_KEY_SIZE];
+    uint8_t *place = NULL;
+    uint32_t length = 0;
+
+    TRY(read_footer(reader, &length, err));
+    TRY(buffer_reserve(&sealed, length, &place, err));
+    const uint64_t at = operations->part_size(reader->part) - SJB1_FOOTER_SIZE - length;
+    TRY(sjb1_within(operations->part_read(reader->part, at, place, length, err), err, "trailer"));
+    TRY(sjb1_key(&reader->format, secret_bytes(reader->data_key), SJB1_INFO_TRAILER, place, key, err));
+    const struct result result = sjb1_trailer_open(place, length, key, &reader->trailer, err);
+    secret_wipe(key, sizeof key);
+    TRY(result);
+    *at_out = at;
+    return SUCCESS;
+}
+
+static bool has_digest(const struct sjb1_trailer *trailer, const struct digest *digest)
+{
+    for (size_t i = 0; i < trailer->digest_count; i++)
+        if (digest_equal(&trailer->digests[i], digest)) return true;
+    return false;
+}
+
+/* The trailer is genuine by now; it must also be the one that the row means. */
+static struct result check_trailer(const struct blob_reader *reader, uint64_t trailer_at, struct error *err)
+{
+    const struct sjb1_trailer *trailer = &reader->trailer;
+    const struct sjb1_extents *extents = &trailer->extents;
+
+    if (trailer->length != reader->content.length)
+        return failure(err, ERROR_CORRUPT, "trailer: it seals %" PRIu64 " bytes, but %" PRIu64 " are recorded",
+                       trailer->length, reader->content.length);
+    if (!uuid_equal(&trailer->project, &reader->identity.project))
+        return failure(err, ERROR_CORRUPT, "trailer: the project is another one");
+    if (!has_digest(trailer, &reader->content.digest))
+        return failure(err, ERROR_CORRUPT, "trailer: the recorded digest is not among those sealed");
+    if (extents->list[extents->count - 1].part != reader->content.part)
+        return failure(err, ERROR_CORRUPT, "trailer: it stands in another extent than the list says");
+    if (extent_length(reader, extents->count - 1) != trailer_at)
+        return failure(err, ERROR_CORRUPT, "trailer: it does not follow the last record; bytes were cut or added");
+    return SUCCESS;
+}
+
+/* Opens the object of an extent and checks that it is of this blob and long enough. */
+static struct result open_part(struct blob_reader *reader, size_t index, struct driver_part **part_out,
+                               struct error *err)
+{
+    const struct driver_operations *operations = reader->store->operations;
+    struct driver_part *part = NULL;
+
+    TRY(operations->part_open(reader->store->driver, &reader->identity.blob, reader->trailer.extents.list[index].part,
+                              &part, err));
+    struct result result = check_header(reader, part, err);
+    if (result.ok && operations->part_size(part) < extent_length(reader, index))
+        result = failure(err, ERROR_CORRUPT, "it is cut");
+    if (result.ok)
+        *part_out = part;
+    else
+        operations->part_close(part);
+    return result;
+}
+
+/* A damaged extent is found before the first byte goes out, not when a download comes to it. */
+static struct result check_other_extents(struct blob_reader *reader, struct error *err)
+{
+    if (reader->store->operations->is_flat) return SUCCESS;
+    for (size_t i = 0; i + 1 < reader->trailer.extents.count; i++) {
+        struct driver_part *part = NULL;
+        TRY(sjb1_within(open_part(reader, i, &part, err), err, "extent %zu", i));
+        reader->store->operations->part_close(part);
+    }
+    return SUCCESS;
+}
+
+static struct result use_key_of(struct blob_reader *reader, size_t index, struct error *err)
+{
+    struct gcm *gcm = NULL;
+    uint8_t key[SJB1_KEY_SIZE];
+
+    TRY(sjb1_key(&reader->format, secret_bytes(reader->data_key), SJB1_INFO_DATA,
+                 reader->trailer.extents.list[index].salt, key, err));
+    const struct result result = gcm_new(key, &gcm, err);
+    secret_wipe(key, sizeof key);
+    TRY(result);
+    gcm_free(reader->gcm);
+    reader->gcm = gcm;
+    reader->current = index;
+    reader->ahead_until = 0;
+    return SUCCESS;
+}
+
+static struct result check_blob(struct blob_reader *reader, struct error *err)
+{
+    uint64_t trailer_at = 0;
+
+    TRY(reader->store->operations->part_open(reader->store->driver, &reader->identity.blob, reader->content.part,
+                                             &reader->part, err));
+    TRY(check_header(reader, reader->part, err));
+    TRY(read_trailer(reader, &trailer_at, err));
+    TRY(check_trailer(reader, trailer_at, err));
+    TRY(check_other_extents(reader, err));
+    return use_key_of(reader, reader->trailer.extents.count - 1, err);
+}
+
+struct result blob_reader_open(struct blob_store *store, const struct blob_identity *identity,
+                               const struct blob_content *content, const struct secret *data_key,
+                               struct blob_reader **reader_out, struct error *err)
+{
+    OWNED(blob_reader) *reader = NULL;
+
+    TRY(blob_store_owns(store, identity, err));
+    reader = memory_zeroed(1, sizeof *reader);
+    if (reader == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a reader");
+    reader->store = store;
+    reader->identity = *identity;
+    reader->content = *content;
+    reader->cached = NO_RECORD;
+    TRY(secret_copy(secret_bytes(data_key), &reader->data_key, err));
+    TRY(sjb1_context_make(identity, secret_bytes(data_key), &reader->format, err));
+    TRY(check_blob(reader, err));
+    *reader_out = GIVE(reader);
+    return SUCCESS;
+}
+
+uint64_t blob_reader_length(const struct blob_reader *reader)
+{
+    return reader->trailer.length;
+}
+
+void blob_reader_free(struct blob_reader *reader)
+{
+    if (reader == NULL) return;
+    reader->store->operations->part_close(reader->part);
+    gcm_free(reader->gcm);
+    sjb1_trailer_done(&reader->trailer);
+    secret_free(reader->data_key);
+    secret_wipe(reader->plain, sizeof reader->plain);
+    free(reader);
+}
+
+/* ---- Reading ---- */
+
+/* The extent that `record` lies in: the last that does not start after it. */
+static size_t extent_of(const struct blob_reader *reader, uint64_t record)
+{
+    size_t low = 0, high = reader->trailer.extents.count;
+
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (reader->trailer.extents.list[middle].first <= record)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct result go_to_extent(struct blob_reader *reader, size_t index, struct error *err)
+{
+    struct driver_part *part = NULL;
+
+    if (index == reader->current) return SUCCESS;
+    if (!reader->store->operations->is_flat) {
+        TRY(sjb1_within(open_part(reader, index, &part, err), err, "extent %zu", index));
+        reader->store->operations->part_close(reader->part);
+        reader->part = part;
+        reader->current = SIZE_MAX; /* no key fits until the next line succeeds */
+    }
+    return use_key_of(reader, index, err);
+}
+
+static void ask_ahead(struct blob_reader *reader, uint64_t at)
+{
+    const uint64_t size = reader->store->operations->part_size(reader->part);
+
+    if (at < reader->ahead_until && reader->ahead_until - at > AHEAD / 2) return;
+    if (at >= reader->ahead_until || reader->ahead_until - at > AHEAD) reader->ahead_until = at;
+    if (reader->ahead_until >= size) return;
+    reader->store->operations->part_ahead(reader->part, reader->ahead_until, AHEAD);
+    reader->ahead_until += AHEAD;
+}
+
+/* Reads `count` neighbouring records of the open extent into `sealed`. */
+static struct result fetch(struct blob_reader *reader, uint64_t record, size_t count, struct error *err)
+{
+    const uint64_t last = record + count - 1;
+    const uint64_t at = record_at(reader, reader->current, record);
+    const size_t length =
+        (size_t)(record_at(reader, reader->current, last) - at) + sealed_length(reader, last);
+
+    assert(count >= 1 && count <= BATCH_RECORDS && length <= sizeof reader->sealed);
+    ask_ahead(reader, at + length);
+    return sjb1_within(reader->store->operations->part_read(reader->part, at, reader->sealed, length, err), err,
+                       "record %" PRIu64, record);
+}
+
+static struct result decrypt(struct blob_reader *reader, uint64_t record, const uint8_t *sealed, uint8_t *into,
+                             struct error *err)
+{
+    uint8_t nonce[GCM_NONCE_SIZE];
+
+    sjb1_nonce(record, record + 1 == reader->trailer.records, nonce);
+    return sjb1_within(gcm_open(reader->gcm, nonce, (struct bytes){0},
+                                (struct bytes){sealed, sealed_length(reader, record)}, into, err),
+                       err, "record %" PRIu64, record);
+}
+
+/* One record into the reader's own memory, for when only a piece of it is wanted. */
+static struct result cache(struct blob_reader *reader, uint64_t record, struct error *err)
+{
+    if (reader->cached == record) return SUCCESS;
+    reader->cached = NO_RECORD;
+    TRY(go_to_extent(reader, extent_of(reader, record), err));
+    TRY(fetch(reader, record, 1, err));
+    TRY(decrypt(reader, record, reader->sealed, reader->plain, err));
+    reader->cached = record;
+    return SUCCESS;
+}
+
+/* Whole records straight into the caller's memory; as many as fit, one extent and one batch allow. */
+static struct result read_whole(struct blob_reader *reader, uint64_t record, uint8_t *into, size_t length,
+                                size_t *done_out, struct error *err)
+{
+    const size_t index = extent_of(reader, record);
+    const uint64_t end = extent_end(reader, index);
+    size_t count = 0, done = 0, plain = 0;
+
+    TRY(go_to_extent(reader, index, err));
+    while (count < BATCH_RECORDS && record + count < end &&
+           done + (plain = sjb1_record_plain(reader->trailer.length, record + count)) <= length) {
+        done += plain;
+        count++;
+    }
+    TRY(fetch(reader, record, count, err));
+    for (size_t i = 0; i < count; i++)
+        TRY(decrypt(reader, record + i, reader->sealed + i * SJB1_RECORD_SIZE, into + i * BLOB_RECORD_PLAIN, err));
+    *done_out = done;
+    return SUCCESS;
+}
+
+static struct result read_piece(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length,
+                                size_t *done_out, struct error *err)
+{
+    const uint64_t record = offset / BLOB_RECORD_PLAIN;
+    const size_t within = (size_t)(offset % BLOB_RECORD_PLAIN);
+    const size_t plain = sjb1_record_plain(reader->trailer.length, record);
+
+    if (within == 0 && length >= plain && record != reader->cached)
+        return read_whole(reader, record, into, length, done_out, err);
+    TRY(cache(reader, record, err));
+    *done_out = plain - within < length ? plain - within : length;
+    memcpy(into, reader->plain + within, *done_out);
+    return SUCCESS;
+}
+
+struct result blob_reader_read(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length,
+                               struct error *err)
+{
+    const uint64_t size = reader->trailer.length;
+    size_t done = 0;
+
+    if (offset > size || length > size - offset)
+        return failure(err, ERROR_INVALID, "bytes %" PRIu64 " to %" PRIu64 " of a blob of %" PRIu64, offset,
+                       offset + length, size);
+    for (size_t total = 0; total < length; total += done) {
+        const struct result result =
+            read_piece(reader, offset + total, into + total, length - total, &done, err);
+        if (result.ok) continue;
+        secret_wipe(into, length);
+        return result;
+    }
+    return SUCCESS;
+}
+
+/* ---- Scrubbing and sweeping ---- */
+
+static bool goes_on(const struct blob_verify_options *options, uint64_t done, uint64_t length)
+{
+    return options->progress == NULL || options->progress(options->context, done, length);
+}
+
+/* All records of one extent, forgotten as soon as they are checked. */
+static struct result verify_extent(struct blob_reader *reader, size_t index,
+                                   const struct blob_verify_options *options, struct hasher *hasher,
+                                   struct error *err)
+{
+    const uint64_t end = extent_end(reader, index);
+
+    TRY(go_to_extent(reader, index, err));
+    for (uint64_t record = reader->trailer.extents.list[index].first; record < end; record++) {
+        const uint64_t done = record * BLOB_RECORD_PLAIN;
+        reader->cached = NO_RECORD;
+        TRY(cache(reader, record, err));
+        const struct bytes plain = {reader->plain, sjb1_record_plain(reader->trailer.length, record)};
+        if (hasher != NULL) hasher_add(hasher, plain);
+        reader->store->operations->part_forget(reader->part, record_at(reader, index, record), SJB1_RECORD_SIZE);
+        if (!goes_on(options, done + plain.length, reader->trailer.length))
+            return failure(err, ERROR_UNAVAILABLE, "the check was stopped");
+    }
+    return SUCCESS;
+}
+
+struct result blob_verify(struct blob_reader *reader, const struct blob_verify_options *options, struct error *err)
+{
+    OWNED(hasher) *hasher = NULL;
+
+    if (options->with_digest) TRY(hasher_new(reader->content.digest.algorithm, &hasher, err));
+    for (size_t i = 0; i < reader->trailer.extents.count; i++)
+        TRY(verify_extent(reader, i, options, hasher, err));
+    if (hasher == NULL) return SUCCESS;
+    const struct digest digest = hasher_digest(hasher);
+    if (!digest_equal(&digest, &reader->content.digest))
+        return failure(err, ERROR_CORRUPT, "digest: the content has another one than is recorded");
+    return SUCCESS;
+}
+
+struct result blob_reader_tidy(struct blob_reader *reader, struct error *err)
+{
+    const struct sjb1_extents *extents = &reader->trailer.extents;
+    uint32_t *kept = memory_zeroed(extents->count, sizeof *kept);
+
+    if (kept == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu extents", extents->count);
+    for (size_t i = 0; i < extents->count; i++) kept[i] = extents->list[i].part;
+    const struct result result = reader->store->operations->remove(reader->store->driver, &reader->identity.blob,
+                                                                   kept, extents->count, err);
+    free(kept);
+    return result;
+}

@@ -1,0 +1,440 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "storage/driver.h"
+
+enum {
+    FAN_OUT = 256,
+    HEX_LENGTH = 32,
+    PARTS_MAX = 1 << 20,       /* tries for a free extent number; far above what an upload may have */
+    PATH_SIZE = 96,            /* "ab/", 32 digits, '.', the longest small name */
+    PUSH_OUT_EVERY = 8 << 20,  /* bytes after which the kernel is asked to start writing, so that fsync is short */
+};
+
+struct fs_driver {
+    struct driver driver;
+    int root;
+};
+
+struct fs_extent {
+    int file, root;
+    uint32_t part;
+    bool is_named; /* the folder was fsynced since the file was made */
+    uint64_t length, pushed_out;
+    char path[PATH_SIZE];
+};
+
+struct fs_part {
+    int file;
+    uint64_t size;
+};
+
+static struct fs_driver *fs_of(struct driver *driver)
+{
+    return (struct fs_driver *)driver;
+}
+
+static struct fs_extent *extent_of(struct driver_extent *extent)
+{
+    return (struct fs_extent *)extent;
+}
+
+static void format_path(const struct uuid *blob, const char *suffix, char out[PATH_SIZE])
+{
+    char digits[HEX_LENGTH + 1];
+
+    text_hex(blob->bytes, sizeof blob->bytes, digits);
+    (void)snprintf(out, PATH_SIZE, "%.2s/%s.%s", digits, digits, suffix);
+}
+
+static void format_extent_path(const struct uuid *blob, uint32_t part, char out[PATH_SIZE])
+{
+    char suffix[16]; /* 'e' and ten digits */
+
+    (void)snprintf(suffix, sizeof suffix, "e%" PRIu32, part);
+    format_path(blob, suffix, out);
+}
+
+static struct result open_folder(int root, const char *path, int *folder_out, struct error *err)
+{
+    const char name[3] = {path[0], path[1], '\0'};
+
+    return file_open_at(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, folder_out, err);
+}
+
+/* Makes the name of a new or removed file durable. */
+static struct result sync_folder(int root, const char *path, struct error *err)
+{
+    OWNED_FD folder = -1;
+
+    TRY(open_folder(root, path, &folder, err));
+    return file_sync(folder, err);
+}
+
+/* ---- Writing ---- */
+
+static struct result create_file(struct fs_driver *fs, const struct uuid *blob, struct fs_extent *extent,
+                                 struct error *err)
+{
+    for (uint32_t tries = 0; tries < PARTS_MAX; tries++, extent->part++) {
+        format_extent_path(blob, extent->part, extent->path);
+        const struct result result =
+            file_open_at(fs->root, extent->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &extent->file, err);
+        if (result.ok || err->kind != ERROR_CONFLICT) return result;
+    }
+    return failure(err, ERROR_LIMIT, "a blob has more than %d extents", PARTS_MAX);
+}
+
+static struct result fs_extent_create(struct driver *driver, const struct uuid *blob,
+                                      const struct driver_history *history, struct driver_extent **extent_out,
+                                      struct error *err)
+{
+    struct fs_extent *extent = memory_zeroed(1, sizeof *extent);
+
+    if (extent == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an extent");
+    extent->root = fs_of(driver)->root;
+    extent->part = history->count == 0 ? 0 : history->pieces[history->count - 1].part + 1;
+    const struct result result = create_file(fs_of(driver), blob, extent, err);
+    if (result.ok)
+        *extent_out = (struct driver_extent *)extent;
+    else
+        free(extent);
+    return result;
+}
+
+static uint32_t fs_extent_part(const struct driver_extent *extent)
+{
+    return ((const struct fs_extent *)extent)->part;
+}
+
+static struct result push_out(struct fs_extent *extent, struct error *err)
+{
+    const uint64_t count = extent->length - extent->pushed_out;
+
+    if (count < PUSH_OUT_EVERY) return SUCCESS;
+    if (fault_is_due() ||
+        sync_file_range(extent->file, (off_t)extent->pushed_out, (off_t)count, SYNC_FILE_RANGE_WRITE) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't write back %s: %s", extent->path, strerror(errno));
+    extent->pushed_out = extent->length;
+    return SUCCESS;
+}
+
+static struct result fs_extent_append(struct driver_extent *handle, struct bytes bytes, struct error *err)
+{
+    struct fs_extent *extent = extent_of(handle);
+
+    TRY(file_write_at(extent->file, bytes.data, bytes.length, extent->length, err));
+    extent->length += bytes.length;
+    return push_out(extent, err);
+}
+
+static struct result name_extent(struct fs_extent *extent, struct error *err)
+{
+    if (extent->is_named) return SUCCESS;
+    TRY(sync_folder(extent->root, extent->path, err));
+    extent->is_named = true;
+    return SUCCESS;
+}
+
+static struct result fs_extent_sync(struct driver_extent *extent, struct error *err)
+{
+    TRY(file_sync_data(extent_of(extent)->file, err));
+    return name_extent(extent_of(extent), err);
+}
+
+static struct result fs_extent_finish(struct driver_extent *extent, struct error *err)
+{
+    TRY(file_sync(extent_of(extent)->file, err));
+    return name_extent(extent_of(extent), err);
+}
+
+static void fs_extent_close(struct driver_extent *extent)
+{
+    if (extent == NULL) return;
+    (void)close(extent_of(extent)->file);
+    free(extent_of(extent));
+}
+
+static void fs_extent_discard(struct driver_extent *extent)
+{
+    if (extent != NULL) (void)unlinkat(extent_of(extent)->root, extent_of(extent)->path, 0);
+    fs_extent_close(extent);
+}
+
+/* ---- Reading ---- */
+
+static struct result fs_part_open(struct driver *driver, const struct uuid *blob, uint32_t part,
+                                  struct driver_part **part_out, struct error *err)
+{
+    OWNED_FD file = -1;
+    struct fs_part *opened = NULL;
+    char path[PATH_SIZE];
+    uint64_t size = 0;
+
+    format_extent_path(blob, part, path);
+    TRY(file_open_at(fs_of(driver)->root, path, O_RDONLY | O_NOFOLLOW, 0, &file, err));
+    TRY(file_size(file, &size, err));
+    opened = memory_zeroed(1, sizeof *opened);
+    if (opened == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a file");
+    *opened = (struct fs_part){.file = file, .size = size};
+    file = -1;
+    *part_out = (struct driver_part *)opened;
+    return SUCCESS;
+}
+
+static uint64_t fs_part_size(const struct driver_part *part)
+{
+    return ((const struct fs_part *)part)->size;
+}
+
+static struct result fs_part_read(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length,
+                                  struct error *err)
+{
+    return file_read_at(((struct fs_part *)part)->file, into, length, offset, err);
+}
+
+static void fs_part_ahead(struct driver_part *part, uint64_t offset, uint64_t length)
+{
+    (void)posix_fadvise(((struct fs_part *)part)->file, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
+}
+
+static void fs_part_forget(struct driver_part *part, uint64_t offset, uint64_t length)
+{
+    (void)posix_fadvise(((struct fs_part *)part)->file, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
+}
+
+static void fs_part_close(struct driver_part *part)
+{
+    if (part == NULL) return;
+    (void)close(((struct fs_part *)part)->file);
+    free(part);
+}
+
+/* ---- Small objects ---- */
+
+static struct result write_small(int root, const char *path, struct bytes content, struct error *err)
+{
+    OWNED_FD file = -1;
+
+    TRY(file_open_at(root, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &file, err));
+    struct result result = file_write_all(file, content.data, content.length, err);
+    if (result.ok) result = file_sync(file, err);
+    if (result.ok) result = sync_folder(root, path, err);
+    if (!result.ok) (void)unlinkat(root, path, 0);
+    return result;
+}
+
+static struct result fs_small_put(struct driver *driver, const struct uuid *blob, const char *name,
+                                  struct bytes content, struct error *err)
+{
+    char path[PATH_SIZE];
+
+    format_path(blob, name, path);
+    return write_small(fs_of(driver)->root, path, content, err);
+}
+
+static struct result fs_small_get(struct driver *driver, const struct uuid *blob, const char *name,
+                                  struct buffer *content, struct error *err)
+{
+    OWNED_FD file = -1;
+    char path[PATH_SIZE];
+    uint64_t size = 0;
+    uint8_t *place = NULL;
+
+    format_path(blob, name, path);
+    TRY(file_open_at(fs_of(driver)->root, path, O_RDONLY | O_NOFOLLOW, 0, &file, err));
+    TRY(file_size(file, &size, err));
+    if (size > content->maximum - content->length)
+        return failure(err, ERROR_LIMIT, "%s has %" PRIu64 " bytes", path, size);
+    TRY(buffer_reserve(content, (size_t)size, &place, err));
+    TRY(file_read_at(file, place, (size_t)size, 0, err));
+    content->length += (size_t)size;
+    return SUCCESS;
+}
+
+static struct result fs_small_remove(struct driver *driver, const struct uuid *blob, const char *name,
+                                     struct error *err)
+{
+    char path[PATH_SIZE];
+
+    format_path(blob, name, path);
+    if (fault_is_due() || (unlinkat(fs_of(driver)->root, path, 0) != 0 && errno != ENOENT))
+        return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", path, strerror(errno));
+    return SUCCESS;
+}
+
+/* ---- Listing and removing ---- */
+
+/* "<32 hex digits>.e<number>" or "<32 hex digits>.<name>"; false for a file that is not ours. */
+static bool parse_name(const char *name, struct driver_entry *entry_out)
+{
+    struct driver_entry entry = {0};
+    const size_t length = strlen(name);
+    uint64_t part = 0;
+
+    if (length <= HEX_LENGTH + 1 || length > HEX_LENGTH + 1 + DRIVER_NAME_MAX || name[HEX_LENGTH] != '.' ||
+        !text_from_hex((struct bytes){(const uint8_t *)name, HEX_LENGTH}, entry.blob.bytes, sizeof entry.blob.bytes))
+        return false;
+    const char *suffix = name + HEX_LENGTH + 1;
+    entry.is_extent = suffix[0] == 'e' && text_to_u64(bytes_of_text(suffix + 1), UINT32_MAX, &part);
+    entry.part = (uint32_t)part;
+    if (!entry.is_extent) memcpy(entry.name, suffix, strlen(suffix));
+    *entry_out = entry;
+    return true;
+}
+
+static void close_listing(DIR **listing)
+{
+    if (*listing != NULL) (void)closedir(*listing);
+}
+#define OWNED_LISTING __attribute__((cleanup(close_listing))) DIR *
+
+static struct result open_listing(int root, const char *path, DIR **listing_out, struct error *err)
+{
+    OWNED_FD folder = -1;
+
+    TRY(open_folder(root, path, &folder, err));
+    DIR *listing = fault_is_due() ? NULL : fdopendir(folder);
+    if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "can't list the folder %.2s", path);
+    folder = -1;
+    *listing_out = listing;
+    return SUCCESS;
+}
+
+/* The next file of ours, or NULL at the end. */
+static const char *next_entry(DIR *listing, struct driver_entry *entry_out)
+{
+    const struct dirent *found;
+
+    while ((found = readdir(listing)) != NULL)
+        if (parse_name(found->d_name, entry_out)) return found->d_name;
+    return NULL;
+}
+
+static bool is_kept(const struct driver_entry *entry, const uint32_t *kept, size_t count)
+{
+    for (size_t i = 0; entry->is_extent && i < count; i++)
+        if (kept[i] == entry->part) return true;
+    return false;
+}
+
+static struct result fs_remove(struct driver *driver, const struct uuid *blob, const uint32_t *kept_parts,
+                               size_t kept_count, struct error *err)
+{
+    OWNED_LISTING listing = NULL;
+    struct driver_entry entry;
+    char path[PATH_SIZE];
+    const char *name;
+
+    format_path(blob, "", path);
+    TRY(open_listing(fs_of(driver)->root, path, &listing, err));
+    while ((name = next_entry(listing, &entry)) != NULL) {
+        if (!uuid_equal(&entry.blob, blob) || is_kept(&entry, kept_parts, kept_count)) continue;
+        if (fault_is_due() || (unlinkat(dirfd(listing), name, 0) != 0 && errno != ENOENT))
+            return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", name, strerror(errno));
+    }
+    return file_sync(dirfd(listing), err);
+}
+
+static struct result list_folder(DIR *listing, driver_visit *visit, void *context, struct error *err)
+{
+    struct driver_entry entry;
+    struct stat status;
+    const char *name;
+
+    while ((name = next_entry(listing, &entry)) != NULL) {
+        if (fstatat(dirfd(listing), name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue; /* removed meanwhile */
+        entry.size_bytes = (uint64_t)status.st_size;
+        entry.modified_ms = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
+        TRY(visit(context, &entry, err));
+    }
+    return SUCCESS;
+}
+
+static struct result fs_list(struct driver *driver, driver_visit *visit, void *context, struct error *err)
+{
+    for (unsigned i = 0; i < FAN_OUT; i++) {
+        OWNED_LISTING listing = NULL;
+        char folder[3];
+
+        (void)snprintf(folder, sizeof folder, "%02x", i & 0xff);
+        TRY(open_listing(fs_of(driver)->root, folder, &listing, err));
+        TRY(list_folder(listing, visit, context, err));
+    }
+    return SUCCESS;
+}
+
+/* ---- The folder itself ---- */
+
+static void fs_close(struct driver *driver)
+{
+    (void)close(fs_of(driver)->root);
+    free(fs_of(driver));
+}
+
+static const struct driver_operations fs_operations = {
+    .kind = "fs",
+    .is_flat = false,
+    .extent_create = fs_extent_create,
+    .extent_part = fs_extent_part,
+    .extent_append = fs_extent_append,
+    .extent_sync = fs_extent_sync,
+    .extent_finish = fs_extent_finish,
+    .extent_discard = fs_extent_discard,
+    .extent_close = fs_extent_close,
+    .part_open = fs_part_open,
+    .part_size = fs_part_size,
+    .part_read = fs_part_read,
+    .part_ahead = fs_part_ahead,
+    .part_forget = fs_part_forget,
+    .part_close = fs_part_close,
+    .small_put = fs_small_put,
+    .small_get = fs_small_get,
+    .small_remove = fs_small_remove,
+    .remove = fs_remove,
+    .list = fs_list,
+    .close = fs_close,
+};
+
+static struct result make_folders(int root, struct error *err)
+{
+    for (unsigned i = 0; i < FAN_OUT; i++) {
+        char folder[3];
+
+        (void)snprintf(folder, sizeof folder, "%02x", i & 0xff);
+        if (fault_is_due() || (mkdirat(root, folder, 0700) != 0 && errno != EEXIST))
+            return failure(err, errno == ENOSPC ? ERROR_FULL : ERROR_UNAVAILABLE, "can't make the folder %s: %s",
+                           folder, strerror(errno));
+    }
+    return file_sync(root, err);
+}
+
+struct result driver_fs_open(const char *root, struct driver **driver_out, struct error *err)
+{
+    OWNED_FD folder = -1;
+
+    TRY(file_make_directory(root, 0700, err));
+    TRY(file_open(root, O_RDONLY | O_DIRECTORY, 0, &folder, err));
+    TRY(make_folders(folder, err));
+    struct fs_driver *fs = memory_zeroed(1, sizeof *fs);
+    if (fs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a driver");
+    *fs = (struct fs_driver){.driver = {.operations = &fs_operations}, .root = folder};
+    folder = -1;
+    *driver_out = &fs->driver;
+    return SUCCESS;
+}
+
+void driver_free(struct driver *driver)
+{
+    if (driver != NULL) driver->operations->close(driver);
+}
