@@ -1,0 +1,51 @@
+/*
+ * embedded/embedded.h -- everything that a gateway needs, on one machine, in one directory (docs/embedded.md).
+ *
+ * embedded_prepare() makes or opens the directory, starts a private PostgreSQL and sijil-keyd, applies the
+ * migrations, makes certificates, the first region, organisation, project, policy set and administrator, and yields
+ * the same struct settings that a configuration file would give: there is no second way to run.
+ *
+ * The one rule: it forks. The caller, with a single thread and no open files of its own, becomes the supervisor,
+ * which never returns from it: it restarts what dies and ends with the gateway's exit status. What returns is a
+ * child, the gateway (as the user `sijil` if root started it), and it may return again after a crash. Nothing stays
+ * running when the supervisor is killed.
+ */
+#pragma once
+
+#include "base/owned.h"
+#include "gateway/settings.h"
+
+struct embedded;
+
+/** All texts are borrowed; NULL takes the default. */
+struct embedded_options {
+    const char *directory;      /* made if it is not there; its parent must be */
+    const char *program;        /* folder that holds sijil-keyd; NULL: that of this program */
+    const char *listen_address; /* "127.0.0.1" */
+    int64_t listen_port;        /* 0: 8443 */
+    const char *public_url;     /* "https://localhost:<port>"; its host goes into the certificate */
+    const char *geo;            /* of the region `local/main`: "AE"; only at the first start */
+    const char *operator_name;  /* who runs the machine: "operator"; only at the first start */
+    const char *network;        /* clients that are proven to be where the region is: "127.0.0.0/8"; first start */
+    int passphrase_fd;          /* the key ring's passphrase is read from it; -1: a file outside the directory */
+    bool new_admin;             /* make one more administrator robot, and write it to admin.json */
+};
+
+/**
+ * Blocks until all is up. Errors are for the person who started it and name the way out: a missing user, a directory
+ * that they can't reach, one that is in use (ERROR_CONFLICT), a lost passphrase (ERROR_NOT_FOUND).
+ */
+RESULT embedded_prepare(const struct embedded_options *options, struct embedded **embedded_out, struct error *err);
+/** Complete and checked; lives as long as `embedded`. Where it listens may still be changed by the caller. */
+struct settings *embedded_settings(struct embedded *embedded);
+/** For people: DIR/admin.json and DIR/tls/ca.pem. */
+const char *embedded_admin_file(const struct embedded *embedded);
+const char *embedded_authority_file(const struct embedded *embedded);
+
+/** The gateway is done. The supervisor stops the rest when this process ends. */
+void embedded_stop(struct embedded *embedded);
+static inline void embedded_free(struct embedded *embedded)
+{
+    embedded_stop(embedded);
+}
+DEFINE_OWNED(embedded);
