@@ -1,0 +1,99 @@
+/* `sijil login` and `sijil logout`. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "client/commands_priv.h"
+#include "client/hosts.h"
+#include "client/session.h"
+
+static struct result check_host(const char *host, struct error *err)
+{
+    if (strchr(host, '/') != NULL || host[0] == '\0' || strlen(host) > 255)
+        return failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host);
+    return SUCCESS;
+}
+
+/* One line from standard input, without its end; no echo on a terminal. */
+static struct result read_secret(char *place, size_t room, struct error *err)
+{
+    struct termios before, silent;
+    const bool terminal = isatty(STDIN_FILENO) == 1 && tcgetattr(STDIN_FILENO, &before) == 0;
+
+    if (terminal) {
+        (void)fputs("Password: ", stderr);
+        silent = before;
+        silent.c_lflag &= ~(tcflag_t)ECHO;
+        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
+    }
+    const char *line = fgets(place, (int)room, stdin);
+    if (terminal) {
+        (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+        (void)fputc('\n', stderr);
+    }
+    if (line == NULL) return failure(err, ERROR_INVALID, "no password on standard input");
+    place[strcspn(place, "\r\n")] = '\0';
+    if (place[0] == '\0') return failure(err, ERROR_INVALID, "an empty password");
+    return SUCCESS;
+}
+
+static struct result take_ca_file(const struct invocation *invocation, struct host_login *login, struct error *err)
+{
+    const char *path = invocation_option(invocation, 'c');
+    struct buffer OWNED_BUFFER content = BUFFER((size_t)1 << 20);
+
+    if (path == NULL) return SUCCESS;
+    TRY(file_read(path, &content, err));
+    if (strstr(buffer_text(&content), "-----BEGIN CERTIFICATE-----") == NULL)
+        return failure(err, ERROR_INVALID, "%.150s has no PEM certificate", path);
+    OWNED_STRING whole = realpath(path, NULL);
+    if (whole == NULL || strlen(whole) >= sizeof login->ca_file)
+        return failure(err, ERROR_INVALID, "the path of the CA file is too long");
+    memcpy(login->ca_file, whole, strlen(whole) + 1);
+    return SUCCESS;
+}
+
+/* The login is tried before it is kept: a wrong password is told now, not at the first push. */
+static struct result try_login(struct invocation *invocation, const char *host, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED_RESPONSE response = RESPONSE;
+    const struct http_request request = {.method = "GET", .path = "/v2/"};
+
+    TRY(session_open(invocation, host, &session, err));
+    return session_call(session, "", &request, 200, 0, &response, err);
+}
+
+struct result command_login(struct invocation *invocation, struct error *err)
+{
+    struct host_login login = {0}, before = {0};
+    struct error ignored = {0};
+    const char *host = invocation->operands[0], *username = invocation_option(invocation, 'u');
+
+    TRY(check_host(host, err));
+    if (username == NULL) return failure(err, ERROR_INVALID, "--username is missing: a robot's name, or oidc for a CI token");
+    if (strlen(username) >= sizeof login.username) return failure(err, ERROR_INVALID, "the user name is too long");
+    memcpy(login.username, username, strlen(username) + 1);
+    TRY(take_ca_file(invocation, &login, err));
+    TRY(read_secret(login.password, sizeof login.password, err));
+    const bool had_one = host_login_find(host, &before, &ignored).ok;
+    struct result result = host_login_save(host, &login, err);
+    if (result.ok) {
+        result = try_login(invocation, host, err);
+        if (!result.ok) (void)(had_one ? host_login_save(host, &before, &ignored) : host_login_forget(host, &ignored));
+    }
+    explicit_bzero(&login, sizeof login);
+    explicit_bzero(&before, sizeof before);
+    if (result.ok && !invocation->json) (void)fprintf(stderr, "logged in at %s as %s\n", host, username);
+    return result;
+}
+
+struct result command_logout(struct invocation *invocation, struct error *err)
+{
+    TRY(check_host(invocation->operands[0], err));
+    return host_login_forget(invocation->operands[0], err);
+}

@@ -1,0 +1,78 @@
+/*
+ * client/command.h -- the commands of `sijil`, and the words of one invocation.
+ *
+ * client/commands.c has the one table of commands and options; parsing, --help, man pages and completion come from
+ * it. GNU conventions: long options, "--" ends them, options and operands may be mixed.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "base/bytes.h"
+
+/* code, what it means to a script */
+#define EXIT_CODES(X)                                                            \
+    X(EXIT_DONE, 0, "done")                                                      \
+    X(EXIT_FAILED, 1, "failed for a reason that no other code names")            \
+    X(EXIT_USAGE, 2, "the command line is wrong; nothing was sent")              \
+    X(EXIT_NOT_FOUND, 3, "no such repository, tag, digest or file")              \
+    X(EXIT_DENIED, 4, "not logged in, or refused by a role or a policy")         \
+    X(EXIT_UNAVAILABLE, 5, "the registry can't be reached or is overloaded; try again later") \
+    X(EXIT_DAMAGED, 6, "bytes do not match their digest")
+
+enum exit_code {
+#define X(constant, code, meaning) constant = (code),
+    EXIT_CODES(X)
+#undef X
+};
+
+struct option_row {
+    int letter;           /* unique in the program; also the short option when it is a letter */
+    const char *name;     /* long name without "--" */
+    const char *argument; /* of the option, or NULL for a flag */
+    const char *help;
+};
+
+struct invocation;
+
+struct command {
+    const char *name;      /* "push", "admin robot create" */
+    const char *operands;  /* "FILE... REFERENCE" */
+    unsigned least, most;  /* how many operands */
+    const char *summary;   /* one line */
+    const char *detail;    /* more, for --help and the man page; may be "" */
+    const struct option_row *options;
+    size_t option_count;
+    RESULT (*run)(struct invocation *invocation, struct error *err);
+};
+
+#define OPERANDS_MAX 1024 /* files of one push */
+#define OPTION_VALUES_MAX 64
+
+/** One run of the program. */
+struct invocation {
+    const struct command *command;
+    const char *operands[OPERANDS_MAX];
+    unsigned operand_count;
+    struct option_value {
+        int letter;
+        const char *value;
+    } values[OPTION_VALUES_MAX];
+    unsigned value_count;
+    bool json, verbose;
+    char explanation[1024]; /* what the server said beyond the error's sentence: rule, decision, request id */
+};
+
+/** The option's last value, "" for a flag that was given, NULL if it was not. */
+const char *invocation_option(const struct invocation *invocation, int letter);
+/** The next value of an option that may be repeated; start with *at = 0; NULL when there is none left. */
+const char *invocation_next_option(const struct invocation *invocation, int letter, unsigned *at);
+
+/** All commands, and the options that each of them has. */
+const struct command *commands_table(size_t *count_out);
+const struct option_row *commands_global_options(size_t *count_out);
+
+/** The whole program behind cmd/sijil.c. */
+int client_main(int argc, char **argv);
+
+enum exit_code exit_code_of(const struct error *err);

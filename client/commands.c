@@ -1,0 +1,111 @@
+/* The one table of commands and options: parsing, --help, man pages and completion come from it. */
+#include "client/commands_priv.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct option_row global_options[] = {
+    {'j', "json", NULL, "one JSON value on standard output, errors as JSON on standard error"},
+    {'v', "verbose", NULL, "show each request on standard error; secrets stay hidden"},
+    {'h', "help", NULL, "show this"},
+};
+
+static const struct option_row login_options[] = {
+    {'u', "username", "NAME", "a robot (robot$acme+ci), or oidc with a CI system's token as password"},
+    {'c', "ca-file", "FILE", "PEM certificates to trust instead of the system's"},
+    {'p', "password-stdin", NULL, "read the password from standard input (it always is, without echo)"},
+};
+static const struct option_row push_options[] = {
+    {'a', "annotation", "KEY=VALUE", "annotation of the manifest; may be repeated"},
+    {'d', "dataset", NULL, "the files are a dataset, not a model"},
+};
+static const struct option_row pull_options[] = {
+    {'o', "output", "FOLDER", "where the files go; made if it is not there (default: this folder)"},
+};
+static const struct option_row tail_options[] = {
+    {'n', "lines", "COUNT", "how many events, newest last (default 20, at most 1000)"},
+    {'f', "follow", NULL, "go on with new events until interrupted"},
+    {'k', "key", "KEY", "only events under this key: res:acme/models/digits, out:denied, act:blob.read"},
+};
+static const struct option_row proof_options[] = {
+    {'o', "output", "FOLDER", "write entry.json and entry.tlog-proof there (default: this folder)"},
+};
+static const struct option_row robot_create_options[] = {
+    {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
+};
+static const struct option_row binding_create_options[] = {
+    {'e', "expires", "DAYS", "days until it ends (default: does not end)"},
+    {'i', "issuer", "URL", "the principal is a subject of this OIDC issuer, not a robot"},
+};
+static const struct option_row project_create_options[] = {
+    {'r', "region", "REGION", "home region of its bytes (default: the deployment's first)"},
+    {'l', "label", "JSON", "floor label: {\"class\":\"sensitive\",\"subjects\":[\"health\"]}"},
+};
+static const struct option_row policy_sign_options[] = {
+    {'k', "key", "FILE", "private key of the approver (PEM)"},
+    {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
+    {'o', "output", "FILE", "where the signed set goes (default: standard output)"},
+};
+
+#define OPTIONS(rows) rows, COUNT(rows)
+#define NO_OPTIONS    NULL, 0
+
+static const struct command table[] = {
+    {"login", "HOST[:PORT]", 1, 1, "Keep a user name and password for a registry",
+     "The password is read from standard input and tried before it is kept, in a file that only you may read.",
+     OPTIONS(login_options), command_login},
+    {"logout", "HOST[:PORT]", 1, 1, "Forget them", "", NO_OPTIONS, command_logout},
+    {"push", "FILE... REFERENCE", 2, OPERANDS_MAX, "Push files as one model or dataset",
+     "Files become layers in the ModelPack layout; relative paths are kept. What the registry has is not sent again,\n"
+     "and a push that broke goes on where it stopped.",
+     OPTIONS(push_options), command_push},
+    {"pull", "REFERENCE", 1, 1, "Pull the files of a model or dataset",
+     "Every byte is checked against its digest. Names that would leave the folder are refused before anything is\n"
+     "written; files that are there and match are kept.",
+     OPTIONS(pull_options), command_pull},
+    {"tags", "REPOSITORY", 1, 1, "List the tags of HOST/ORGANISATION/PROJECT/REPOSITORY", "", NO_OPTIONS, command_tags},
+    {"delete", "REFERENCE", 1, 1, "Delete a tag, or a digest with all its tags", "", NO_OPTIONS, command_delete},
+    {"audit tail", "HOST[:PORT]", 1, 1, "Show the newest events of the audit log", "", OPTIONS(tail_options),
+     command_audit_tail},
+    {"audit proof", "HOST[:PORT] SEQUENCE", 2, 2, "Fetch an event and the proof that it is in the log",
+     "Check it with sijil-verify, which needs no network and does not trust the registry.", OPTIONS(proof_options),
+     command_audit_proof},
+    {"audit key", "HOST[:PORT]", 1, 1, "Show the log's public key, for sijil-verify --key",
+     "Keep it when you first see it: a proof is only as good as the key that you compare with.", NO_OPTIONS,
+     command_audit_key},
+    {"admin organisation create", "HOST[:PORT] NAME", 2, 2, "Make an organisation", "", NO_OPTIONS,
+     command_organisation_create},
+    {"admin project create", "HOST[:PORT] ORGANISATION/PROJECT", 2, 2, "Make a project with home region and floor label",
+     "", OPTIONS(project_create_options), command_project_create},
+    {"admin project list", "HOST[:PORT]", 1, 1, "List the projects that you may see", "", NO_OPTIONS,
+     command_project_list},
+    {"admin project label", "HOST[:PORT] ORGANISATION/PROJECT JSON", 3, 3, "Raise the floor label of a project", "",
+     NO_OPTIONS, command_project_label},
+    {"admin robot create", "HOST[:PORT] [ORGANISATION/]NAME", 2, 2, "Make a robot; its secret is shown once", "",
+     OPTIONS(robot_create_options), command_robot_create},
+    {"admin robot list", "HOST[:PORT]", 1, 1, "List robots", "", NO_OPTIONS, command_robot_list},
+    {"admin robot revoke", "HOST[:PORT] ID", 2, 2, "End a robot, its tokens and its uploads at once", "", NO_OPTIONS,
+     command_robot_revoke},
+    {"admin binding create", "HOST[:PORT] PRINCIPAL ROLE SCOPE", 4, 4, "Give a role to a robot or an issuer's subject",
+     "SCOPE is \"\" for the registry, an organisation, a project, or a repository (a pattern may end in /*).",
+     OPTIONS(binding_create_options), command_binding_create},
+    {"admin binding list", "HOST[:PORT]", 1, 1, "List who has which role where", "", NO_OPTIONS, command_binding_list},
+    {"admin binding revoke", "HOST[:PORT] ID", 2, 2, "Take a role away, at once", "", NO_OPTIONS,
+     command_binding_revoke},
+    {"policy show", "HOST[:PORT]", 1, 1, "Show which policies are in force", "", NO_OPTIONS, command_policy_show},
+    {"policy sign", "SET.json", 1, 1, "Sign a policy set with the approver's key", "Needs no registry.",
+     OPTIONS(policy_sign_options), command_policy_sign},
+    {"policy load", "HOST[:PORT] SET.dsse", 2, 2, "Put a signed policy set into force", "", NO_OPTIONS,
+     command_policy_load},
+};
+
+const struct command *commands_table(size_t *count_out)
+{
+    *count_out = COUNT(table);
+    return table;
+}
+
+const struct option_row *commands_global_options(size_t *count_out)
+{
+    *count_out = COUNT(global_options);
+    return global_options;
+}

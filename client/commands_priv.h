@@ -1,0 +1,29 @@
+/*
+ * client/commands_priv.h -- the functions behind the table of commands.
+ */
+#pragma once
+
+#include "client/command.h"
+
+RESULT command_login(struct invocation *invocation, struct error *err);
+RESULT command_logout(struct invocation *invocation, struct error *err);
+RESULT command_push(struct invocation *invocation, struct error *err);
+RESULT command_pull(struct invocation *invocation, struct error *err);
+RESULT command_tags(struct invocation *invocation, struct error *err);
+RESULT command_delete(struct invocation *invocation, struct error *err);
+RESULT command_audit_tail(struct invocation *invocation, struct error *err);
+RESULT command_audit_proof(struct invocation *invocation, struct error *err);
+RESULT command_audit_key(struct invocation *invocation, struct error *err);
+RESULT command_organisation_create(struct invocation *invocation, struct error *err);
+RESULT command_project_create(struct invocation *invocation, struct error *err);
+RESULT command_project_list(struct invocation *invocation, struct error *err);
+RESULT command_project_label(struct invocation *invocation, struct error *err);
+RESULT command_robot_create(struct invocation *invocation, struct error *err);
+RESULT command_robot_list(struct invocation *invocation, struct error *err);
+RESULT command_robot_revoke(struct invocation *invocation, struct error *err);
+RESULT command_binding_create(struct invocation *invocation, struct error *err);
+RESULT command_binding_list(struct invocation *invocation, struct error *err);
+RESULT command_binding_revoke(struct invocation *invocation, struct error *err);
+RESULT command_policy_show(struct invocation *invocation, struct error *err);
+RESULT command_policy_sign(struct invocation *invocation, struct error *err);
+RESULT command_policy_load(struct invocation *invocation, struct error *err);

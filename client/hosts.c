@@ -1,0 +1,116 @@
+#include "client/hosts.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/json.h"
+
+#define HOSTS_FILE_MAX ((size_t)1 << 20) /* some 80 registries with the longest tokens */
+
+struct result user_folder(const char *variable, const char *fallback, struct buffer *path, struct error *err)
+{
+    const char *base = getenv(variable), *home = getenv("HOME");
+
+    if (base != NULL && base[0] == '/') {
+        TRY(buffer_add_text(path, base, err));
+    } else {
+        if (home == NULL || home[0] != '/')
+            return failure(err, ERROR_INVALID, "neither %s nor HOME is set to a folder", variable);
+        TRY(buffer_format(path, err, "%s/%s", home, fallback));
+    }
+    TRY(file_make_directory(buffer_text(path), 0700, err));
+    TRY(buffer_add_text(path, "/sijil", err));
+    return file_make_directory(buffer_text(path), 0700, err);
+}
+
+static struct result hosts_path(struct buffer *path, struct error *err)
+{
+    TRY(user_folder("XDG_CONFIG_HOME", ".config", path, err));
+    return buffer_add_text(path, "/hosts.json", err);
+}
+
+static struct result hosts_read(const char *path, json_t **hosts_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(HOSTS_FILE_MAX);
+    struct stat status;
+
+    if (!file_exists(path)) {
+        *hosts_out = json_object();
+        return *hosts_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for logins") : SUCCESS;
+    }
+    if (stat(path, &status) == 0 && (status.st_mode & 077) != 0)
+        return failure(err, ERROR_DENIED, "%.150s holds secrets but others may read it: chmod 600 it", path);
+    TRY(file_read(path, &text, err));
+    const struct result read = json_read(buffer_bytes(&text), HOSTS_FILE_MAX, hosts_out, err);
+    explicit_bzero(text.data, text.length);
+    return read;
+}
+
+static struct result hosts_write(const char *path, const json_t *hosts, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(HOSTS_FILE_MAX);
+
+    struct result result = json_write_canonical(&text, hosts, err);
+    if (result.ok) result = file_replace(path, buffer_bytes(&text), 0600, err);
+    if (text.data != NULL) explicit_bzero(text.data, text.length);
+    return result;
+}
+
+/* Leaves the field alone when there is no such text. */
+static bool take_text(const char *text, char *place, size_t room)
+{
+    if (text == NULL || strlen(text) >= room) return false;
+    memcpy(place, text, strlen(text) + 1);
+    return true;
+}
+
+struct result host_login_find(const char *host, struct host_login *login_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
+    OWNED_JSON hosts = NULL;
+    struct host_login login = {0};
+
+    TRY(hosts_path(&path, err));
+    TRY(hosts_read(buffer_text(&path), &hosts, err));
+    const json_t *entry = json_object_get(hosts, host);
+    (void)take_text(json_text_of(entry, "username"), login.username, sizeof login.username);
+    (void)take_text(json_text_of(entry, "password"), login.password, sizeof login.password);
+    (void)take_text(json_text_of(entry, "ca_file"), login.ca_file, sizeof login.ca_file);
+    (void)take_text(getenv("SIJIL_USERNAME"), login.username, sizeof login.username);
+    (void)take_text(getenv("SIJIL_PASSWORD"), login.password, sizeof login.password);
+    (void)take_text(getenv("SIJIL_CA_FILE"), login.ca_file, sizeof login.ca_file);
+    if (login.password[0] == '\0')
+        return failure(err, ERROR_DENIED, "not logged in at %s: run `sijil login %s`", host, host);
+    *login_out = login;
+    explicit_bzero(&login, sizeof login);
+    return SUCCESS;
+}
+
+struct result host_login_save(const char *host, const struct host_login *login, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
+    OWNED_JSON hosts = NULL;
+
+    TRY(hosts_path(&path, err));
+    TRY(hosts_read(buffer_text(&path), &hosts, err));
+    json_t *entry = json_pack("{s:s,s:s,s:s}", "username", login->username, "password", login->password, "ca_file",
+                              login->ca_file);
+    if (entry == NULL || json_object_set_new(hosts, host, entry) != 0)
+        return failure(err, ERROR_INVALID, "a user name, password or path that is not UTF-8");
+    return hosts_write(buffer_text(&path), hosts, err);
+}
+
+struct result host_login_forget(const char *host, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
+    OWNED_JSON hosts = NULL;
+
+    TRY(hosts_path(&path, err));
+    TRY(hosts_read(buffer_text(&path), &hosts, err));
+    if (json_object_del(hosts, host) != 0) return failure(err, ERROR_NOT_FOUND, "not logged in at %s", host);
+    return hosts_write(buffer_text(&path), hosts, err);
+}

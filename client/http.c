@@ -1,0 +1,268 @@
+#include "client/http.h"
+
+#include <assert.h>
+#include <curl/curl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+#define CONNECT_SECONDS 15L
+#define IDLE_SECONDS    60L /* a transfer that moves less than one byte a second for so long is cut */
+
+struct http {
+    CURL *curl;
+    char origin[300]; /* "https://host:port" */
+    char ca_file[512];
+    bool verbose;
+};
+
+/* What the callbacks of one exchange share. */
+struct exchange {
+    const struct http_request *request;
+    struct http_response *response;
+    struct http *http;
+    uint64_t sent, received;
+    struct result outcome;
+    struct error *err;
+};
+
+struct result http_new(const struct http_options *options, struct http **http_out, struct error *err)
+{
+    static bool initialised;
+    OWNED(http) *http = memory_zeroed(1, sizeof *http);
+    if (http == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection");
+
+    if (!initialised && curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "libcurl can't start");
+    initialised = true;
+    const int length = snprintf(http->origin, sizeof http->origin, "https://%s", options->host);
+    if (length < 0 || (size_t)length >= sizeof http->origin)
+        return failure(err, ERROR_INVALID, "the host's name is too long");
+    if (options->ca_file != NULL) {
+        if (strlen(options->ca_file) >= sizeof http->ca_file)
+            return failure(err, ERROR_INVALID, "the path of the CA file is too long");
+        memcpy(http->ca_file, options->ca_file, strlen(options->ca_file) + 1);
+    }
+    http->verbose = options->verbose;
+    http->curl = curl_easy_init();
+    if (http->curl == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a connection");
+    *http_out = GIVE(http);
+    return SUCCESS;
+}
+
+static size_t on_send(char *place, size_t size, size_t count, void *context)
+{
+    struct exchange *exchange = context;
+    const struct http_upload *upload = exchange->request->upload;
+    const uint64_t left = upload->length - exchange->sent;
+    const size_t wanted = left < size * count ? (size_t)left : size * count;
+
+    const ssize_t length = pread(upload->fd, place, wanted, (off_t)(upload->offset + exchange->sent));
+    if (length < 0) return CURL_READFUNC_ABORT;
+    exchange->sent += (uint64_t)length;
+    if (exchange->request->moved != NULL)
+        exchange->request->moved(exchange->request->moved_context, exchange->sent);
+    return (size_t)length;
+}
+
+static size_t on_receive(char *bytes, size_t size, size_t count, void *context)
+{
+    struct exchange *exchange = context;
+    const struct bytes piece = {(const uint8_t *)bytes, size * count};
+    long status = 0;
+
+    (void)curl_easy_getinfo(exchange->http->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (exchange->request->take != NULL && status >= 200 && status < 300)
+        exchange->outcome = exchange->request->take(exchange->request->context, piece, exchange->err);
+    else
+        exchange->outcome = buffer_add(&exchange->response->body, piece.data, piece.length, exchange->err);
+    if (!exchange->outcome.ok) return 0;
+    exchange->received += piece.length;
+    if (exchange->request->take != NULL && exchange->request->moved != NULL)
+        exchange->request->moved(exchange->request->moved_context, exchange->received);
+    return piece.length;
+}
+
+static void take_header(struct bytes line, const char *name, char *place, size_t room)
+{
+    const size_t length = strlen(name);
+    const char *text = (const char *)line.data;
+
+    if (line.length <= length || strncasecmp(text, name, length) != 0 || text[length] != ':') return;
+    size_t from = length + 1, to = line.length;
+    while (from < to && (text[from] == ' ' || text[from] == '\t')) from++;
+    while (to > from && (text[to - 1] == '\r' || text[to - 1] == '\n' || text[to - 1] == ' ')) to--;
+    if (to - from >= room) return;
+    memcpy(place, text + from, to - from);
+    place[to - from] = '\0';
+}
+
+static size_t on_header(char *bytes, size_t size, size_t count, void *context)
+{
+    struct http_response *response = ((struct exchange *)context)->response;
+    const struct bytes line = {(const uint8_t *)bytes, size * count};
+
+    take_header(line, "location", response->location, sizeof response->location);
+    take_header(line, "www-authenticate", response->challenge, sizeof response->challenge);
+    take_header(line, "docker-content-digest", response->digest, sizeof response->digest);
+    take_header(line, "range", response->range, sizeof response->range);
+    take_header(line, "link", response->link, sizeof response->link);
+    take_header(line, "content-type", response->content_type, sizeof response->content_type);
+    take_header(line, "sijil-audit", response->audit, sizeof response->audit);
+    take_header(line, "x-request-id", response->request_id, sizeof response->request_id);
+    return line.length;
+}
+
+static struct result add_header(struct curl_slist **list, const char *name, const char *value, struct error *err)
+{
+    char line[16384]; /* a token of 12 KiB is the longest value there is */
+
+    if (value == NULL) return SUCCESS;
+    const int length = snprintf(line, sizeof line, "%s: %s", name, value);
+    if (length < 0 || (size_t)length >= sizeof line) return failure(err, ERROR_LIMIT, "the header %s is too long", name);
+    struct curl_slist *longer = curl_slist_append(*list, line);
+    explicit_bzero(line, sizeof line);
+    if (longer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for headers");
+    *list = longer;
+    return SUCCESS;
+}
+
+static struct result add_headers(const struct http_request *request, struct curl_slist **list, struct error *err)
+{
+    TRY(add_header(list, "Authorization", request->authorization, err));
+    TRY(add_header(list, "Content-Type", request->content_type, err));
+    TRY(add_header(list, "Accept", request->accept, err));
+    TRY(add_header(list, "Range", request->range, err));
+    TRY(add_header(list, "Content-Range", request->content_range, err));
+    return add_header(list, "Expect", "", err); /* we know already whether we may: no extra round trip */
+}
+
+static void set_body(CURL *curl, struct exchange *exchange)
+{
+    const struct http_request *request = exchange->request;
+    const bool takes_body = strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0;
+
+    if (request->upload != NULL) {
+        (void)curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+        (void)curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_send);
+        (void)curl_easy_setopt(curl, CURLOPT_READDATA, exchange);
+        (void)curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->upload->length);
+        (void)curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
+    } else if (takes_body) {
+        (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body.data == NULL ? "" : (const char *)request->body.data);
+        (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.length);
+    }
+    if (strcmp(request->method, "HEAD") == 0)
+        (void)curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+    else
+        (void)curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
+}
+
+static void set_transport(CURL *curl, const struct http *http)
+{
+    (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    (void)curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
+    (void)curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
+    (void)curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
+    (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, IDLE_SECONDS);
+    (void)curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 262144L);
+    (void)curl_easy_setopt(curl, CURLOPT_USERAGENT, "sijil/" SIJIL_VERSION);
+    if (http->ca_file[0] != '\0') (void)curl_easy_setopt(curl, CURLOPT_CAINFO, http->ca_file);
+}
+
+static struct result check_same_host(const struct http *http, const char *url, struct error *err)
+{
+    const size_t length = strlen(http->origin);
+
+    if (strncmp(url, http->origin, length) == 0 && (url[length] == '/' || url[length] == '\0')) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the registry sent us to another host, which we do not follow: %.150s", url);
+}
+
+/* Query strings may hold an upload's secret; the path alone is shown. */
+static void trace(const struct http *http, const struct http_request *request, const struct http_response *response)
+{
+    if (!http->verbose) return;
+    const char *path = request->path;
+    if (strncmp(path, http->origin, strlen(http->origin)) == 0) path += strlen(http->origin);
+    const char *uploads = strstr(path, "/blobs/uploads/");
+    const size_t shown = uploads == NULL ? strcspn(path, "?") : (size_t)(uploads - path) + strlen("/blobs/uploads/");
+    (void)fprintf(stderr, "> %s %.*s%s\n< %ld%s%s%s%s\n", request->method, (int)shown, path,
+                  uploads == NULL ? "" : "(session)", response->status, response->request_id[0] ? " request " : "",
+                  response->request_id, response->audit[0] ? " audit " : "", response->audit);
+}
+
+static struct result exchange_failure(struct exchange *exchange, CURLcode code, const char *text, struct error *err)
+{
+    if (!exchange->outcome.ok) return exchange->outcome;
+    const char *reason = text[0] == '\0' ? curl_easy_strerror(code) : text;
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+        return failure(err, ERROR_DENIED, "%s: its certificate can't be trusted: %.120s (sijil login --ca-file)",
+                       exchange->http->origin, reason);
+    return failure(err, ERROR_UNAVAILABLE, "%s: %.150s", exchange->http->origin, reason);
+}
+
+struct result http_call(struct http *http, const struct http_request *request, struct http_response *response,
+                        struct error *err)
+{
+    char url[4096], text[CURL_ERROR_SIZE] = "";
+    struct curl_slist *headers = NULL;
+    struct exchange exchange = {.request = request, .response = response, .http = http, .outcome = SUCCESS, .err = err};
+    const bool whole = strncmp(request->path, "https://", 8) == 0;
+
+    if (whole) TRY(check_same_host(http, request->path, err));
+    const int length = snprintf(url, sizeof url, "%s%s", whole ? "" : http->origin, request->path);
+    if (length < 0 || (size_t)length >= sizeof url) return failure(err, ERROR_LIMIT, "a URL of %d characters", length);
+
+    curl_easy_reset(http->curl);
+    set_transport(http->curl, http);
+    set_body(http->curl, &exchange);
+    (void)curl_easy_setopt(http->curl, CURLOPT_URL, url);
+    (void)curl_easy_setopt(http->curl, CURLOPT_ERRORBUFFER, text);
+    (void)curl_easy_setopt(http->curl, CURLOPT_WRITEFUNCTION, on_receive);
+    (void)curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, &exchange);
+    (void)curl_easy_setopt(http->curl, CURLOPT_HEADERFUNCTION, on_header);
+    (void)curl_easy_setopt(http->curl, CURLOPT_HEADERDATA, &exchange);
+    const struct result added = add_headers(request, &headers, err);
+    (void)curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
+    const CURLcode code = added.ok ? curl_easy_perform(http->curl) : CURLE_OK;
+    curl_slist_free_all(headers);
+    if (!added.ok) return added;
+    if (code != CURLE_OK) return exchange_failure(&exchange, code, text, err);
+
+    curl_off_t announced = -1;
+    (void)curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &response->status);
+    (void)curl_easy_getinfo(http->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+    response->length = (int64_t)announced;
+    trace(http, request, response);
+    return SUCCESS;
+}
+
+void http_response_done(struct http_response *response)
+{
+    buffer_done(&response->body);
+}
+
+struct result http_escape(struct buffer *buffer, const char *text, struct error *err)
+{
+    for (; *text != '\0'; text++) {
+        const unsigned char letter = (unsigned char)*text;
+        if ((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
+            strchr("-._~", letter) != NULL)
+            TRY(buffer_add_u8(buffer, letter, err));
+        else
+            TRY(buffer_format(buffer, err, "%%%02X", letter));
+    }
+    return SUCCESS;
+}
+
+void http_free(struct http *http)
+{
+    if (http == NULL) return;
+    if (http->curl != NULL) curl_easy_cleanup(http->curl);
+    free(http);
+}

@@ -1,0 +1,67 @@
+/*
+ * client/http.h -- one registry, spoken to over TLS 1.3 (libcurl).
+ *
+ * Certificates are always checked: against the system's authorities, or against the one file that the user named at
+ * login. There is no switch to turn that off. Redirects are not followed. Time limits are idle limits: a transfer
+ * may last for days as long as bytes move.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/owned.h"
+
+struct http;
+
+struct http_options {
+    const char *host;    /* "registry.example" or "127.0.0.1:8443" */
+    const char *ca_file; /* PEM; NULL or "" for the system's */
+    bool verbose;        /* each request on standard error, secrets hidden */
+};
+RESULT http_new(const struct http_options *options, struct http **http_out, struct error *err);
+
+/** Where a request body comes from, when it is no text in memory: part of an open file. */
+struct http_upload {
+    int fd;
+    uint64_t offset, length;
+};
+
+struct http_request {
+    const char *method;
+    const char *path;            /* "/v2/...", or a whole URL on the same host (a Location) */
+    const char *authorization;   /* the header's value, or NULL */
+    const char *content_type;    /* or NULL */
+    const char *accept;          /* or NULL */
+    const char *range;           /* "bytes=5-", or NULL */
+    const char *content_range;   /* "0-99", or NULL */
+    struct bytes body;
+    const struct http_upload *upload;
+    /** Takes the body of a 2xx answer in pieces; NULL: it is gathered in response->body. */
+    RESULT (*take)(void *context, struct bytes piece, struct error *err);
+    void *context;
+    /** Called while bytes move, with how many so far in this request; may be NULL. */
+    void (*moved)(void *context, uint64_t bytes);
+    void *moved_context;
+};
+
+#define HTTP_ANSWER_MAX ((size_t)8 << 20) /* a manifest of 4 MiB, or a page of a list, with room */
+
+struct http_response {
+    long status;
+    char location[2048], challenge[1024], digest[160], range[64], link[1024], content_type[160], audit[200],
+        request_id[64];
+    int64_t length;            /* of the body, -1 if not said */
+    struct buffer body;        /* of an error always, of a 2xx only without `take` */
+};
+
+/** One exchange. ERROR_UNAVAILABLE when no complete answer came; an HTTP status is no error here. */
+RESULT http_call(struct http *http, const struct http_request *request, struct http_response *response,
+                 struct error *err);
+void http_response_done(struct http_response *response);
+#define OWNED_RESPONSE __attribute__((cleanup(http_response_done))) struct http_response
+#define RESPONSE ((struct http_response){.body = BUFFER(HTTP_ANSWER_MAX), .length = -1})
+
+/** Appends `text` percent-encoded for a query. */
+RESULT http_escape(struct buffer *buffer, const char *text, struct error *err);
+
+void http_free(struct http *http);
+DEFINE_OWNED(http);

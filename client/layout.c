@@ -1,0 +1,166 @@
+#include "client/layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "crypto/digest.h"
+
+static bool part_is_safe(const char *part, size_t length)
+{
+    if (length == 0 || length > NAME_MAX) return false;
+    return !(length == 1 && part[0] == '.') && !(length == 2 && part[0] == '.' && part[1] == '.');
+}
+
+bool title_is_safe(const char *title)
+{
+    if (strlen(title) >= PATH_MAX / 4) return false;
+    for (const char *letter = title; *letter != '\0'; letter++)
+        if ((unsigned char)*letter < 0x20 || *letter == 0x7f || *letter == '\\') return false;
+    for (const char *part = title;; part++) {
+        const size_t length = strcspn(part, "/");
+        if (!part_is_safe(part, length)) return false;
+        part += length;
+        if (*part == '\0') return true;
+    }
+}
+
+struct result layer_title(const char *path, char *title_out, size_t room, struct error *err)
+{
+    while (strncmp(path, "./", 2) == 0) path += 2;
+    if (!title_is_safe(path)) {
+        const char *slash = strrchr(path, '/');
+        if (slash != NULL) path = slash + 1;
+    }
+    if (!title_is_safe(path) || strlen(path) >= room)
+        return failure(err, ERROR_INVALID, "'%.100s' can't be the name of a layer; rename the file", path);
+    memcpy(title_out, path, strlen(path) + 1);
+    return SUCCESS;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), end_length = strlen(end);
+
+    return length >= end_length && strcasecmp(text + length - end_length, end) == 0;
+}
+
+const char *layer_media_type(const char *title, bool dataset)
+{
+    static const char *const configs[] = {".json", ".yaml", ".yml", ".toml", ".ini", ".txt", ".vocab", ".model"};
+    static const char *const documents[] = {".md", ".pdf", ".rst", ".html", "LICENSE", "NOTICE", "README"};
+
+    if (dataset) return "application/vnd.cncf.model.dataset.v1.raw";
+    for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++)
+        if (ends_with(title, documents[i])) return "application/vnd.cncf.model.doc.v1.raw";
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++)
+        if (ends_with(title, configs[i])) return "application/vnd.cncf.model.weight.config.v1.raw";
+    return "application/vnd.cncf.model.weight.v1.raw";
+}
+
+static struct result add_member(struct buffer *text, const char *before, const char *value, struct error *err)
+{
+    TRY(buffer_add_text(text, before, err));
+    return json_write_string(text, bytes_of_text(value), err);
+}
+
+struct result layout_config(const struct layer_file *files, size_t count, struct buffer *text, struct error *err)
+{
+    bool onnx = false;
+
+    for (size_t i = 0; i < count; i++) onnx = onnx || ends_with(files[i].title, ".onnx");
+    TRY(add_member(text, "{\"descriptor\":{\"name\":", files[0].title, err));
+    TRY(buffer_format(text, err, "},\"config\":{%s},\"modelfs\":{\"type\":\"layers\",\"diffIds\":[",
+                      onnx ? "\"format\":\"onnx\"" : ""));
+    for (size_t i = 0; i < count; i++) TRY(add_member(text, i == 0 ? "" : ",", files[i].digest, err));
+    return buffer_add_text(text, "]}}", err);
+}
+
+static struct result add_layer(struct buffer *text, const struct layer_file *file, struct error *err)
+{
+    TRY(add_member(text, "{\"mediaType\":", file->media_type, err));
+    TRY(add_member(text, ",\"digest\":", file->digest, err));
+    TRY(buffer_format(text, err, ",\"size\":%llu", (unsigned long long)file->size));
+    /* Both names: oras and skopeo know the first, ModelPack's tools the second. */
+    TRY(add_member(text, ",\"annotations\":{\"org.opencontainers.image.title\":", file->title, err));
+    TRY(add_member(text, ",\"org.cncf.model.filepath\":", file->title, err));
+    return buffer_add_text(text, "}}", err);
+}
+
+struct result layout_manifest(const struct layer_file *files, size_t count, struct bytes config,
+                              const json_t *annotations, struct buffer *text, struct error *err)
+{
+    const struct digest digest = digest_of(DIGEST_SHA256, config);
+    char digest_text[DIGEST_TEXT_SIZE];
+
+    digest_format(&digest, digest_text);
+    TRY(buffer_format(text, err,
+                      "{\"schemaVersion\":2,\"mediaType\":\"%s\",\"artifactType\":\"%s\",\"config\":{\"mediaType\":\"%s\","
+                      "\"digest\":\"%s\",\"size\":%zu},\"layers\":[",
+                      IMAGE_MANIFEST_TYPE, MODEL_ARTIFACT_TYPE, MODEL_CONFIG_TYPE, digest_text, config.length));
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) TRY(buffer_add_u8(text, ',', err));
+        TRY(add_layer(text, &files[i], err));
+    }
+    TRY(buffer_add_u8(text, ']', err));
+    if (json_object_size(annotations) > 0) {
+        TRY(buffer_add_text(text, ",\"annotations\":", err));
+        TRY(json_write_canonical(text, annotations, err));
+    }
+    return buffer_add_u8(text, '}', err);
+}
+
+/* Opens the folder that the last part of `title` lies in. */
+static struct result open_folder_of(int folder, const char *title, bool make, int *fd_out, const char **last_out,
+                                    struct error *err)
+{
+    OWNED_FD here = -1;
+    char part[NAME_MAX + 1];
+
+    TRY(file_open_at(folder, ".", O_RDONLY | O_DIRECTORY, 0, &here, err));
+    for (const char *slash; (slash = strchr(title, '/')) != NULL; title = slash + 1) {
+        OWNED_FD next = -1;
+        const size_t length = (size_t)(slash - title);
+        memcpy(part, title, length);
+        part[length] = '\0';
+        if (make && mkdirat(here, part, 0777) != 0 && errno != EEXIST)
+            return failure(err, ERROR_UNAVAILABLE, "can't make the folder %.100s: %s", part, strerror(errno));
+        TRY(file_open_at(here, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &next, err));
+        (void)close(here);
+        here = next;
+        next = -1;
+    }
+    *fd_out = here;
+    here = -1;
+    *last_out = title;
+    return SUCCESS;
+}
+
+struct result title_open(int folder, const char *title, int flags, int *fd_out, struct error *err)
+{
+    OWNED_FD parent = -1;
+    const char *last = NULL;
+
+    if (!title_is_safe(title)) return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder", title);
+    TRY(open_folder_of(folder, title, (flags & O_CREAT) != 0, &parent, &last, err));
+    return file_open_at(parent, last, flags | O_NOFOLLOW, 0666, fd_out, err);
+}
+
+struct result title_rename(int folder, const char *from, const char *to, struct error *err)
+{
+    OWNED_FD parent = -1;
+    const char *last = NULL;
+
+    TRY(open_folder_of(folder, to, false, &parent, &last, err));
+    const char *from_last = strrchr(from, '/') == NULL ? from : strrchr(from, '/') + 1;
+    if (renameat(parent, from_last, parent, last) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't rename %.100s: %s", from, strerror(errno));
+    return file_sync(parent, err);
+}

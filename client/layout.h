@@ -1,0 +1,45 @@
+/*
+ * client/layout.h -- how files become layers: CNCF ModelPack (model-spec v0.0.7) on an OCI image manifest.
+ *
+ * Titles come back from a registry, so they come from strangers: a title is only used as a path after
+ * title_is_safe() said yes, and files are opened folder by folder without following links.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/bytes.h"
+
+#define MODEL_ARTIFACT_TYPE "application/vnd.cncf.model.manifest.v1+json"
+#define MODEL_CONFIG_TYPE   "application/vnd.cncf.model.config.v1+json"
+#define IMAGE_MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
+
+/** A file that is pushed. */
+struct layer_file {
+    const char *path;          /* where it is here */
+    char title[1024];          /* where it belongs below the target folder */
+    const char *media_type;
+    char digest[136];
+    uint64_t size;
+};
+
+/** Relative, no "." or ".." or empty part, no control character or backslash, each part at most 255 bytes. */
+bool title_is_safe(const char *title);
+/** The title of a path: itself if it is safe, its last part if it is absolute or climbs. ERROR_INVALID for neither. */
+RESULT layer_title(const char *path, char *title_out, size_t room, struct error *err);
+/** By the name's end: weights, configuration, documents; all are dataset layers if `dataset`. */
+const char *layer_media_type(const char *title, bool dataset);
+
+/** Appends the config blob: descriptor, format, digests of the layers. */
+RESULT layout_config(const struct layer_file *files, size_t count, struct buffer *text, struct error *err);
+/** Appends the manifest; annotations may be NULL. */
+RESULT layout_manifest(const struct layer_file *files, size_t count, struct bytes config, const json_t *annotations,
+                       struct buffer *text, struct error *err);
+
+/**
+ * Opens `title` below the folder for writing or reading, making the folders on the way if `flags` has O_CREAT;
+ * never follows a symbolic link below it.
+ */
+RESULT title_open(int folder, const char *title, int flags, int *fd_out, struct error *err);
+/** Renames inside the folder that `title` lies in, then syncs it. */
+RESULT title_rename(int folder, const char *from, const char *to, struct error *err);

@@ -1,0 +1,73 @@
+/* `sijil policy show`, `sign` and `load`. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "client/commands_priv.h"
+#include "client/session.h"
+#include "policy/set.h"
+
+static struct result compose(const char *path, uint64_t epoch, struct buffer *payload, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED_JSON document = NULL;
+
+    TRY(file_read(path, &text, err));
+    TRY(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &document, err));
+    const struct policy_set_parts parts = {.epoch = epoch,
+                                           .policies = json_object_get(document, "policies"),
+                                           .regions = json_object_get(document, "regions"),
+                                           .groups = json_object_get(document, "groups"),
+                                           .networks = json_object_get(document, "networks"),
+                                           .exceptions = json_object_get(document, "exceptions")};
+    return policy_set_compose(&parts, payload, err);
+}
+
+struct result command_policy_sign(struct invocation *invocation, struct error *err)
+{
+    OWNED(ecdsa_key) *key = NULL;
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    const char *key_path = invocation_option(invocation, 'k'), *epoch_text = invocation_option(invocation, 'e');
+    const char *output = invocation_option(invocation, 'o');
+    uint64_t epoch = 0;
+
+    if (key_path == NULL || epoch_text == NULL) return failure(err, ERROR_INVALID, "--key and --epoch are needed");
+    if (!text_to_u64(bytes_of_text(epoch_text), INT64_MAX, &epoch) || epoch == 0)
+        return failure(err, ERROR_INVALID, "--epoch %.30s: a whole number from 1", epoch_text);
+    TRY(ecdsa_load(key_path, &key, err));
+    TRY(compose(invocation->operands[0], epoch, &payload, err));
+    TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
+    if (output != NULL) return file_replace(output, buffer_bytes(&envelope), 0644, err);
+    (void)printf("%s\n", buffer_text(&envelope));
+    return SUCCESS;
+}
+
+struct result command_policy_load(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+
+    TRY(file_read(invocation->operands[1], &envelope, err));
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    const struct http_request request = {.method = "POST", .path = "/api/v1/policies", .content_type = "application/json",
+                                         .body = buffer_bytes(&envelope)};
+    TRY(session_call(session, ADMIN_SCOPE, &request, 201, 200, &response, err));
+    (void)printf("%s\n", buffer_text(&response.body));
+    return SUCCESS;
+}
+
+struct result command_policy_show(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED_RESPONSE response = RESPONSE;
+    const struct http_request request = {.method = "GET", .path = "/api/v1/policies"};
+
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(session_call(session, ADMIN_SCOPE, &request, 200, 0, &response, err));
+    (void)printf("%s\n", buffer_text(&response.body));
+    return SUCCESS;
+}

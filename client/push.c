@@ -1,0 +1,191 @@
+/* `sijil push`: hash, ask what is there, send what is not, then the manifest that names it all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "client/commands_priv.h"
+#include "client/layout.h"
+#include "client/progress.h"
+#include "client/reference.h"
+#include "client/session.h"
+#include "client/upload.h"
+#include "crypto/digest.h"
+
+#define HASH_BLOCK ((size_t)1 << 20)
+#define CONFIG_MAX ((size_t)1 << 20)   /* 1,024 layers of 90 bytes, with room */
+#define MANIFEST_MAX ((size_t)4 << 20) /* what registries take */
+
+/* All that one push needs to hand around. */
+struct push {
+    struct invocation *invocation;
+    struct session *session;
+    struct remote_reference target;
+    char scope[400];
+    struct layer_file *files;
+    size_t file_count;
+};
+
+static struct result file_digest(int fd, struct layer_file *file, bool quiet, struct error *err)
+{
+    OWNED(hasher) *hasher = NULL;
+    OWNED_STRING block = memory_zeroed(HASH_BLOCK, 1);
+    struct progress progress;
+    size_t length = 0;
+
+    if (block == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read %.150s", file->path);
+    TRY(hasher_new(DIGEST_SHA256, &hasher, err));
+    progress_begin(&progress, file->title, 0, file->size, quiet || file->size < ((uint64_t)256 << 20));
+    for (uint64_t offset = 0; offset < file->size; offset += length) {
+        const uint64_t left = file->size - offset;
+        TRY(file_read_some(fd, block, left < HASH_BLOCK ? (size_t)left : HASH_BLOCK, offset, &length, err));
+        if (length == 0) return failure(err, ERROR_INVALID, "%.150s became shorter while it was read", file->path);
+        hasher_add(hasher, (struct bytes){(const uint8_t *)block, length});
+        progress_set(&progress, offset + length);
+    }
+    if (!progress.quiet) progress_end(&progress, "hashed");
+    const struct digest digest = hasher_digest(hasher);
+    digest_format(&digest, file->digest);
+    return SUCCESS;
+}
+
+static struct result describe_file(struct push *push, struct layer_file *file, struct error *err)
+{
+    OWNED_FD fd = -1;
+    struct stat status;
+
+    TRY(layer_title(file->path, file->title, sizeof file->title, err));
+    TRY(file_open(file->path, O_RDONLY, 0, &fd, err));
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+        return failure(err, ERROR_INVALID, "%.150s is no regular file; name the files of a folder one by one", file->path);
+    file->size = (uint64_t)status.st_size;
+    file->media_type = layer_media_type(file->title, invocation_option(push->invocation, 'd') != NULL);
+    return file_digest(fd, file, push->invocation->json, err);
+}
+
+static struct result describe_files(struct push *push, struct error *err)
+{
+    for (size_t i = 0; i < push->file_count; i++) {
+        push->files[i].path = push->invocation->operands[i];
+        TRY(describe_file(push, &push->files[i], err));
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(push->files[i].title, push->files[j].title) == 0)
+                return failure(err, ERROR_INVALID, "two files would be called '%.100s'; push them from a folder above both",
+                               push->files[i].title);
+    }
+    return SUCCESS;
+}
+
+static struct result push_file(struct push *push, const struct layer_file *file, struct error *err)
+{
+    OWNED_FD fd = -1;
+
+    TRY(file_open(file->path, O_RDONLY, 0, &fd, err));
+    const struct upload upload = {.session = push->session, .host = push->target.host,
+                                  .repository = push->target.repository, .scope = push->scope, .label = file->title,
+                                  .digest = file->digest, .fd = fd, .size = file->size, .quiet = push->invocation->json};
+    return upload_blob(&upload, err);
+}
+
+/* The config is small and lives in memory; it goes the same way as files do, through an unlinked file. */
+static struct result push_config(struct push *push, struct bytes config, struct error *err)
+{
+    const struct digest digest = digest_of(DIGEST_SHA256, config);
+    char digest_text[DIGEST_TEXT_SIZE];
+    OWNED_FD fd = -1;
+
+    TRY(file_open("/tmp", O_TMPFILE | O_RDWR, 0600, &fd, err));
+    TRY(file_write_all(fd, config.data, config.length, err));
+    digest_format(&digest, digest_text);
+    const struct upload upload = {.session = push->session, .host = push->target.host,
+                                  .repository = push->target.repository, .scope = push->scope, .label = "config",
+                                  .digest = digest_text, .fd = fd, .size = config.length, .quiet = true};
+    return upload_blob(&upload, err);
+}
+
+static struct result push_manifest(struct push *push, struct bytes manifest, struct http_response *response,
+                                   struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(2048);
+
+    TRY(buffer_format(&path, err, "/v2/%s/manifests/%s", push->target.repository, push->target.reference));
+    const struct http_request request = {.method = "PUT", .path = buffer_text(&path), .content_type = IMAGE_MANIFEST_TYPE,
+                                         .body = manifest};
+    return session_call(push->session, push->scope, &request, 201, 0, response, err);
+}
+
+static struct result read_annotations(const struct invocation *invocation, json_t *annotations, struct error *err)
+{
+    unsigned at = 0;
+
+    for (const char *text; (text = invocation_next_option(invocation, 'a', &at)) != NULL;) {
+        const char *equals = strchr(text, '=');
+        if (equals == NULL || equals == text)
+            return failure(err, ERROR_INVALID, "--annotation %.80s: KEY=VALUE is expected", text);
+        OWNED_STRING key = memory_copy_text(text, (size_t)(equals - text));
+        if (key == NULL || json_object_set_new(annotations, key, json_string(equals + 1)) != 0)
+            return failure(err, ERROR_INVALID, "--annotation %.80s is not UTF-8", text);
+    }
+    return SUCCESS;
+}
+
+static struct result report_push(const struct push *push, struct bytes manifest, const struct http_response *response,
+                                 struct error *err)
+{
+    const struct digest digest = digest_of(DIGEST_SHA256, manifest);
+    char digest_text[DIGEST_TEXT_SIZE];
+
+    digest_format(&digest, digest_text);
+    if (response->digest[0] != '\0' && strcmp(response->digest, digest_text) != 0)
+        return failure(err, ERROR_CORRUPT, "the registry stored %s instead of %s", response->digest, digest_text);
+    if (push->invocation->json)
+        (void)printf("{\"reference\":\"%s/%s:%s\",\"digest\":\"%s\",\"audit\":\"%s\"}\n", push->target.host,
+                     push->target.repository, push->target.reference, digest_text, response->audit);
+    else
+        (void)printf("%s/%s:%s\n%s\n", push->target.host, push->target.repository, push->target.reference, digest_text);
+    return SUCCESS;
+}
+
+static struct result push_all(struct push *push, struct error *err)
+{
+    struct buffer OWNED_BUFFER config = BUFFER(CONFIG_MAX);
+    struct buffer OWNED_BUFFER manifest = BUFFER(MANIFEST_MAX);
+    OWNED_RESPONSE response = RESPONSE;
+    OWNED_JSON annotations = json_object();
+
+    if (annotations == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for annotations");
+    TRY(read_annotations(push->invocation, annotations, err));
+    TRY(describe_files(push, err));
+    TRY(layout_config(push->files, push->file_count, &config, err));
+    TRY(layout_manifest(push->files, push->file_count, buffer_bytes(&config), annotations, &manifest, err));
+    for (size_t i = 0; i < push->file_count; i++) TRY(push_file(push, &push->files[i], err));
+    TRY(push_config(push, buffer_bytes(&config), err));
+    TRY(push_manifest(push, buffer_bytes(&manifest), &response, err));
+    return report_push(push, buffer_bytes(&manifest), &response, err);
+}
+
+struct result command_push(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    struct push push = {.invocation = invocation, .file_count = invocation->operand_count - 1};
+
+    TRY(remote_reference_parse(invocation->operands[push.file_count], &push.target, err));
+    if (push.target.is_digest) return failure(err, ERROR_INVALID, "push to a tag; the digest follows from the content");
+    (void)snprintf(push.scope, sizeof push.scope, "repository:%s:pull,push", push.target.repository);
+    TRY(session_open(invocation, push.target.host, &session, err));
+    push.session = session;
+    push.files = memory_zeroed(push.file_count, sizeof *push.files);
+    if (push.files == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu files", push.file_count);
+    const struct result pushed = push_all(&push, err);
+    free(push.files);
+    return pushed;
+}

@@ -1,0 +1,14 @@
+/*
+ * client/reference.h -- "HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST]", as people type it.
+ */
+#pragma once
+
+#include "base/bytes.h"
+
+struct remote_reference {
+    char host[256], repository[256], reference[160]; /* tag or digest; "latest" if none was given */
+    bool is_digest, was_given;
+};
+
+/** ERROR_INVALID says which part is wrong. */
+RESULT remote_reference_parse(const char *text, struct remote_reference *reference_out, struct error *err);

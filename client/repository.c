@@ -1,0 +1,82 @@
+/* `sijil tags` and `sijil delete`. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "client/commands_priv.h"
+#include "client/reference.h"
+#include "client/session.h"
+
+#define PAGES_MAX 100000 /* of a thousand tags each */
+
+/* The path inside Link: </v2/...?n=..&last=..>; rel="next"; "" when there is none. */
+static void next_page(const struct http_response *response, char *path, size_t room)
+{
+    const char *open = strchr(response->link, '<'), *close = strchr(response->link, '>');
+
+    path[0] = '\0';
+    if (open == NULL || close == NULL || close < open || strstr(close, "rel=\"next\"") == NULL) return;
+    if ((size_t)(close - open) >= room) return;
+    memcpy(path, open + 1, (size_t)(close - open - 1));
+    path[close - open - 1] = '\0';
+}
+
+static struct result print_tags(const struct http_response *response, bool json, bool *first, struct error *err)
+{
+    OWNED_JSON answer = NULL;
+
+    TRY(json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, err));
+    const json_t *tags = json_object_get(answer, "tags");
+    for (size_t i = 0; i < json_array_size(tags); i++) {
+        const char *tag = json_string_value(json_array_get(tags, i));
+        if (tag == NULL) return failure(err, ERROR_INVALID, "the registry's list of tags has something else in it");
+        (void)printf(json ? "%s\"%s\"" : "%s%s\n", json && !*first ? "," : "", tag);
+        *first = false;
+    }
+    return SUCCESS;
+}
+
+struct result command_tags(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    struct remote_reference target;
+    char scope[400], path[2048];
+    bool first = true;
+
+    TRY(remote_reference_parse(invocation->operands[0], &target, err));
+    if (target.was_given) return failure(err, ERROR_INVALID, "name the repository without a tag or digest");
+    (void)snprintf(scope, sizeof scope, "repository:%s:pull", target.repository);
+    (void)snprintf(path, sizeof path, "/v2/%s/tags/list?n=1000", target.repository);
+    TRY(session_open(invocation, target.host, &session, err));
+    if (invocation->json) (void)printf("{\"name\":\"%s\",\"tags\":[", target.repository);
+    for (unsigned page = 0; page < PAGES_MAX && path[0] != '\0'; page++) {
+        OWNED_RESPONSE response = RESPONSE;
+        const struct http_request request = {.method = "GET", .path = path};
+        TRY(session_call(session, scope, &request, 200, 0, &response, err));
+        TRY(print_tags(&response, invocation->json, &first, err));
+        next_page(&response, path, sizeof path);
+    }
+    if (invocation->json) (void)printf("]}\n");
+    return SUCCESS;
+}
+
+struct result command_delete(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED_RESPONSE response = RESPONSE;
+    struct remote_reference target;
+    char scope[400], path[1024];
+
+    TRY(remote_reference_parse(invocation->operands[0], &target, err));
+    if (!target.was_given) return failure(err, ERROR_INVALID, "name a tag (only it goes) or a digest (all its tags go too)");
+    (void)snprintf(scope, sizeof scope, "repository:%s:pull,delete", target.repository);
+    (void)snprintf(path, sizeof path, "/v2/%s/manifests/%s", target.repository, target.reference);
+    TRY(session_open(invocation, target.host, &session, err));
+    const struct http_request request = {.method = "DELETE", .path = path};
+    TRY(session_call(session, scope, &request, 202, 0, &response, err));
+    if (invocation->json)
+        (void)printf("{\"deleted\":\"%s\",\"audit\":\"%s\"}\n", target.reference, response.audit);
+    else
+        (void)fprintf(stderr, "deleted %s of %s/%s\n", target.reference, target.host, target.repository);
+    return SUCCESS;
+}

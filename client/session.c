@@ -1,0 +1,195 @@
+#include "client/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "client/hosts.h"
+
+#define TOKENS_MAX 8       /* scopes of one invocation; a push needs one, a mount two */
+#define TOKEN_MARGIN_MS 15000 /* a token this close to its end is not used for a new request */
+#define TOKEN_SIZE 16384
+
+struct token {
+    char scope[400];
+    char header[TOKEN_SIZE]; /* "Bearer ..." */
+    int64_t good_until_ms;
+};
+
+struct session {
+    struct invocation *invocation;
+    struct http *http;
+    struct host_login login;
+    struct token tokens[TOKENS_MAX];
+    unsigned next_token;
+};
+
+struct result session_open(struct invocation *invocation, const char *host, struct session **session_out,
+                           struct error *err)
+{
+    OWNED(session) *session = memory_zeroed(1, sizeof *session);
+    if (session == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a session");
+
+    session->invocation = invocation;
+    TRY(host_login_find(host, &session->login, err));
+    const struct http_options options = {.host = host, .ca_file = session->login.ca_file, .verbose = invocation->verbose};
+    TRY(http_new(&options, &session->http, err));
+    *session_out = GIVE(session);
+    return SUCCESS;
+}
+
+static void explain(struct invocation *invocation, const char *label, const char *value)
+{
+    const size_t used = strlen(invocation->explanation);
+
+    if (value == NULL || value[0] == '\0') return;
+    (void)snprintf(invocation->explanation + used, sizeof invocation->explanation - used, "%s  %-12s %s",
+                   used == 0 ? "" : "\n", label, value);
+}
+
+static void explain_detail(struct invocation *invocation, const json_t *detail)
+{
+    static const char *const members[] = {"rule", "policy", "missing", "decision", "reason", "digest"};
+
+    if (json_is_string(detail)) explain(invocation, "detail", json_string_value(detail));
+    if (json_is_array(detail)) detail = json_array_get(detail, 0);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        explain(invocation, members[i], json_text_of(detail, members[i]));
+    const json_t *denials = json_object_get(detail, "denials");
+    if (json_array_size(denials) > 0) explain_detail(invocation, json_array_get(denials, 0));
+}
+
+static enum error_kind kind_of(long status)
+{
+    if (status == 401 || status == 403) return ERROR_DENIED;
+    if (status == 404) return ERROR_NOT_FOUND;
+    if (status == 409) return ERROR_CONFLICT;
+    if (status == 413 || status == 414) return ERROR_LIMIT;
+    if (status == 507) return ERROR_FULL;
+    if (status == 429 || status >= 500) return ERROR_UNAVAILABLE;
+    return ERROR_INVALID;
+}
+
+struct result refusal(struct invocation *invocation, const struct http_response *response, struct error *err)
+{
+    OWNED_JSON answer = NULL;
+    struct error ignored = {0};
+    const char *what = NULL, *code = NULL;
+
+    invocation->explanation[0] = '\0';
+    (void)json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, &ignored);
+    const json_t *first = json_array_get(json_object_get(answer, "errors"), 0);
+    if (first != NULL) { /* OCI */
+        code = json_text_of(first, "code");
+        what = json_text_of(first, "message");
+        explain_detail(invocation, json_object_get(first, "detail"));
+    } else if (json_text_of(answer, "title") != NULL) { /* RFC 9457 */
+        code = json_text_of(answer, "title");
+        what = json_text_of(answer, "detail");
+        explain_detail(invocation, answer);
+    } else { /* RFC 6749 */
+        code = json_text_of(answer, "error");
+        what = json_text_of(answer, "error_description");
+    }
+    explain(invocation, "audit", response->audit);
+    explain(invocation, "request", response->request_id);
+    return failure(err, kind_of(response->status), "%ld %.60s%s%.160s", response->status,
+                   code == NULL ? "from the registry" : code, what == NULL ? "" : ": ", what == NULL ? "" : what);
+}
+
+struct result session_scope(struct buffer *scope, const char *repository, const char *actions, struct error *err)
+{
+    return buffer_format(scope, err, "repository:%s:%s", repository, actions);
+}
+
+static struct result basic_header(const struct host_login *login, struct buffer *header, struct error *err)
+{
+    struct buffer OWNED_BUFFER pair = BUFFER(TOKEN_SIZE);
+
+    TRY(buffer_format(&pair, err, "%s:%s", login->username, login->password));
+    struct result result = buffer_add_text(header, "Basic ", err);
+    if (result.ok) result = text_base64(header, BASE64_STANDARD, buffer_bytes(&pair), err);
+    explicit_bzero(pair.data, pair.length);
+    return result;
+}
+
+static struct result take_token(struct session *session, const char *scope, const struct http_response *response,
+                                struct token **token_out, struct error *err)
+{
+    OWNED_JSON answer = NULL;
+    int64_t lifetime_s = 60; /* what RFC 6749 clients assume when expires_in is missing */
+
+    TRY(json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, err));
+    const char *text = json_text_of(answer, "access_token");
+    if (text == NULL) text = json_text_of(answer, "token");
+    if (text == NULL) return failure(err, ERROR_INVALID, "the registry's /token answered without a token");
+    (void)json_integer_of(answer, "expires_in", &lifetime_s);
+
+    struct token *token = &session->tokens[session->next_token++ % TOKENS_MAX];
+    const int scope_length = snprintf(token->scope, sizeof token->scope, "%s", scope);
+    const int length = snprintf(token->header, sizeof token->header, "Bearer %s", text);
+    if (length < 0 || (size_t)length >= sizeof token->header || (size_t)scope_length >= sizeof token->scope)
+        return failure(err, ERROR_LIMIT, "the registry's token or the scope is too long");
+    token->good_until_ms = clock_monotonic_ms() + lifetime_s * 1000 - TOKEN_MARGIN_MS;
+    *token_out = token;
+    return SUCCESS;
+}
+
+static struct result fetch_token(struct session *session, const char *scope, struct token **token_out,
+                                 struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(2048), basic = BUFFER(TOKEN_SIZE);
+    OWNED_RESPONSE response = RESPONSE;
+
+    TRY(buffer_add_text(&path, "/token?scope=", err));
+    TRY(http_escape(&path, scope, err));
+    TRY(basic_header(&session->login, &basic, err));
+    const struct http_request request = {.method = "GET", .path = buffer_text(&path), .authorization = buffer_text(&basic)};
+    const struct result called = http_call(session->http, &request, &response, err);
+    explicit_bzero(basic.data, basic.length);
+    if (!called.ok) return called;
+    if (response.status != 200) return refusal(session->invocation, &response, err);
+    const struct result taken = take_token(session, scope, &response, token_out, err);
+    explicit_bzero(response.body.data, response.body.length);
+    return taken;
+}
+
+static struct result token_for(struct session *session, const char *scope, struct token **token_out,
+                               struct error *err)
+{
+    for (unsigned i = 0; i < TOKENS_MAX; i++) {
+        struct token *token = &session->tokens[i];
+        if (strcmp(token->scope, scope) != 0 || token->good_until_ms < clock_monotonic_ms()) continue;
+        *token_out = token;
+        return SUCCESS;
+    }
+    return fetch_token(session, scope, token_out, err);
+}
+
+struct result session_call(struct session *session, const char *scope, const struct http_request *request,
+                           long wanted, long also, struct http_response *response, struct error *err)
+{
+    for (int attempt = 0;; attempt++) {
+        struct token *token = NULL;
+        TRY(token_for(session, scope, &token, err));
+        struct http_request with_token = *request;
+        with_token.authorization = token->header;
+        buffer_clear(&response->body);
+        TRY(http_call(session->http, &with_token, response, err));
+        if (response->status == wanted || (also != 0 && response->status == also)) return SUCCESS;
+        if (response->status != 401 || attempt > 0) break;
+        token->good_until_ms = 0; /* revoked, or the registry has new keys: once more with a fresh one */
+    }
+    return refusal(session->invocation, response, err);
+}
+
+void session_free(struct session *session)
+{
+    if (session == NULL) return;
+    http_free(session->http);
+    explicit_bzero(session, sizeof *session);
+    free(session);
+}

@@ -1,0 +1,33 @@
+/*
+ * client/session.h -- being logged in at one registry: fetches tokens, explains refusals.
+ *
+ * Every call names the scope that it needs; a token for it is fetched at /token, kept until it is about to expire,
+ * and fetched once more when the registry no longer takes it. Nothing is kept on disk but the login itself.
+ */
+#pragma once
+
+#include "client/command.h"
+#include "client/http.h"
+
+struct session;
+
+/** Logs nothing in yet: the first call fetches a token. `invocation` receives explanations and must live on. */
+RESULT session_open(struct invocation *invocation, const char *host, struct session **session_out,
+                    struct error *err);
+
+/**
+ * One exchange with a token for `scope`. Any answer but `wanted` (or, if it is not 0, `also`) is a failure that
+ * says what the registry said; its rule, decision and request ids go into the invocation's explanation.
+ */
+RESULT session_call(struct session *session, const char *scope, const struct http_request *request, long wanted,
+                    long also, struct http_response *response, struct error *err);
+
+/** "repository:acme/models/digits:pull,push" into `scope`. */
+RESULT session_scope(struct buffer *scope, const char *repository, const char *actions, struct error *err);
+#define ADMIN_SCOPE "registry:admin:*"
+
+/** Turns a status and the body of an OCI error, problem document or OAuth error into a failure. */
+struct result refusal(struct invocation *invocation, const struct http_response *response, struct error *err);
+
+void session_free(struct session *session);
+DEFINE_OWNED(session);

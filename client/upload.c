@@ -1,0 +1,191 @@
+#include "client/upload.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "client/hosts.h"
+#include "client/progress.h"
+#include "crypto/digest.h"
+
+#define ATTEMPTS_MAX 8 /* with waits of 1, 2, 4 ... 64 s: over two minutes without any progress */
+
+/* A transfer in the making. */
+struct transfer {
+    const struct upload *upload;
+    struct progress progress;
+    char location[2048], note_path[PATH_MAX];
+    uint64_t offset;
+};
+
+static struct result note_path(struct transfer *transfer, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX - 1), name = BUFFER(1024);
+    uint8_t hash[SHA256_SIZE];
+    char text[2 * SHA256_SIZE + 1];
+
+    TRY(buffer_format(&name, err, "%s\n%s\n%s", transfer->upload->host, transfer->upload->repository,
+                      transfer->upload->digest));
+    sha256_of(buffer_bytes(&name), hash);
+    text_hex(hash, sizeof hash, text);
+    TRY(user_folder("XDG_CACHE_HOME", ".cache", &path, err));
+    TRY(buffer_format(&path, err, "/upload-%s", text));
+    (void)snprintf(transfer->note_path, sizeof transfer->note_path, "%s", buffer_text(&path));
+    return SUCCESS;
+}
+
+static struct result blob_is_there(const struct upload *upload, bool *there_out, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER path = BUFFER(2048);
+
+    TRY(buffer_format(&path, err, "/v2/%s/blobs/%s", upload->repository, upload->digest));
+    const struct http_request request = {.method = "HEAD", .path = buffer_text(&path)};
+    TRY(session_call(upload->session, upload->scope, &request, 200, 404, &response, err));
+    *there_out = response.status == 200;
+    return SUCCESS;
+}
+
+/* "0-99" means that 100 bytes are there; no Range header, none. */
+static bool offset_of_range(const char *range, uint64_t *offset_out)
+{
+    uint64_t last = 0;
+
+    *offset_out = 0;
+    if (range[0] == '\0') return true;
+    if (strncmp(range, "0-", 2) != 0 || !text_to_u64(bytes_of_text(range + 2), INT64_MAX, &last)) return false;
+    *offset_out = last + 1;
+    return true;
+}
+
+/* Asks the session how far it is. ERROR_NOT_FOUND when it is gone. */
+static struct result ask_offset(struct transfer *transfer, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    const struct http_request request = {.method = "GET", .path = transfer->location};
+
+    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, 204, 0, &response, err));
+    if (!offset_of_range(response.range, &transfer->offset) || transfer->offset > transfer->upload->size)
+        return failure(err, ERROR_INVALID, "the registry's Range '%s' makes no sense", response.range);
+    if (response.location[0] != '\0')
+        (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
+    return SUCCESS;
+}
+
+static struct result begin_session(struct transfer *transfer, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER path = BUFFER(2048);
+    struct error ignored = {0};
+
+    TRY(buffer_format(&path, err, "/v2/%s/blobs/uploads/", transfer->upload->repository));
+    const struct http_request request = {.method = "POST", .path = buffer_text(&path)};
+    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, 202, 0, &response, err));
+    if (response.location[0] == '\0') return failure(err, ERROR_INVALID, "the registry began an upload without a Location");
+    (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
+    transfer->offset = 0;
+    /* Without the note a broken push starts over: not worth failing this one for. */
+    if (!file_replace(transfer->note_path, bytes_of_text(transfer->location), 0600, &ignored).ok)
+        transfer->note_path[0] = '\0';
+    return SUCCESS;
+}
+
+static struct result begin_or_resume(struct transfer *transfer, struct error *err)
+{
+    struct buffer OWNED_BUFFER noted = BUFFER(sizeof transfer->location - 1);
+    struct error ignored = {0};
+
+    TRY(note_path(transfer, err));
+    if (file_exists(transfer->note_path) && file_read(transfer->note_path, &noted, &ignored).ok) {
+        (void)snprintf(transfer->location, sizeof transfer->location, "%s", buffer_text(&noted));
+        if (ask_offset(transfer, &ignored).ok) return SUCCESS;
+    }
+    return begin_session(transfer, err);
+}
+
+static void on_moved(void *context, uint64_t bytes)
+{
+    struct transfer *transfer = context;
+
+    progress_set(&transfer->progress, transfer->offset + bytes);
+}
+
+static struct result send_rest(struct transfer *transfer, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    char range[64];
+    const struct http_upload body = {.fd = transfer->upload->fd, .offset = transfer->offset,
+                                     .length = transfer->upload->size - transfer->offset};
+
+    (void)snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, transfer->offset, transfer->upload->size - 1);
+    const struct http_request request = {.method = "PATCH", .path = transfer->location, .content_range = range,
+                                         .content_type = "application/octet-stream", .upload = &body,
+                                         .moved = on_moved, .moved_context = transfer};
+    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, 202, 0, &response, err));
+    transfer->offset = transfer->upload->size;
+    if (response.location[0] != '\0')
+        (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
+    return SUCCESS;
+}
+
+static struct result close_session(struct transfer *transfer, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER path = BUFFER(4096);
+
+    TRY(buffer_format(&path, err, "%s%sdigest=", transfer->location, strchr(transfer->location, '?') == NULL ? "?" : "&"));
+    TRY(http_escape(&path, transfer->upload->digest, err));
+    const struct http_request request = {.method = "PUT", .path = buffer_text(&path)};
+    return session_call(transfer->upload->session, transfer->upload->scope, &request, 201, 0, &response, err);
+}
+
+/* A line that broke is worth another try from where the registry is; a refusal is not. */
+static struct result send_with_patience(struct transfer *transfer, struct error *err)
+{
+    uint64_t best = transfer->offset;
+
+    for (unsigned attempt = 0;; attempt++) {
+        struct result sent = transfer->offset == transfer->upload->size ? SUCCESS : send_rest(transfer, err);
+        if (sent.ok) sent = close_session(transfer, err);
+        if (sent.ok || err->kind != ERROR_UNAVAILABLE || attempt == ATTEMPTS_MAX - 1) return sent;
+        const struct timespec wait = {.tv_sec = (time_t)1 << (attempt < 6 ? attempt : 6)};
+        (void)nanosleep(&wait, NULL);
+        struct error again = {0};
+        if (!ask_offset(transfer, &again).ok) {
+            bool there = false; /* the answer to the closing PUT may be what was lost */
+            if (again.kind == ERROR_NOT_FOUND && blob_is_there(transfer->upload, &there, &again).ok && there) return SUCCESS;
+            if (again.kind == ERROR_NOT_FOUND) TRY(begin_session(transfer, err));
+            continue;
+        }
+        if (transfer->offset > best) best = transfer->offset, attempt = 0;
+    }
+}
+
+struct result upload_blob(const struct upload *upload, struct error *err)
+{
+    struct transfer transfer = {.upload = upload};
+    bool there = false;
+
+    TRY(blob_is_there(upload, &there, err));
+    progress_begin(&transfer.progress, upload->label, there ? upload->size : 0, upload->size, upload->quiet);
+    if (there) {
+        progress_end(&transfer.progress, "there already");
+        return SUCCESS;
+    }
+    TRY(begin_or_resume(&transfer, err));
+    progress_begin(&transfer.progress, upload->label, transfer.offset, upload->size, upload->quiet);
+    const bool resumed = transfer.offset > 0;
+    const struct result sent = send_with_patience(&transfer, err);
+    /* A digest that the registry refused will be refused again: forget the session then, too. */
+    if (transfer.note_path[0] != '\0' && (sent.ok || err->kind != ERROR_UNAVAILABLE)) (void)unlink(transfer.note_path);
+    if (!sent.ok) return sent;
+    progress_set(&transfer.progress, upload->size);
+    progress_end(&transfer.progress, resumed ? "pushed (resumed)" : "pushed");
+    return SUCCESS;
+}
