@@ -62,10 +62,10 @@ static struct result try_login(struct invocation *invocation, const char *host, 
 {
     OWNED(session) *session = NULL;
     OWNED_RESPONSE response = RESPONSE;
-    const struct http_request request = {.method = "GET", .path = "/v2/"};
+    const struct http_request request = {.method = "GET", .path = "/v2/", .wanted = 200};
 
     TRY(session_open(invocation, host, &session, err));
-    return session_call(session, "", &request, 200, 0, &response, err);
+    return session_call(session, "", &request, &response, err);
 }
 
 struct result command_login(struct invocation *invocation, struct error *err)

@@ -41,6 +41,7 @@ struct http_request {
     /** Called while bytes move, with how many so far in this request; may be NULL. */
     void (*moved)(void *context, uint64_t bytes);
     void *moved_context;
+    long wanted, also;           /* statuses that session_call() takes for success; `also` may be 0 */
 };
 
 #define HTTP_ANSWER_MAX ((size_t)8 << 20) /* a manifest of 4 MiB, or a page of a list, with room */

@@ -37,7 +37,7 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     if (key_path == NULL || epoch_text == NULL) return failure(err, ERROR_INVALID, "--key and --epoch are needed");
     if (!text_to_u64(bytes_of_text(epoch_text), INT64_MAX, &epoch) || epoch == 0)
         return failure(err, ERROR_INVALID, "--epoch %.30s: a whole number from 1", epoch_text);
-    TRY(ecdsa_load(key_path, &key, err));
+    TRY(ecdsa_key_load(key_path, &key, err));
     TRY(compose(invocation->operands[0], epoch, &payload, err));
     TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
     if (output != NULL) return file_replace(output, buffer_bytes(&envelope), 0644, err);
@@ -54,8 +54,8 @@ struct result command_policy_load(struct invocation *invocation, struct error *e
     TRY(file_read(invocation->operands[1], &envelope, err));
     TRY(session_open(invocation, invocation->operands[0], &session, err));
     const struct http_request request = {.method = "POST", .path = "/api/v1/policies", .content_type = "application/json",
-                                         .body = buffer_bytes(&envelope)};
-    TRY(session_call(session, ADMIN_SCOPE, &request, 201, 200, &response, err));
+                                         .body = buffer_bytes(&envelope), .wanted = 201, .also = 200};
+    TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
     (void)printf("%s\n", buffer_text(&response.body));
     return SUCCESS;
 }
@@ -64,10 +64,10 @@ struct result command_policy_show(struct invocation *invocation, struct error *e
 {
     OWNED(session) *session = NULL;
     OWNED_RESPONSE response = RESPONSE;
-    const struct http_request request = {.method = "GET", .path = "/api/v1/policies"};
+    const struct http_request request = {.method = "GET", .path = "/api/v1/policies", .wanted = 200};
 
     TRY(session_open(invocation, invocation->operands[0], &session, err));
-    TRY(session_call(session, ADMIN_SCOPE, &request, 200, 0, &response, err));
+    TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
     (void)printf("%s\n", buffer_text(&response.body));
     return SUCCESS;
 }

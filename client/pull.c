@@ -86,8 +86,9 @@ static struct result receive_rest(struct pull *pull, struct incoming *incoming, 
     TRY(buffer_format(&path, err, "/v2/%s/blobs/%s", pull->source.repository, incoming->digest_text));
     (void)snprintf(range, sizeof range, "bytes=%" PRIu64 "-", incoming->offset);
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .take = take_piece,
-                                         .range = incoming->offset == 0 ? NULL : range, .context = incoming};
-    return session_call(pull->session, pull->scope, &request, incoming->offset == 0 ? 200 : 206, 0, &response, err);
+                                         .range = incoming->offset == 0 ? NULL : range, .context = incoming,
+                                         .wanted = incoming->offset == 0 ? 200 : 206};
+    return session_call(pull->session, pull->scope, &request, &response, err);
 }
 
 static struct result receive_with_patience(struct pull *pull, struct incoming *incoming, struct error *err)
@@ -221,8 +222,9 @@ static struct result fetch_manifest(struct pull *pull, char digest_text[DIGEST_T
     struct digest wanted;
 
     TRY(buffer_format(&path, err, "/v2/%s/manifests/%s", pull->source.repository, pull->source.reference));
-    const struct http_request request = {.method = "GET", .path = buffer_text(&path), .accept = ACCEPTED};
-    TRY(session_call(pull->session, pull->scope, &request, 200, 0, &response, err));
+    const struct http_request request = {.method = "GET", .path = buffer_text(&path), .accept = ACCEPTED,
+                                         .wanted = 200};
+    TRY(session_call(pull->session, pull->scope, &request, &response, err));
     const char *claimed = pull->source.is_digest ? pull->source.reference : response.digest;
     TRY(digest_parse(bytes_of_text(claimed), &wanted, err));
     const struct digest got = digest_of(wanted.algorithm, buffer_bytes(&response.body));

@@ -119,8 +119,8 @@ static struct result push_manifest(struct push *push, struct bytes manifest, str
 
     TRY(buffer_format(&path, err, "/v2/%s/manifests/%s", push->target.repository, push->target.reference));
     const struct http_request request = {.method = "PUT", .path = buffer_text(&path), .content_type = IMAGE_MANIFEST_TYPE,
-                                         .body = manifest};
-    return session_call(push->session, push->scope, &request, 201, 0, response, err);
+                                         .body = manifest, .wanted = 201};
+    return session_call(push->session, push->scope, &request, response, err);
 }
 
 static struct result read_annotations(const struct invocation *invocation, json_t *annotations, struct error *err)

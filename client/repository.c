@@ -51,8 +51,8 @@ struct result command_tags(struct invocation *invocation, struct error *err)
     if (invocation->json) (void)printf("{\"name\":\"%s\",\"tags\":[", target.repository);
     for (unsigned page = 0; page < PAGES_MAX && path[0] != '\0'; page++) {
         OWNED_RESPONSE response = RESPONSE;
-        const struct http_request request = {.method = "GET", .path = path};
-        TRY(session_call(session, scope, &request, 200, 0, &response, err));
+        const struct http_request request = {.method = "GET", .path = path, .wanted = 200};
+        TRY(session_call(session, scope, &request, &response, err));
         TRY(print_tags(&response, invocation->json, &first, err));
         next_page(&response, path, sizeof path);
     }
@@ -72,8 +72,8 @@ struct result command_delete(struct invocation *invocation, struct error *err)
     (void)snprintf(scope, sizeof scope, "repository:%s:pull,delete", target.repository);
     (void)snprintf(path, sizeof path, "/v2/%s/manifests/%s", target.repository, target.reference);
     TRY(session_open(invocation, target.host, &session, err));
-    const struct http_request request = {.method = "DELETE", .path = path};
-    TRY(session_call(session, scope, &request, 202, 0, &response, err));
+    const struct http_request request = {.method = "DELETE", .path = path, .wanted = 202};
+    TRY(session_call(session, scope, &request, &response, err));
     if (invocation->json)
         (void)printf("{\"deleted\":\"%s\",\"audit\":\"%s\"}\n", target.reference, response.audit);
     else

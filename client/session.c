@@ -170,7 +170,7 @@ static struct result token_for(struct session *session, const char *scope, struc
 }
 
 struct result session_call(struct session *session, const char *scope, const struct http_request *request,
-                           long wanted, long also, struct http_response *response, struct error *err)
+                           struct http_response *response, struct error *err)
 {
     for (int attempt = 0;; attempt++) {
         struct token *token = NULL;
@@ -179,7 +179,7 @@ struct result session_call(struct session *session, const char *scope, const str
         with_token.authorization = token->header;
         buffer_clear(&response->body);
         TRY(http_call(session->http, &with_token, response, err));
-        if (response->status == wanted || (also != 0 && response->status == also)) return SUCCESS;
+        if (response->status == request->wanted || (request->also != 0 && response->status == request->also)) return SUCCESS;
         if (response->status != 401 || attempt > 0) break;
         token->good_until_ms = 0; /* revoked, or the registry has new keys: once more with a fresh one */
     }

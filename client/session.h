@@ -16,11 +16,11 @@ RESULT session_open(struct invocation *invocation, const char *host, struct sess
                     struct error *err);
 
 /**
- * One exchange with a token for `scope`. Any answer but `wanted` (or, if it is not 0, `also`) is a failure that
+ * One exchange with a token for `scope`. Any answer but the statuses that the request wants is a failure that
  * says what the registry said; its rule, decision and request ids go into the invocation's explanation.
  */
-RESULT session_call(struct session *session, const char *scope, const struct http_request *request, long wanted,
-                    long also, struct http_response *response, struct error *err);
+RESULT session_call(struct session *session, const char *scope, const struct http_request *request,
+                    struct http_response *response, struct error *err);
 
 /** "repository:acme/models/digits:pull,push" into `scope`. */
 RESULT session_scope(struct buffer *scope, const char *repository, const char *actions, struct error *err);

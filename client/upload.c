@@ -46,8 +46,8 @@ static struct result blob_is_there(const struct upload *upload, bool *there_out,
     struct buffer OWNED_BUFFER path = BUFFER(2048);
 
     TRY(buffer_format(&path, err, "/v2/%s/blobs/%s", upload->repository, upload->digest));
-    const struct http_request request = {.method = "HEAD", .path = buffer_text(&path)};
-    TRY(session_call(upload->session, upload->scope, &request, 200, 404, &response, err));
+    const struct http_request request = {.method = "HEAD", .path = buffer_text(&path), .wanted = 200, .also = 404};
+    TRY(session_call(upload->session, upload->scope, &request, &response, err));
     *there_out = response.status == 200;
     return SUCCESS;
 }
@@ -68,9 +68,9 @@ static bool offset_of_range(const char *range, uint64_t *offset_out)
 static struct result ask_offset(struct transfer *transfer, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
-    const struct http_request request = {.method = "GET", .path = transfer->location};
+    const struct http_request request = {.method = "GET", .path = transfer->location, .wanted = 204};
 
-    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, 204, 0, &response, err));
+    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err));
     if (!offset_of_range(response.range, &transfer->offset) || transfer->offset > transfer->upload->size)
         return failure(err, ERROR_INVALID, "the registry's Range '%s' makes no sense", response.range);
     if (response.location[0] != '\0')
@@ -85,8 +85,8 @@ static struct result begin_session(struct transfer *transfer, struct error *err)
     struct error ignored = {0};
 
     TRY(buffer_format(&path, err, "/v2/%s/blobs/uploads/", transfer->upload->repository));
-    const struct http_request request = {.method = "POST", .path = buffer_text(&path)};
-    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, 202, 0, &response, err));
+    const struct http_request request = {.method = "POST", .path = buffer_text(&path), .wanted = 202};
+    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err));
     if (response.location[0] == '\0') return failure(err, ERROR_INVALID, "the registry began an upload without a Location");
     (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
     transfer->offset = 0;
@@ -126,8 +126,9 @@ static struct result send_rest(struct transfer *transfer, struct error *err)
     (void)snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, transfer->offset, transfer->upload->size - 1);
     const struct http_request request = {.method = "PATCH", .path = transfer->location, .content_range = range,
                                          .content_type = "application/octet-stream", .upload = &body,
-                                         .moved = on_moved, .moved_context = transfer};
-    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, 202, 0, &response, err));
+                                         .moved = on_moved, .moved_context = transfer,
+                                         .wanted = 202};
+    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err));
     transfer->offset = transfer->upload->size;
     if (response.location[0] != '\0')
         (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
@@ -141,8 +142,8 @@ static struct result close_session(struct transfer *transfer, struct error *err)
 
     TRY(buffer_format(&path, err, "%s%sdigest=", transfer->location, strchr(transfer->location, '?') == NULL ? "?" : "&"));
     TRY(http_escape(&path, transfer->upload->digest, err));
-    const struct http_request request = {.method = "PUT", .path = buffer_text(&path)};
-    return session_call(transfer->upload->session, transfer->upload->scope, &request, 201, 0, &response, err);
+    const struct http_request request = {.method = "PUT", .path = buffer_text(&path), .wanted = 201};
+    return session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err);
 }
 
 /* A line that broke is worth another try from where the registry is; a refusal is not. */

@@ -1,0 +1,178 @@
+/* `sijil admin ...`: organisations, projects, robots, bindings. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "client/api_priv.h"
+#include "client/commands_priv.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define LABEL_MAX 4096
+
+/* Sends `body`, prints the answer. */
+static struct result create(struct invocation *invocation, const char *path, const json_t *body, struct error *err)
+{
+    OWNED_JSON answer = NULL;
+
+    if (body == NULL) return failure(err, ERROR_INVALID, "a name that is not UTF-8");
+    TRY(api_call(invocation, "POST", path, body, &answer, err));
+    return api_print(invocation, answer, err);
+}
+
+/* "acme/models" -> "acme", "models"; without a slash the first is empty. */
+static struct result split_name(const char *text, char first[64], const char **rest_out, struct error *err)
+{
+    const char *slash = strchr(text, '/');
+    const size_t length = slash == NULL ? 0 : (size_t)(slash - text);
+
+    if (length >= 64) return failure(err, ERROR_INVALID, "the organisation's name is too long");
+    memcpy(first, text, length);
+    first[length] = '\0';
+    *rest_out = slash == NULL ? text : slash + 1;
+    return SUCCESS;
+}
+
+static struct result set_days(const struct invocation *invocation, json_t *body, struct error *err)
+{
+    const char *text = invocation_option(invocation, 'e');
+    uint64_t days = 0;
+
+    if (text == NULL) return SUCCESS;
+    if (!text_to_u64(bytes_of_text(text), 36500, &days) || days == 0)
+        return failure(err, ERROR_INVALID, "--expires %.20s: a whole number of days", text);
+    if (json_object_set_new(body, "expires_days", json_integer((json_int_t)days)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a request");
+    return SUCCESS;
+}
+
+static struct result revoke(struct invocation *invocation, const char *kind, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+
+    TRY(buffer_format(&path, err, "/%s/", kind));
+    TRY(http_escape(&path, invocation->operands[1], err));
+    TRY(api_call(invocation, "DELETE", buffer_text(&path), NULL, NULL, err));
+    if (!invocation->json) (void)fprintf(stderr, "revoked %s\n", invocation->operands[1]);
+    return SUCCESS;
+}
+
+struct result command_organisation_create(struct invocation *invocation, struct error *err)
+{
+    OWNED_JSON body = json_pack("{s:s}", "name", invocation->operands[1]);
+
+    return create(invocation, "/organisations", body, err);
+}
+
+struct result command_project_create(struct invocation *invocation, struct error *err)
+{
+    char organisation[64];
+    const char *name = NULL, *region = invocation_option(invocation, 'r'), *label = invocation_option(invocation, 'l');
+
+    TRY(split_name(invocation->operands[1], organisation, &name, err));
+    if (organisation[0] == '\0') return failure(err, ERROR_INVALID, "a project is ORGANISATION/PROJECT");
+    OWNED_JSON body = json_pack("{s:s,s:s}", "organisation", organisation, "name", name);
+    if (region != NULL && body != NULL) (void)json_object_set_new(body, "region", json_string(region));
+    if (label != NULL && body != NULL) {
+        json_t *value = NULL;
+        TRY(json_read(bytes_of_text(label), LABEL_MAX, &value, err));
+        (void)json_object_set_new(body, "label", value);
+    }
+    return create(invocation, "/projects", body, err);
+}
+
+struct result command_project_label(struct invocation *invocation, struct error *err)
+{
+    OWNED_JSON label = NULL;
+    OWNED_JSON answer = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+
+    TRY(json_read(bytes_of_text(invocation->operands[2]), LABEL_MAX, &label, err));
+    TRY(buffer_format(&path, err, "/projects/%s/label", invocation->operands[1]));
+    TRY(api_call(invocation, "PUT", buffer_text(&path), label, &answer, err));
+    return api_print(invocation, answer, err);
+}
+
+struct result command_project_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"PROJECT", "name"}, {"REGION", "region"}, {"LABEL", "label"}};
+
+    return api_list(invocation, "/projects", "projects", columns, COUNT(columns), err);
+}
+
+struct result command_robot_create(struct invocation *invocation, struct error *err)
+{
+    char organisation[64];
+    const char *name = NULL;
+
+    TRY(split_name(invocation->operands[1], organisation, &name, err));
+    OWNED_JSON body = json_pack("{s:s}", "name", name);
+    if (body != NULL && organisation[0] != '\0')
+        (void)json_object_set_new(body, "organisation", json_string(organisation));
+    if (body != NULL) TRY(set_days(invocation, body, err));
+    return create(invocation, "/robots", body, err);
+}
+
+struct result command_robot_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"ID", "id"}, {"NAME", "name"}, {"ENABLED", "enabled"}, {"EXPIRES", "expires"}};
+
+    return api_list(invocation, "/robots", "robots", columns, COUNT(columns), err);
+}
+
+struct result command_robot_revoke(struct invocation *invocation, struct error *err)
+{
+    return revoke(invocation, "robots", err);
+}
+
+/* A robot may be named as well as given by its id: its name is looked up. */
+static struct result robot_id(struct invocation *invocation, const char *robot, char id_out[64], struct error *err)
+{
+    OWNED_JSON answer = NULL;
+
+    if (strncmp(robot, "robot$", strlen("robot$")) != 0) {
+        (void)snprintf(id_out, 64, "%s", robot);
+        return SUCCESS;
+    }
+    TRY(api_call(invocation, "GET", "/robots?limit=1000", NULL, &answer, err));
+    const json_t *robots = json_object_get(answer, "robots");
+    for (size_t i = 0; i < json_array_size(robots); i++) {
+        const char *name = json_text_of(json_array_get(robots, i), "name");
+        const char *id = json_text_of(json_array_get(robots, i), "id");
+        if (name == NULL || id == NULL || strcmp(name, robot) != 0) continue;
+        (void)snprintf(id_out, 64, "%s", id);
+        return SUCCESS;
+    }
+    return failure(err, ERROR_NOT_FOUND, "there is no robot '%.100s' that you may see", robot);
+}
+
+struct result command_binding_create(struct invocation *invocation, struct error *err)
+{
+    const char *principal = invocation->operands[1], *issuer = invocation_option(invocation, 'i');
+    OWNED_JSON body = json_pack("{s:s,s:s}", "role", invocation->operands[2], "scope", invocation->operands[3]);
+    char id[64];
+
+    if (body == NULL) return failure(err, ERROR_INVALID, "a role or scope that is not UTF-8");
+    if (issuer != NULL) {
+        (void)json_object_set_new(body, "issuer", json_string(issuer));
+        (void)json_object_set_new(body, "subject", json_string(principal));
+    } else {
+        TRY(robot_id(invocation, principal, id, err));
+        (void)json_object_set_new(body, "robot", json_string(id));
+    }
+    TRY(set_days(invocation, body, err));
+    return create(invocation, "/bindings", body, err);
+}
+
+struct result command_binding_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"ID", "id"},     {"ROBOT", "robot"}, {"SUBJECT", "subject"},
+                                            {"ROLE", "role"}, {"SCOPE", "scope"}, {"EXPIRES", "expires"}};
+
+    return api_list(invocation, "/bindings", "bindings", columns, COUNT(columns), err);
+}
+
+struct result command_binding_revoke(struct invocation *invocation, struct error *err)
+{
+    return revoke(invocation, "bindings", err);
+}

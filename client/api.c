@@ -1,0 +1,137 @@
+#include "client/api_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+
+#define API_ROOT       "/api/v1"
+#define PAGES_MAX      10000
+#define COLUMNS_MAX    8
+#define CELL_MAX       256
+
+static struct result call_in(struct session *session, const char *method, const char *path, const json_t *body,
+                             json_t **answer_out, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER url = BUFFER(4096);
+    struct buffer OWNED_BUFFER text = BUFFER((size_t)1 << 20);
+
+    TRY(buffer_format(&url, err, API_ROOT "%s", path));
+    if (body != NULL) TRY(json_write_canonical(&text, body, err));
+    const bool removes = strcmp(method, "DELETE") == 0, makes = strcmp(method, "POST") == 0;
+    const struct http_request request = {.method = method, .path = buffer_text(&url), .body = buffer_bytes(&text),
+                                         .content_type = body == NULL ? NULL : "application/json",
+                                         .wanted = removes ? 204 : makes ? 201 : 200, .also = 200};
+    TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
+    if (answer_out == NULL) return SUCCESS;
+    return json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, answer_out, err);
+}
+
+struct result api_call(struct invocation *invocation, const char *method, const char *path, const json_t *body,
+                       json_t **answer_out, struct error *err)
+{
+    OWNED(session) *session = NULL;
+
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    return call_in(session, method, path, body, answer_out, err);
+}
+
+static void cell_text(const json_t *value, char cell[CELL_MAX])
+{
+    struct buffer OWNED_BUFFER text = BUFFER(CELL_MAX - 1);
+    struct error ignored = {0};
+
+    if (json_is_string(value))
+        (void)snprintf(cell, CELL_MAX, "%s", json_string_value(value));
+    else if (value == NULL || json_is_null(value) || !json_write_canonical(&text, value, &ignored).ok)
+        (void)snprintf(cell, CELL_MAX, "-");
+    else
+        (void)snprintf(cell, CELL_MAX, "%s", buffer_text(&text));
+    for (char *letter = cell; *letter != '\0'; letter++) /* a name from elsewhere must not steer a terminal */
+        if ((unsigned char)*letter < 0x20 || *letter == 0x7f) *letter = '?';
+}
+
+static void print_table(const json_t *rows, const struct column *columns, size_t column_count)
+{
+    size_t widths[COLUMNS_MAX] = {0};
+    char cell[CELL_MAX];
+
+    for (size_t c = 0; c < column_count; c++) {
+        widths[c] = strlen(columns[c].title);
+        for (size_t r = 0; r < json_array_size(rows); r++) {
+            cell_text(json_object_get(json_array_get(rows, r), columns[c].member), cell);
+            if (strlen(cell) > widths[c]) widths[c] = strlen(cell);
+        }
+        (void)printf("%s%-*s", c == 0 ? "" : "  ", (int)widths[c], columns[c].title);
+    }
+    (void)putchar('\n');
+    for (size_t r = 0; r < json_array_size(rows); r++) {
+        for (size_t c = 0; c < column_count; c++) {
+            cell_text(json_object_get(json_array_get(rows, r), columns[c].member), cell);
+            (void)printf("%s%-*s", c == 0 ? "" : "  ", c + 1 == column_count ? 0 : (int)widths[c], cell);
+        }
+        (void)putchar('\n');
+    }
+}
+
+static struct result print_json(const json_t *value, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 20);
+
+    TRY(json_write_canonical(&text, value, err));
+    (void)printf("%s\n", buffer_text(&text));
+    return SUCCESS;
+}
+
+/* "?limit=1000&after=<what the page before said>" */
+static struct result page_path(struct buffer *path, const char *root, const json_t *next, struct error *err)
+{
+    char cell[CELL_MAX];
+
+    TRY(buffer_format(path, err, "%s?limit=1000", root));
+    if (next == NULL) return SUCCESS;
+    cell_text(next, cell);
+    TRY(buffer_add_text(path, "&after=", err));
+    return http_escape(path, cell, err);
+}
+
+struct result api_list(struct invocation *invocation, const char *path, const char *list,
+                       const struct column *columns, size_t column_count, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED_JSON rows = json_array();
+    OWNED_JSON next = NULL;
+
+    if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    for (unsigned page = 0; page < PAGES_MAX; page++) {
+        OWNED_JSON answer = NULL;
+        struct buffer OWNED_BUFFER url = BUFFER(2048);
+        TRY(page_path(&url, path, next, err));
+        TRY(call_in(session, "GET", buffer_text(&url), NULL, &answer, err));
+        if (json_array_extend(rows, json_object_get(answer, list)) != 0)
+            return failure(err, ERROR_INVALID, "the registry answered without '%s'", list);
+        json_decref(next);
+        next = json_incref(json_object_get(answer, "next"));
+        if (next == NULL || json_is_null(next)) break;
+    }
+    if (invocation->json) return print_json(rows, err);
+    print_table(rows, columns, column_count);
+    return SUCCESS;
+}
+
+struct result api_print(const struct invocation *invocation, const json_t *object, struct error *err)
+{
+    char cell[CELL_MAX];
+    const char *key;
+    json_t *value;
+
+    if (invocation->json) return print_json(object, err);
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        cell_text(value, cell);
+        (void)printf("%-12s %s\n", key, cell);
+    }
+    return SUCCESS;
+}

@@ -1,0 +1,23 @@
+/*
+ * client/api_priv.h -- calls of /api/v1, and tables of what they answer.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "client/session.h"
+
+/** One call with a session of its own. `body` may be NULL; *answer_out may be NULL. 200, 201 and 204 are success. */
+RESULT api_call(struct invocation *invocation, const char *method, const char *path, const json_t *body,
+                json_t **answer_out, struct error *err);
+
+struct column {
+    const char *title, *member; /* of each object; values that are no text are shown as JSON */
+};
+
+/** Gets all pages of a list and prints them, as a table or (--json) as one array. `path` has no query. */
+RESULT api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
+                size_t column_count, struct error *err);
+
+/** Prints an object: --json as it is, else one line a member. */
+RESULT api_print(const struct invocation *invocation, const json_t *object, struct error *err);

@@ -1,0 +1,133 @@
+/* `sijil audit ...`: what happened, and the proof that it is in the log. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "client/api_priv.h"
+#include "client/commands_priv.h"
+
+#define TAIL_MAX       1000
+#define FOLLOW_SECONDS 1
+
+static const char *text_or(const json_t *object, const char *key, const char *otherwise)
+{
+    const char *text = json_text_of(object, key);
+
+    return text == NULL || text[0] == '\0' ? otherwise : text;
+}
+
+/* One line an event: number, time, outcome, action, resource, who. */
+static struct result print_event(const struct invocation *invocation, const json_t *event, struct error *err)
+{
+    const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
+    int64_t sequence = 0, time_ms = 0;
+    char time_text[CLOCK_TEXT_SIZE];
+
+    if (invocation->json) return api_print(invocation, event, err);
+    (void)json_integer_of(event, "seq", &sequence);
+    (void)json_integer_of(entry, "ts", &time_ms);
+    clock_format(time_ms, time_text);
+    (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s\n", sequence, time_text, text_or(entry, "out", "?"),
+                 text_or(entry, "act", "?"), text_or(entry, "res", "-"), text_or(who, "subject", "-"));
+    return SUCCESS;
+}
+
+static struct result events_path(const struct invocation *invocation, const char *query, struct buffer *path,
+                                 struct error *err)
+{
+    const char *key = invocation_option(invocation, 'k');
+
+    TRY(buffer_format(path, err, "/audit/events?%s", query));
+    if (key == NULL) return SUCCESS;
+    TRY(buffer_add_text(path, "&key=", err));
+    return http_escape(path, key, err);
+}
+
+/* Prints a page, oldest first whatever its order, and says which number was the last. */
+static struct result print_page(struct invocation *invocation, const char *query, int64_t *last, struct error *err)
+{
+    OWNED_JSON answer = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(2048);
+
+    TRY(events_path(invocation, query, &path, err));
+    TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
+    const json_t *events = json_object_get(answer, "events");
+    const size_t count = json_array_size(events);
+    const bool descending = strstr(query, "descending") != NULL;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *event = json_array_get(events, descending ? count - 1 - i : i);
+        TRY(print_event(invocation, event, err));
+        (void)json_integer_of(event, "seq", last);
+    }
+    return fflush(stdout) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "can't write to standard output");
+}
+
+struct result command_audit_tail(struct invocation *invocation, struct error *err)
+{
+    const char *lines_text = invocation_option(invocation, 'n');
+    uint64_t lines = 20;
+    int64_t last = -1;
+    char query[96];
+
+    if (lines_text != NULL && (!text_to_u64(bytes_of_text(lines_text), TAIL_MAX, &lines) || lines == 0))
+        return failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 to %d", lines_text, TAIL_MAX);
+    (void)snprintf(query, sizeof query, "order=descending&limit=%" PRIu64, lines);
+    TRY(print_page(invocation, query, &last, err));
+    while (invocation_option(invocation, 'f') != NULL) {
+        const struct timespec wait = {.tv_sec = FOLLOW_SECONDS};
+        (void)nanosleep(&wait, NULL);
+        (void)snprintf(query, sizeof query, "order=ascending&limit=1000&after=%" PRId64, last);
+        TRY(print_page(invocation, query, &last, err));
+    }
+    return SUCCESS;
+}
+
+static struct result fetch_text(struct session *session, const char *sequence, const char *what, const char *file,
+                                struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+
+    TRY(buffer_format(&path, err, "/api/v1/audit/events/%s/%s", sequence, what));
+    const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
+    TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
+    return file_replace(file, buffer_bytes(&response.body), 0644, err);
+}
+
+struct result command_audit_proof(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    const char *folder = invocation_option(invocation, 'o'), *sequence = invocation->operands[1];
+    char entry[PATH_MAX], proof[PATH_MAX];
+    uint64_t number = 0;
+
+    if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number))
+        return failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence);
+    if (folder != NULL) TRY(file_make_directory(folder, 0777, err));
+    (void)snprintf(entry, sizeof entry, "%s/entry.json", folder == NULL ? "." : folder);
+    (void)snprintf(proof, sizeof proof, "%s/entry.tlog-proof", folder == NULL ? "." : folder);
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(fetch_text(session, sequence, "entry", entry, err));
+    TRY(fetch_text(session, sequence, "proof", proof, err));
+    if (invocation->json)
+        (void)printf("{\"entry\":\"%s\",\"proof\":\"%s\"}\n", entry, proof);
+    else
+        (void)printf("%s\n%s\n", entry, proof);
+    return SUCCESS;
+}
+
+struct result command_audit_key(struct invocation *invocation, struct error *err)
+{
+    OWNED_JSON answer = NULL;
+
+    TRY(api_call(invocation, "GET", "/audit/key", NULL, &answer, err));
+    if (invocation->json) return api_print(invocation, answer, err);
+    (void)printf("%s\n", text_or(answer, "vkey", ""));
+    return SUCCESS;
+}

@@ -1,0 +1,274 @@
+"""What the scenarios share: a real embedded server, real TLS, and a client that hides nothing of HTTP.
+
+Standard library only. The environment names the programs: SIJIL_BUILD is the build folder."""
+import base64
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
+START_SECONDS = 90  # with sanitizers, on a busy machine, PostgreSQL's initdb included
+
+
+def program(name):
+    path = os.path.join(BUILD, "cmd", name)
+    if not os.access(path, os.X_OK):
+        sys.exit(f"{path} is not there: build first, or set SIJIL_BUILD")
+    return path
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def sha256(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+class Answer:
+    def __init__(self, response, body):
+        self.status, self.body = response.status, body
+        self.headers = response.headers
+
+    def __getitem__(self, name):
+        return self.headers.get(name)
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def codes(self):
+        return [error["code"] for error in self.json["errors"]]
+
+
+class Server:
+    """`sijild --embedded` in a folder of its own; stopped, and everything with it, when the scenario ends."""
+
+    def __init__(self, options=(), folder=None):
+        self.root = tempfile.mkdtemp(prefix="sijil-", dir=folder or "/var/tmp")
+        os.chmod(self.root, 0o755)
+        self.folder = os.path.join(self.root, "registry")
+        self.port = free_port()
+        self.options = list(options)
+        self.process = None
+        self.log = open(os.path.join(self.root, "log"), "ab")
+        # Keys stand outside the registry's folder; each scenario has its own.
+        self.environment = {**os.environ, "XDG_DATA_HOME": os.path.join(self.root, "data")}
+
+    def command(self):
+        return [program("sijild"), "--embedded", self.folder, "--listen-port", str(self.port),
+                "--passphrase-file", os.path.join(self.root, "passphrase"), *self.options]
+
+    def start(self, wait=True):
+        self.process = subprocess.Popen(self.command(), stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
+                                        env=self.environment)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, seconds=START_SECONDS):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                self.fail(f"sijild ended with {self.process.returncode}")
+            try:
+                if self.client().call("GET", "/readyz").status == 200:
+                    return
+            except (OSError, http.client.HTTPException, ssl.SSLError):
+                pass
+            time.sleep(0.1)
+        self.fail(f"not ready after {seconds} s")
+
+    def fail(self, why):
+        with open(os.path.join(self.root, "log"), encoding="utf-8", errors="replace") as log:
+            sys.stderr.write("".join(log.readlines()[-40:]))
+        self.stop()
+        raise AssertionError(why)
+
+    @property
+    def ca_file(self):
+        return os.path.join(self.folder, "ca.pem")
+
+    @property
+    def admin(self):
+        with open(os.path.join(self.folder, "admin.json"), encoding="utf-8") as file:
+            admin = json.load(file)
+        return admin["username"], admin["password"]
+
+    def client(self, login=None):
+        return Client(self, login)
+
+    def stop(self, sig=signal.SIGTERM):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(sig)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise
+        return self.process.returncode if self.process else None
+
+    def processes(self, name):
+        """Ids of processes called `name` that belong to this server's folder."""
+        found = []
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if words and os.path.basename(words[0].decode(errors="replace")).startswith(name) and \
+                    any(self.root.encode() in word for word in words):
+                found.append(int(entry))
+        return found
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, kind, value, traceback):
+        code = self.stop()
+        self.log.close()
+        if kind is not None:
+            sys.stderr.write(f"the server's log is {self.root}/log\n")
+            return
+        shutil.rmtree(self.root, ignore_errors=True)
+        assert code == 0, f"sijild ended with {code}"
+
+
+class Client:
+    """One login. Every call is one TLS connection unless `keep` is used."""
+
+    def __init__(self, server, login=None, port=None):
+        self.server, self.login, self.tokens = server, login, {}
+        self.port = port or server.port
+
+    def connection(self, timeout=60):
+        context = ssl.create_default_context(cafile=self.server.ca_file)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=timeout)
+
+    def call(self, method, path, body=None, headers=None, connection=None, scope=None, encode_chunked=False):
+        link = connection or self.connection()
+        headers = dict(headers or {})
+        if scope is not None:
+            headers["Authorization"] = "Bearer " + self.token(scope)
+        if path.startswith("https://"):
+            parts = urllib.parse.urlsplit(path)
+            path = parts.path + ("?" + parts.query if parts.query else "")
+        try:
+            link.request(method, path, body=body, headers=headers, encode_chunked=encode_chunked)
+            response = link.getresponse()
+            return Answer(response, response.read())
+        finally:
+            if connection is None:
+                link.close()
+
+    def token(self, scope, fresh=False):
+        known = self.tokens.get(scope)
+        if known and not fresh and known[1] > time.time() + 5:
+            return known[0]
+        user, password = self.login
+        basic = base64.b64encode(f"{user}:{password}".encode()).decode()
+        answer = self.call("GET", "/token?" + urllib.parse.urlencode({"scope": scope}),
+                           headers={"Authorization": "Basic " + basic})
+        assert answer.status == 200, (answer.status, answer.body)
+        self.tokens[scope] = (answer.json["token"], time.time() + answer.json["expires_in"])
+        return answer.json["token"]
+
+    def api(self, method, path, document=None, expect=(200, 201, 204)):
+        body = None if document is None else json.dumps(document)
+        headers = {"Content-Type": "application/json"} if body else {}
+        answer = self.call(method, "/api/v1" + path, body, headers, scope="registry:admin:*")
+        assert answer.status in expect, (method, path, answer.status, answer.body)
+        return answer.json if answer.body else None
+
+    def repository(self, name):
+        return Repository(self, name)
+
+
+class Repository:
+    """The wire contract of OCI Distribution, one method a request."""
+
+    def __init__(self, client, name):
+        self.client, self.name = client, name
+        self.scope = f"repository:{name}:pull,push,delete"
+
+    def call(self, method, path, body=None, headers=None, **more):
+        target = path if path.startswith(("https://", "/v2/")) else f"/v2/{self.name}/{path}"
+        return self.client.call(method, target, body, headers, scope=more.pop("scope", self.scope), **more)
+
+    def begin(self, query=""):
+        answer = self.call("POST", "blobs/uploads/" + query)
+        assert answer.status == 202, (answer.status, answer.body)
+        return answer["Location"]
+
+    def patch(self, location, data, start=None):
+        headers = {"Content-Type": "application/octet-stream"}
+        if start is not None:
+            headers["Content-Range"] = f"{start}-{start + len(data) - 1}"
+        return self.call("PATCH", location, data, headers)
+
+    def close(self, location, digest, data=b""):
+        mark = "&" if "?" in location else "?"
+        headers = {"Content-Type": "application/octet-stream"} if data else {}
+        return self.call("PUT", location + mark + "digest=" + urllib.parse.quote(digest), data, headers)
+
+    def push_blob(self, data):
+        location = self.begin()
+        answer = self.patch(location, data) if data else None
+        answer = self.close(answer["Location"] if answer else location, sha256(data))
+        assert answer.status == 201, (answer.status, answer.body)
+        return sha256(data)
+
+    def manifest(self, *blobs, **members):
+        config = self.push_blob(b"{}")
+        return json.dumps({
+            "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "artifactType": "application/vnd.example+json",
+            "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": config, "size": 2},
+            "layers": [{"mediaType": "application/octet-stream", "digest": sha256(blob), "size": len(blob)}
+                       for blob in blobs], **members}).encode()
+
+    def put_manifest(self, reference, manifest, kind="application/vnd.oci.image.manifest.v1+json"):
+        return self.call("PUT", f"manifests/{reference}", manifest, {"Content-Type": kind})
+
+
+def make_robot(server, name, role, scope, organisation="main"):
+    """A robot of an organisation with one role; answers its login."""
+    admin = server.client(server.admin)
+    robot = admin.api("POST", "/robots", {"organisation": organisation, "name": name})
+    admin.api("POST", "/bindings", {"robot": robot["id"], "role": role, "scope": scope})
+    return robot["name"], robot["secret"]
+
+
+def run(*cases):
+    """Runs each case, prints what it is called, and exits non-zero if one failed."""
+    failed = 0
+    for case in cases:
+        name = case.__name__.replace("_", " ")
+        try:
+            case()
+            print(f"ok   {name}", flush=True)
+        except Exception:  # a case that can't run has failed
+            import traceback
+            traceback.print_exc()
+            print(f"FAIL {name}", flush=True)
+            failed += 1
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
