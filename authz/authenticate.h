@@ -42,7 +42,9 @@ enum oauth_error {
 const char *oauth_error_name(enum oauth_error error);
 unsigned oauth_error_status(enum oauth_error error);
 
-enum credential_place { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE };
+/** A session route takes a token of ours up to a day after its end: the upload session has a limit of its own. */
+enum credential_place { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE, CREDENTIAL_AT_SESSION };
+#define SESSION_GRACE_S 86400
 
 struct credential {
     enum credential_place place;

@@ -1,0 +1,159 @@
+#include "authz/claims.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+
+#define THUMBPRINT_LETTERS 43 /* SHA-256 in base64url */
+
+/* One text, or an array of just that text. */
+static bool is_audience(const json_t *member, const char *audience)
+{
+    if (json_is_array(member) && json_array_size(member) == 1) member = json_array_get(member, 0);
+    const char *text = json_string_value(member);
+    return text != NULL && strcmp(text, audience) == 0;
+}
+
+/* Whole seconds between 1970 and the year 36812: nothing below overflows. */
+static bool time_of(const json_t *payload, const char *claim, int64_t *seconds_out)
+{
+    int64_t seconds = 0;
+
+    if (!json_integer_of(payload, claim, &seconds) || seconds < 0 || seconds >= INT64_C(1) << 40) return false;
+    *seconds_out = seconds;
+    return true;
+}
+
+static struct result check_times(const json_t *payload, const struct claims_rule *rule, int64_t *expires_s_out,
+                                 struct error *err)
+{
+    const int64_t now = rule->now_ms / 1000;
+    int64_t expires = 0, issued = 0, not_before = 0;
+
+    if (!time_of(payload, "exp", &expires))
+        return failure(err, ERROR_DENIED, "the token's exp is missing or no whole number of seconds");
+    if (!time_of(payload, "iat", &issued))
+        return failure(err, ERROR_DENIED, "the token's iat is missing or no whole number of seconds");
+    if (json_object_get(payload, "nbf") != NULL && !time_of(payload, "nbf", &not_before))
+        return failure(err, ERROR_DENIED, "the token's nbf is no whole number of seconds");
+    if (issued > now + CLAIMS_SKEW_S) return failure(err, ERROR_DENIED, "the token was issued in the future");
+    if (not_before > now + CLAIMS_SKEW_S) return failure(err, ERROR_DENIED, "the token is not valid yet");
+    if (expires <= issued || expires - issued > rule->lifetime_max_s)
+        return failure(err, ERROR_DENIED, "a token that lives %lld seconds; at most %u are accepted",
+                       (long long)(expires - issued), rule->lifetime_max_s);
+    if (now >= expires + rule->grace_s) return failure(err, ERROR_DENIED, "the token has expired; get a new one");
+    *expires_s_out = expires;
+    return SUCCESS;
+}
+
+static bool is_plain_text(const char *text, size_t maximum)
+{
+    if (text == NULL || text[0] == '\0' || strlen(text) > maximum) return false;
+    for (const char *at = text; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f) return false;
+    return true;
+}
+
+/* A binding that we don't understand must not be taken for none. */
+static struct result check_confirmation(const json_t *payload, const char *thumbprint, const char **confirmation_out,
+                                        struct error *err)
+{
+    const json_t *member = json_object_get(payload, "cnf");
+    const char *expected = json_text_of(member, "x5t#S256");
+
+    if (member == NULL) {
+        *confirmation_out = NULL;
+        return SUCCESS;
+    }
+    if (!json_is_object(member) || json_object_size(member) != 1 || expected == NULL ||
+        strlen(expected) != THUMBPRINT_LETTERS)
+        return failure(err, ERROR_DENIED, "the token is bound to a key in a way that is not known here");
+    if (thumbprint == NULL || strcmp(expected, thumbprint) != 0)
+        return failure(err, ERROR_DENIED, "the token is bound to a client certificate that was not presented");
+    *confirmation_out = expected;
+    return SUCCESS;
+}
+
+struct result claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out,
+                           struct error *err)
+{
+    struct claims claims = {.issuer = json_text_of(payload, "iss"),
+                            .subject = json_text_of(payload, "sub"),
+                            .id = json_text_of(payload, "jti")};
+
+    if (claims.issuer == NULL) return failure(err, ERROR_DENIED, "the token names no issuer");
+    if (!is_audience(json_object_get(payload, "aud"), rule->audience))
+        return failure(err, ERROR_DENIED, "the token's aud must be %.120s, and nothing else", rule->audience);
+    TRY(check_times(payload, rule, &claims.expires_s, err));
+    if (!is_plain_text(claims.subject, 255))
+        return failure(err, ERROR_DENIED, "the token's sub is missing, longer than 255 bytes, or no plain text");
+    if (json_object_get(payload, "jti") != NULL && !is_plain_text(claims.id, 255))
+        return failure(err, ERROR_DENIED, "the token's jti is no plain text of at most 255 bytes");
+    if (rule->needs_id && claims.id == NULL) return failure(err, ERROR_DENIED, "the token has no jti");
+    TRY(check_confirmation(payload, rule->thumbprint, &claims.confirmation, err));
+    *claims_out = claims;
+    return SUCCESS;
+}
+
+static bool read_actions(const json_t *actions, struct principal_access *access)
+{
+    const json_t *action;
+    size_t i;
+
+    if (!json_is_array(actions)) return false;
+    json_array_foreach(actions, i, action) {
+        const char *text = json_string_value(action);
+        if (text == NULL) return false;
+        if (strcmp(text, "pull") == 0) access->pull = true;
+        else if (strcmp(text, "push") == 0) access->push = true;
+        else if (strcmp(text, "delete") == 0) access->remove = true;
+        else return false;
+    }
+    return true;
+}
+
+static bool read_access(const json_t *entry, struct principal_access *access)
+{
+    const char *type = json_text_of(entry, "type"), *name = json_text_of(entry, "name");
+    const json_t *id = json_object_get(entry, "id");
+
+    if (type == NULL || strcmp(type, "repository") != 0) return false;
+    if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof access->name) return false;
+    if (id != NULL && (!json_is_string(id) || !uuid_parse(bytes_of_text(json_string_value(id)), &access->repository)))
+        return false;
+    (void)snprintf(access->name, sizeof access->name, "%s", name);
+    return read_actions(json_object_get(entry, "actions"), access);
+}
+
+static bool read_flag(const json_t *payload, const char *claim, bool *flag)
+{
+    const json_t *member = json_object_get(payload, claim);
+
+    *flag = json_is_true(member);
+    return member == NULL || json_is_boolean(member);
+}
+
+struct result claims_read_rights(const json_t *payload, struct principal *principal, struct error *err)
+{
+    const json_t *access = json_object_get(payload, "access");
+    const char *source = json_text_of(payload, "src");
+    const json_t *entry;
+    size_t i;
+
+    if (!is_plain_text(source, sizeof principal->source - 1) || (access != NULL && !json_is_array(access)) ||
+        json_array_size(access) > PRINCIPAL_ACCESS_MAX || !read_flag(payload, "catalog", &principal->catalog) ||
+        !read_flag(payload, "admin", &principal->administration))
+        return failure(err, ERROR_DENIED, "the token's rights are malformed");
+    (void)snprintf(principal->source, sizeof principal->source, "%s", source);
+    principal->is_limited = true;
+    principal->access_count = 0;
+    json_array_foreach(access, i, entry) {
+        struct principal_access *place = &principal->access[principal->access_count];
+        memset(place, 0, sizeof *place);
+        if (!read_access(entry, place)) return failure(err, ERROR_DENIED, "the token's rights are malformed");
+        principal->access_count++;
+    }
+    return SUCCESS;
+}

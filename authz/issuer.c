@@ -1,0 +1,206 @@
+#include "authz/issuer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/jwk.h"
+#include "authz/verifier.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/digest.h"
+
+struct issuer_key {
+    char kid[GATE_KID_SIZE];
+    unsigned algorithms;
+    size_t signature_size;
+    uint64_t serial;
+    struct verifier *verifier;
+};
+
+/* Immutable; shared by those who check a token while it is being replaced. */
+struct key_set {
+    atomic_uint owners;
+    size_t count;
+    struct issuer_key keys[ISSUER_KEYS_MAX];
+};
+
+struct issuer {
+    struct issuer_record record;
+    char digest[ISSUER_DIGEST_SIZE];
+    pthread_mutex_t lock; /* of `keys`, the pointer */
+    struct key_set *keys;
+};
+
+static void key_set_free(struct key_set *set)
+{
+    if (set == NULL || atomic_fetch_sub(&set->owners, 1) != 1) return;
+    for (size_t i = 0; i < set->count; i++) verifier_free(set->keys[i].verifier);
+    free(set);
+}
+DEFINE_OWNED(key_set);
+
+static struct key_set *take_keys(const struct issuer *issuer)
+{
+    struct issuer *shared = (struct issuer *)(uintptr_t)issuer; /* the lock is all that changes */
+
+    (void)pthread_mutex_lock(&shared->lock);
+    struct key_set *keys = shared->keys;
+    if (keys != NULL) atomic_fetch_add(&keys->owners, 1);
+    (void)pthread_mutex_unlock(&shared->lock);
+    return keys;
+}
+
+static const struct issuer_key *find_key(const struct key_set *set, const char *kid)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (strcmp(set->keys[i].kid, kid) == 0) return &set->keys[i];
+    return NULL;
+}
+
+/* The same key of the same issuer has the same serial in every snapshot, so that caches outlive a reload. */
+static uint64_t serial_of(const struct issuer_record *record, const struct jwk *jwk)
+{
+    char text[JWK_TEXT_MAX + ISSUER_URL_SIZE + 1];
+    uint8_t digest[SHA256_SIZE];
+
+    const int length = snprintf(text, sizeof text, "%s\n%s", record->url, jwk->text);
+    sha256_of((struct bytes){(const uint8_t *)text, (size_t)length}, digest);
+    return load_u64(digest) | 1; /* 0 means none */
+}
+
+static struct result add_key(const struct issuer_record *record, const struct jwk *jwk, struct key_set *set,
+                             struct error *err)
+{
+    if (find_key(set, jwk->kid) != NULL)
+        return failure(err, ERROR_INVALID, "the key set of %.150s has the same kid twice", record->url);
+    if (set->count == ISSUER_KEYS_MAX)
+        return failure(err, ERROR_LIMIT, "the key set of %.150s has more than %d keys", record->url, ISSUER_KEYS_MAX);
+
+    struct issuer_key *key = &set->keys[set->count];
+    TRY(verifier_new(jwk->text, &key->verifier, err));
+    memcpy(key->kid, jwk->kid, sizeof key->kid);
+    key->algorithms = jwk->algorithms & record->algorithms;
+    key->signature_size = jwk->signature_size;
+    key->serial = serial_of(record, jwk);
+    set->count++;
+    return SUCCESS;
+}
+
+static struct result read_keys(const struct issuer_record *record, const char *jwks, struct key_set **set_out,
+                               struct error *err)
+{
+    OWNED(key_set) *set = memory_zeroed(1, sizeof *set);
+    OWNED_JSON keys = NULL;
+    const json_t *key;
+    struct jwk jwk;
+    size_t i;
+
+    if (set == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of an issuer");
+    atomic_init(&set->owners, 1);
+    TRY(jwks_read(bytes_of_text(jwks), ISSUER_JWKS_MAX, &keys, err));
+    json_array_foreach(keys, i, key)
+        if (jwk_read(key, &jwk) && (jwk.algorithms & record->algorithms) != 0) TRY(add_key(record, &jwk, set, err));
+    if (set->count == 0)
+        return failure(err, ERROR_INVALID, "the key set of %.150s has no key that is accepted here", record->url);
+    *set_out = GIVE(set);
+    return SUCCESS;
+}
+
+static struct result check_record(const struct issuer_record *record, struct error *err)
+{
+    if (strncmp(record->url, "https://", 8) != 0 || record->url[8] == '\0')
+        return failure(err, ERROR_INVALID, "an issuer is a URL that begins with https://");
+    if (record->audience[0] == '\0') return failure(err, ERROR_INVALID, "an issuer needs an audience");
+    if (record->lifetime_max_s == 0 || record->lifetime_max_s > ISSUER_LIFETIME_MAX_S)
+        return failure(err, ERROR_INVALID, "tokens may live 1 to %d seconds", ISSUER_LIFETIME_MAX_S);
+    if (record->jwks == NULL) return failure(err, ERROR_INVALID, "an issuer needs a key set");
+    return SUCCESS;
+}
+
+struct result issuer_new(const struct issuer_record *record, struct issuer **issuer_out, struct error *err)
+{
+    uint8_t digest[SHA256_SIZE];
+
+    TRY(check_record(record, err));
+    OWNED(issuer) *issuer = memory_zeroed(1, sizeof *issuer);
+    if (issuer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an issuer");
+    (void)pthread_mutex_init(&issuer->lock, NULL);
+    issuer->record = *record;
+    issuer->record.jwks = NULL;
+    sha256_of(bytes_of_text(record->url), digest);
+    text_hex(digest, sizeof digest / 2, issuer->digest);
+    TRY(read_keys(record, record->jwks, &issuer->keys, err));
+    *issuer_out = GIVE(issuer);
+    return SUCCESS;
+}
+
+struct result issuer_replace_keys(struct issuer *issuer, const char *jwks, struct error *err)
+{
+    struct key_set *fresh = NULL;
+
+    TRY(read_keys(&issuer->record, jwks, &fresh, err));
+    (void)pthread_mutex_lock(&issuer->lock);
+    struct key_set *old = issuer->keys;
+    issuer->keys = fresh;
+    (void)pthread_mutex_unlock(&issuer->lock);
+    key_set_free(old);
+    return SUCCESS;
+}
+
+const struct issuer_record *issuer_record_of(const struct issuer *issuer)
+{
+    return &issuer->record;
+}
+
+const char *issuer_digest(const struct issuer *issuer)
+{
+    return issuer->digest;
+}
+
+/* 4 letters stand for 3 bytes, without padding. */
+static size_t decoded_size(size_t letters)
+{
+    return letters / 4 * 3 + (letters % 4 == 0 ? 0 : letters % 4 - 1);
+}
+
+static bool key_fits(const struct issuer_key *key, const struct gate_token *token)
+{
+    return (key->algorithms & 1U << token->algorithm) != 0 &&
+           decoded_size(token->signature.length) == key->signature_size;
+}
+
+struct result issuer_verify(const struct issuer *issuer, const struct gate_token *token, struct error *err)
+{
+    OWNED(key_set) *keys = take_keys(issuer);
+
+    if (strcmp(token->issuer, issuer->record.url) != 0)
+        return failure(err, ERROR_DENIED, "the token is another issuer's");
+    if ((issuer->record.types & 1U << token->type) == 0)
+        return failure(err, ERROR_DENIED, "the token's typ is not accepted from its issuer");
+    if ((issuer->record.algorithms & 1U << token->algorithm) == 0)
+        return failure(err, ERROR_DENIED, "the token's alg is not accepted from its issuer");
+    const struct issuer_key *key = find_key(keys, token->kid);
+    if (key == NULL) return failure(err, ERROR_DENIED, "the token's kid names no key of its issuer");
+    if (!key_fits(key, token)) return failure(err, ERROR_DENIED, "the token's alg does not fit the key that it names");
+    return verifier_check(key->verifier, token, err);
+}
+
+uint64_t issuer_key_serial(const struct issuer *issuer, const struct gate_token *token)
+{
+    OWNED(key_set) *keys = take_keys(issuer);
+    const struct issuer_key *key = find_key(keys, token->kid);
+
+    if (key == NULL || !key_fits(key, token)) return 0;
+    return (issuer->record.types & 1U << token->type) == 0 ? 0 : key->serial;
+}
+
+void issuer_free(struct issuer *issuer)
+{
+    if (issuer == NULL) return;
+    key_set_free(issuer->keys);
+    (void)pthread_mutex_destroy(&issuer->lock);
+    free(issuer);
+}

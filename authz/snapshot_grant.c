@@ -1,0 +1,66 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/snapshot_priv.h"
+
+static const struct authz_refusal malformed = {"SYS-GRANT", "a grant names a role and who gets it"};
+static const struct authz_refusal misplaced = {"SYS-GRANT", "this role can't be given on a scope of this kind"};
+static const struct authz_refusal not_yours = {"SYS-GRANT", "your role may not give this role to others"};
+static const struct authz_refusal yourself = {"SYS-SELF-GRANT", "nobody gives a role to himself; ask another administrator"};
+static const struct authz_refusal both_officers = {
+    "SYS-BOTH-OFFICERS", "you appointed a security officer here already; the second one is for another to appoint"};
+
+void authz_grant_detail(enum role role, const struct authz_binding *grantee, char detail_out[RESOURCE_DETAIL_MAX + 1])
+{
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(&grantee->robot, id);
+    (void)snprintf(detail_out, RESOURCE_DETAIL_MAX + 1, "%s %s%s", role_name(role),
+                   grantee->kind == PRINCIPAL_ROBOT ? "robot:" : "external", grantee->kind == PRINCIPAL_ROBOT ? id : "");
+}
+
+/* Splits "role grantee". */
+static bool read_detail(const char *detail, enum role *role_out, const char **grantee_out)
+{
+    const char *blank = strchr(detail, ' ');
+
+    if (blank == NULL || blank[1] == '\0') return false;
+    if (!role_find((struct bytes){(const uint8_t *)detail, (size_t)(blank - detail)}, role_out)) return false;
+    *grantee_out = blank + 1;
+    return true;
+}
+
+/* Do the scopes have a resource in common? One of them then holds the other. */
+static bool scopes_meet(const struct authz_binding *officer, const struct resource *scope)
+{
+    return binding_covers(officer, scope) || binding_is_inside(officer, scope);
+}
+
+static bool appointed_one_already(const struct authz_snapshot *snapshot, const char *granter,
+                                  const struct resource *scope, int64_t now_ms)
+{
+    for (size_t i = 0; i < snapshot->binding_count; i++) {
+        const struct authz_binding *binding = &snapshot->bindings[i];
+        if (binding->role == ROLE_SECURITY_OFFICER && binding_is_live(binding, now_ms) &&
+            strcmp(binding->granted_by, granter) == 0 && scopes_meet(binding, scope))
+            return true;
+    }
+    return false;
+}
+
+const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                          enum role held, const struct resource *resource, int64_t now_ms)
+{
+    char granter[PRINCIPAL_KEY_SIZE];
+    const char *grantee = NULL;
+    enum role role = 0;
+
+    if (!read_detail(resource->detail, &role, &grantee)) return &malformed;
+    if (!role_fits(role, resource->kind)) return &misplaced;
+    if (!role_may_grant(held, role)) return &not_yours;
+    principal_key(principal, granter);
+    if (strcmp(grantee, granter) == 0) return &yourself;
+    if (role == ROLE_SECURITY_OFFICER && appointed_one_already(snapshot, granter, resource, now_ms))
+        return &both_officers;
+    return NULL;
+}

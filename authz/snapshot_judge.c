@@ -1,0 +1,159 @@
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/snapshot_priv.h"
+
+bool binding_is_live(const struct authz_binding *binding, int64_t now_ms)
+{
+    return binding->expires_ms == 0 || now_ms < binding->expires_ms;
+}
+
+/* "acme/models/" and an asterisk hold everything below, at a whole segment only. */
+static bool pattern_holds(const char *pattern, const char *name)
+{
+    const size_t length = strlen(pattern);
+
+    if (length >= 2 && strcmp(pattern + length - 2, "/*") == 0)
+        return strncmp(pattern, name, length - 1) == 0 && name[length - 1] != '\0';
+    return strcmp(pattern, name) == 0;
+}
+
+/* An id that is not known is no id at all: only the system's scope holds what has none. */
+static bool same_id(const struct uuid *a, const struct uuid *b)
+{
+    return !uuid_is_nil(a) && uuid_equal(a, b);
+}
+
+bool binding_covers(const struct authz_binding *binding, const struct resource *resource)
+{
+    switch (binding->scope) {
+    case RESOURCE_SYSTEM: return true;
+    case RESOURCE_ORGANISATION:
+        return resource->kind != RESOURCE_SYSTEM && same_id(&binding->organisation, &resource->organisation);
+    case RESOURCE_PROJECT:
+        return (resource->kind == RESOURCE_PROJECT || resource->kind == RESOURCE_REPOSITORY) &&
+               same_id(&binding->project, &resource->project);
+    case RESOURCE_REPOSITORY:
+        return resource->kind == RESOURCE_REPOSITORY && same_id(&binding->project, &resource->project) &&
+               pattern_holds(binding->pattern, resource->name);
+    }
+    return false;
+}
+
+bool binding_is_inside(const struct authz_binding *binding, const struct resource *resource)
+{
+    switch (resource->kind) {
+    case RESOURCE_SYSTEM: return true;
+    case RESOURCE_ORGANISATION: return same_id(&resource->organisation, &binding->organisation);
+    case RESOURCE_PROJECT: return same_id(&resource->project, &binding->project);
+    case RESOURCE_REPOSITORY: return false;
+    }
+    return false;
+}
+
+bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    if (principal->kind == PRINCIPAL_ROBOT) {
+        const struct authz_robot *robot = authz_snapshot_robot(snapshot, &principal->id);
+        return robot != NULL && robot->enabled && now_ms < robot->expires_ms;
+    }
+    return principal->kind == PRINCIPAL_EXTERNAL && authz_snapshot_issuer(snapshot, principal->issuer) != NULL;
+}
+
+static struct authz_judgement refused(enum judgement verdict, const char *rule, const char *message)
+{
+    return (struct authz_judgement){.verdict = verdict, .rule = rule, .message = message};
+}
+
+/* For a revocation: the role of the binding that is to go. */
+static const struct authz_refusal *revocation_refusal(const struct authz_snapshot *snapshot, enum role held,
+                                                      const struct resource *resource)
+{
+    static const struct authz_refusal refusal = {
+        "SYS-GRANT", "your role may not take this role from others; ask who gave it"};
+    static const struct authz_refusal unknown = {"SYS-NO-BINDING", "there is no such binding on this scope"};
+    struct uuid id;
+
+    if (!uuid_parse(bytes_of_text(resource->detail), &id)) return &unknown;
+    const struct authz_binding *binding = snapshot_binding(snapshot, &id);
+    if (binding == NULL) return &unknown;
+    return role_may_grant(held, binding->role) ? NULL : &refusal;
+}
+
+static const struct authz_refusal *refusal_of(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                              enum role held, enum action action, const struct resource *resource,
+                                              int64_t now_ms)
+{
+    if (action == ACTION_BINDING_CREATE) return grant_refusal(snapshot, principal, held, resource, now_ms);
+    if (action == ACTION_BINDING_REVOKE) return revocation_refusal(snapshot, held, resource);
+    return NULL;
+}
+
+static struct authz_judgement judge_bindings(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                             enum action action, const struct resource *resource, int64_t now_ms)
+{
+    size_t count = 0;
+    const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
+    const struct authz_refusal *refusal = NULL;
+    bool sees = resource->kind == RESOURCE_SYSTEM;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct authz_binding *binding = &bindings[i];
+        const bool covers = binding_covers(binding, resource);
+        if (!binding_is_live(binding, now_ms)) continue;
+        sees = sees || (role_sees(binding->role) && (covers || binding_is_inside(binding, resource)));
+        if (!covers || !role_permits(binding->role, action)) continue;
+        const struct authz_refusal *why = refusal_of(snapshot, principal, binding->role, action, resource, now_ms);
+        if (why == NULL) return (struct authz_judgement){.verdict = JUDGED_ALLOWED, .binding = binding->id};
+        refusal = why;
+        sees = true; /* whoever may grant here knows of it */
+    }
+    if (refusal != NULL) return refused(JUDGED_NOT_ALLOWED, refusal->rule, refusal->message);
+    return refused(sees ? JUDGED_NOT_ALLOWED : JUDGED_INVISIBLE, "SYS-NO-BINDING",
+                   "no role that you have here permits this; ask an administrator of the project for one that does");
+}
+
+struct authz_judgement authz_snapshot_judge(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                            enum action action, const struct resource *resource, int64_t now_ms)
+{
+    if (!authz_snapshot_is_live(snapshot, principal, now_ms))
+        return refused(JUDGED_NOT_LIVE, "SYS-NOT-LIVE", "the credential is unknown, disabled or expired");
+    if (!principal_covers(principal, action, resource))
+        return refused(JUDGED_OUT_OF_SCOPE, "SYS-SCOPE", "the token was not made for this; get one with its scope");
+    if (action_needs_no_role(action)) return (struct authz_judgement){.verdict = JUDGED_ALLOWED};
+    return judge_bindings(snapshot, principal, action, resource, now_ms);
+}
+
+void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct principal *principal,
+                           const struct resource *repository, int64_t now_ms, struct principal_access *access_out)
+{
+    struct principal_access access = {.repository = repository->repository};
+    size_t count = 0;
+    const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
+
+    assert(repository->kind == RESOURCE_REPOSITORY);
+    if (!authz_snapshot_is_live(snapshot, principal, now_ms)) count = 0;
+    (void)snprintf(access.name, sizeof access.name, "%s", repository->name);
+    for (size_t i = 0; i < count; i++) {
+        if (!binding_is_live(&bindings[i], now_ms) || !binding_covers(&bindings[i], repository)) continue;
+        access.pull = access.pull || role_permits(bindings[i].role, ACTION_BLOB_READ);
+        access.push = access.push || role_permits(bindings[i].role, ACTION_MANIFEST_PUSH);
+        access.remove = access.remove || role_permits(bindings[i].role, ACTION_MANIFEST_DELETE);
+    }
+    *access_out = access;
+}
+
+bool authz_snapshot_sees(const struct authz_snapshot *snapshot, const struct principal *principal,
+                         const struct resource *repository, int64_t now_ms)
+{
+    size_t count = 0;
+    const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
+
+    if (!authz_snapshot_is_live(snapshot, principal, now_ms)) return false;
+    for (size_t i = 0; i < count; i++)
+        if (binding_is_live(&bindings[i], now_ms) && role_sees(bindings[i].role) &&
+            binding_covers(&bindings[i], repository))
+            return true;
+    return false;
+}

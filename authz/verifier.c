@@ -1,0 +1,101 @@
+#include "authz/verifier.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include <oauth2/mem.h>
+#include <oauth2/oauth2.h>
+
+#include "base/fault.h"
+#include "base/memory.h"
+
+#define LANES 4 /* threads that check with one key at the same time without waiting */
+
+/* Its iat may be a minute in the future, as our own check has it (authz/claims.h). */
+#define OPTIONS "verify.cache=none&verify.exp=required&verify.iat=required&verify.iat.slack_after=60"
+
+struct lane {
+    pthread_mutex_t lock;
+    oauth2_cfg_token_verify_t *verify;
+};
+
+struct verifier {
+    struct lane lanes[LANES];
+};
+
+/* liboauth2 makes a list of caches when the first verifier is configured. */
+static pthread_mutex_t configuring = PTHREAD_MUTEX_INITIALIZER;
+
+static struct result configure(struct lane *lane, const char *jwk, struct error *err)
+{
+    if (fault_is_due()) return failure(err, ERROR_NO_MEMORY, "no memory for a verifier");
+    (void)pthread_mutex_lock(&configuring);
+    char *problem = oauth2_cfg_token_verify_add_options(NULL, &lane->verify, "jwk", jwk, OPTIONS);
+    (void)pthread_mutex_unlock(&configuring);
+    if (problem == NULL && lane->verify != NULL) return SUCCESS;
+    oauth2_mem_free(problem);
+    return failure(err, ERROR_INVALID, "a key of the issuer can't be used: it is no valid point or modulus");
+}
+
+struct result verifier_new(const char *jwk, struct verifier **verifier_out, struct error *err)
+{
+    OWNED(verifier) *verifier = memory_zeroed(1, sizeof *verifier);
+
+    if (verifier == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a verifier");
+    for (size_t i = 0; i < LANES; i++) (void)pthread_mutex_init(&verifier->lanes[i].lock, NULL);
+    for (size_t i = 0; i < LANES; i++) TRY(configure(&verifier->lanes[i], jwk, err));
+    *verifier_out = GIVE(verifier);
+    return SUCCESS;
+}
+
+/* Any free lane; if all are busy, the one that this thread always waits for. */
+static struct lane *take_lane(struct verifier *verifier)
+{
+    const size_t start = ((uintptr_t)pthread_self() >> 12) % LANES;
+
+    for (size_t i = 0; i < LANES; i++) {
+        struct lane *lane = &verifier->lanes[(start + i) % LANES];
+        if (pthread_mutex_trylock(&lane->lock) == 0) return lane;
+    }
+    (void)pthread_mutex_lock(&verifier->lanes[start].lock);
+    return &verifier->lanes[start];
+}
+
+/* From 2.2.0 on it also says which HTTP status it would answer with (authz/CMakeLists.txt). */
+#if SIJIL_OAUTH2_HAS_STATUS
+#define STATUS_ARGUMENT , &(oauth2_http_status_code_t){0}
+#else
+#define STATUS_ARGUMENT
+#endif
+
+static bool ask(struct lane *lane, const char *text)
+{
+    json_t *payload = NULL;
+    const bool ok = oauth2_token_verify(NULL, NULL, lane->verify, text, &payload STATUS_ARGUMENT);
+
+    json_decref(payload);
+    return ok;
+}
+
+struct result verifier_check(struct verifier *verifier, const struct gate_token *token, struct error *err)
+{
+    if (fault_is_due()) return failure(err, ERROR_NO_MEMORY, "no memory to check a token");
+    OWNED_STRING text = memory_copy_text((const char *)token->text.data, token->text.length);
+    if (text == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to check a token");
+
+    struct lane *lane = take_lane(verifier);
+    const bool ok = ask(lane, text);
+    (void)pthread_mutex_unlock(&lane->lock);
+    if (ok) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the token's signature is not its issuer's, or it has expired");
+}
+
+void verifier_free(struct verifier *verifier)
+{
+    if (verifier == NULL) return;
+    for (size_t i = 0; i < LANES; i++) {
+        oauth2_cfg_token_verify_free(NULL, verifier->lanes[i].verify);
+        (void)pthread_mutex_destroy(&verifier->lanes[i].lock);
+    }
+    free(verifier);
+}
