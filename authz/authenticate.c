@@ -1,0 +1,391 @@
+#include "authz/authenticate.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/basic.h"
+#include "authz/claims.h"
+#include "authz/signature_cache.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/digest.h"
+#include "crypto/ecdsa.h"
+
+struct authenticator {
+    char issuer[ISSUER_URL_SIZE], service[256];
+    char token_kid[ECDSA_THUMBPRINT_SIZE];
+    struct issuer *own;            /* our tokens, checked as any issuer's */
+    struct ecdsa_key *own_key;     /* for those past their exp, which liboauth2 refuses */
+    struct signature_cache *cache;
+    struct authz_directory *directory;
+    atomic_ullong verified, cached;
+};
+
+/* What belongs to one call. */
+struct attempt {
+    struct authenticator *authenticator;
+    const struct credential *credential;
+    const struct authz_snapshot *snapshot;
+};
+
+const char *oauth_error_name(enum oauth_error error)
+{
+    switch (error) {
+    case OAUTH_NONE: return "";
+#define X(constant, name, status) \
+    case constant: return name;
+        OAUTH_ERRORS(X)
+#undef X
+    }
+    return "";
+}
+
+unsigned oauth_error_status(enum oauth_error error)
+{
+    switch (error) {
+    case OAUTH_NONE: return 200;
+#define X(constant, name, status) \
+    case constant: return status;
+        OAUTH_ERRORS(X)
+#undef X
+    }
+    return 500;
+}
+
+static struct result make_own_issuer(const struct authenticator_options *options, struct authenticator *authenticator,
+                                     struct error *err)
+{
+    struct buffer OWNED_BUFFER jwks = BUFFER(4096);
+    struct issuer_record record = {.algorithms = 1U << JOSE_ES256,
+                                   .types = 1U << GATE_TYPE_REGISTRY,
+                                   .lifetime_max_s = REGISTRY_TOKEN_SECONDS_MAX};
+
+    TRY(buffer_add_text(&jwks, "{\"keys\":[", err));
+    TRY(ecdsa_jwk(options->token_public, &jwks, err));
+    TRY(buffer_add_text(&jwks, "]}", err));
+    record.jwks = buffer_text(&jwks);
+    (void)snprintf(record.url, sizeof record.url, "%s", options->issuer);
+    (void)snprintf(record.audience, sizeof record.audience, "%s", options->service);
+    return issuer_new(&record, &authenticator->own, err);
+}
+
+struct result authenticator_new(const struct authenticator_options *options,
+                                struct authenticator **authenticator_out, struct error *err)
+{
+    OWNED(authenticator) *authenticator = memory_zeroed(1, sizeof *authenticator);
+    char thumbprint[ECDSA_THUMBPRINT_SIZE];
+
+    if (authenticator == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to authenticate with");
+    if (strlen(options->issuer) >= sizeof authenticator->issuer ||
+        strlen(options->service) >= sizeof authenticator->service)
+        return failure(err, ERROR_INVALID, "the public URL or the service id is longer than 255 bytes");
+    ecdsa_thumbprint(options->token_public, thumbprint);
+    if (strcmp(thumbprint, options->token_kid) != 0)
+        return failure(err, ERROR_INVALID, "keyd's token key does not have the id that keyd gave it");
+    (void)snprintf(authenticator->issuer, sizeof authenticator->issuer, "%s", options->issuer);
+    (void)snprintf(authenticator->service, sizeof authenticator->service, "%s", options->service);
+    memcpy(authenticator->token_kid, thumbprint, sizeof thumbprint);
+    authenticator->directory = options->directory;
+    TRY(make_own_issuer(options, authenticator, err));
+    TRY(ecdsa_key_from_public(options->token_public, &authenticator->own_key, err));
+    TRY(signature_cache_new(&authenticator->cache, err));
+    *authenticator_out = GIVE(authenticator);
+    return SUCCESS;
+}
+
+/* Quotes would end the parameter of WWW-Authenticate that this goes into. */
+static void refuse(struct authentication *authentication, enum oauth_error error, const char *description)
+{
+    *authentication = (struct authentication){.error = error};
+    (void)snprintf(authentication->description, sizeof authentication->description, "%s", description);
+    for (char *at = authentication->description; *at != '\0'; at++)
+        if (*at == '"' || *at == '\\' || (unsigned char)*at < ' ' || (unsigned char)*at > '~') *at = '\'';
+}
+
+/* What is the credential's fault becomes its answer; all else is ours. */
+static struct result answer(const struct error *cause, enum oauth_error error, struct authentication *authentication,
+                            struct error *err)
+{
+    if (cause->kind == ERROR_NO_MEMORY || cause->kind == ERROR_UNAVAILABLE) {
+        *err = *cause;
+        return (struct result){.ok = false};
+    }
+    refuse(authentication, error, cause->message);
+    return SUCCESS;
+}
+
+static const struct issuer *find_issuer(const struct attempt *attempt, const struct gate_token *token)
+{
+    if (strcmp(token->issuer, attempt->authenticator->issuer) == 0) return attempt->authenticator->own;
+    return authz_snapshot_issuer(attempt->snapshot, token->issuer);
+}
+
+static struct result check_own_signature(const struct authenticator *authenticator, const struct gate_token *token,
+                                         struct error *err)
+{
+    struct buffer OWNED_BUFFER signature = BUFFER(ECDSA_JOSE_SIZE);
+    const struct bytes message = {token->text.data, token->text.length - token->signature.length - 1};
+
+    if (token->algorithm != JOSE_ES256 || strcmp(token->kid, authenticator->token_kid) != 0)
+        return failure(err, ERROR_DENIED, "the token's kid names no key of its issuer");
+    TRY(text_from_base64(&signature, BASE64_URL, token->signature, err));
+    if (!ecdsa_verify_jose(authenticator->own_key, message, buffer_bytes(&signature)))
+        return failure(err, ERROR_DENIED, "the token's signature is not its issuer's");
+    return SUCCESS;
+}
+
+static bool is_expired(const struct attempt *attempt, const struct gate_token *token)
+{
+    int64_t expires_s = 0;
+
+    return json_integer_of(token->payload, "exp", &expires_s) && expires_s <= attempt->credential->now_ms / 1000;
+}
+
+static struct result check_signature(const struct attempt *attempt, const struct issuer *issuer,
+                                     const struct gate_token *token, struct error *err)
+{
+    struct authenticator *authenticator = attempt->authenticator;
+    uint8_t digest[SHA256_SIZE];
+    int64_t expires_s = 0;
+
+    if (attempt->credential->place == CREDENTIAL_AT_SESSION && issuer == authenticator->own &&
+        token->type == GATE_TYPE_REGISTRY && is_expired(attempt, token))
+        return check_own_signature(authenticator, token, err);
+    const uint64_t serial = issuer_key_serial(issuer, token);
+    sha256_of(token->text, digest);
+    if (signature_cache_has(authenticator->cache, digest, serial, attempt->credential->now_ms / 1000)) {
+        atomic_fetch_add(&authenticator->cached, 1);
+        return SUCCESS;
+    }
+    TRY(issuer_verify(issuer, token, err));
+    atomic_fetch_add(&authenticator->verified, 1);
+    if (json_integer_of(token->payload, "exp", &expires_s))
+        signature_cache_add(authenticator->cache, digest, serial, expires_s);
+    return SUCCESS;
+}
+
+static struct result fill_robot(const struct attempt *attempt, struct bytes id, struct principal *principal,
+                                struct error *err)
+{
+    struct uuid uuid;
+
+    if (!uuid_parse(id, &uuid)) return failure(err, ERROR_DENIED, "the token's sub is malformed");
+    const struct authz_robot *robot = authz_snapshot_robot(attempt->snapshot, &uuid);
+    if (robot == NULL || !robot->enabled || attempt->credential->now_ms >= robot->expires_ms)
+        return failure(err, ERROR_DENIED, "the robot of this token was revoked or has expired");
+    principal->kind = PRINCIPAL_ROBOT;
+    principal->id = uuid;
+    (void)snprintf(principal->subject, sizeof principal->subject, "%s", robot->name);
+    return SUCCESS;
+}
+
+/* "ext:<digest>:<subject>", as mint.c writes it. */
+static struct result fill_external(const struct attempt *attempt, const char *text, struct principal *principal,
+                                   struct error *err)
+{
+    const size_t digest_length = ISSUER_DIGEST_SIZE - 1;
+
+    if (strlen(text) <= digest_length + 1 || text[digest_length] != ':')
+        return failure(err, ERROR_DENIED, "the token's sub is malformed");
+    const struct issuer *issuer =
+        authz_snapshot_issuer_by_digest(attempt->snapshot, (struct bytes){(const uint8_t *)text, digest_length});
+    if (issuer == NULL) return failure(err, ERROR_DENIED, "the issuer behind this token is not trusted any more");
+    principal->kind = PRINCIPAL_EXTERNAL;
+    (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", issuer_record_of(issuer)->url);
+    (void)snprintf(principal->subject, sizeof principal->subject, "%s", text + digest_length + 1);
+    return SUCCESS;
+}
+
+static struct result fill_from_own(const struct attempt *attempt, const struct gate_token *token,
+                                   const struct claims *claims, struct principal *principal, struct error *err)
+{
+    TRY(claims_read_rights(token->payload, principal, err));
+    if (strncmp(claims->subject, "robot:", 6) == 0)
+        return fill_robot(attempt, bytes_of_text(claims->subject + 6), principal, err);
+    if (strncmp(claims->subject, "ext:", 4) == 0) return fill_external(attempt, claims->subject + 4, principal, err);
+    return failure(err, ERROR_DENIED, "the token's sub is malformed");
+}
+
+/* Names the one token without holding it: what ends a session that it began. */
+static void fill_from_issuer(const struct gate_token *token, const struct claims *claims, struct principal *principal)
+{
+    uint8_t digest[SHA256_SIZE];
+
+    principal->kind = PRINCIPAL_EXTERNAL;
+    (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", claims->issuer);
+    (void)snprintf(principal->subject, sizeof principal->subject, "%s", claims->subject);
+    sha256_of(token->text, digest);
+    (void)snprintf(principal->source, sizeof principal->source, "token:");
+    text_hex(digest, sizeof digest, principal->source + 6);
+}
+
+static struct result make_principal(const struct attempt *attempt, const struct issuer *issuer,
+                                    const struct gate_token *token, struct principal *principal_out,
+                                    struct error *err)
+{
+    const struct issuer_record *record = issuer_record_of(issuer);
+    const bool is_own = issuer == attempt->authenticator->own;
+    const struct claims_rule rule = {
+        .audience = record->audience,
+        .lifetime_max_s = record->lifetime_max_s,
+        .grace_s = is_own && attempt->credential->place == CREDENTIAL_AT_SESSION ? SESSION_GRACE_S : 0,
+        .needs_id = is_own,
+        .thumbprint = attempt->credential->thumbprint,
+        .now_ms = attempt->credential->now_ms};
+    struct claims claims;
+
+    TRY(claims_check(token->payload, &rule, &claims, err));
+    principal_out->expires_ms = claims.expires_s * 1000;
+    (void)snprintf(principal_out->confirmation, sizeof principal_out->confirmation, "%s",
+                   claims.confirmation == NULL ? "" : claims.confirmation);
+    if (is_own) return fill_from_own(attempt, token, &claims, principal_out, err);
+    fill_from_issuer(token, &claims, principal_out);
+    return SUCCESS;
+}
+
+static struct result check_token(const struct attempt *attempt, struct bytes text, struct principal *principal,
+                                 struct error *err)
+{
+    struct gate_token OWNED_GATE_TOKEN token = {0};
+
+    TRY(gate_open(text, &token, err));
+    const struct issuer *issuer = find_issuer(attempt, &token);
+    if (issuer == NULL) return failure(err, ERROR_DENIED, "the token's issuer is not trusted here");
+    if (issuer == attempt->authenticator->own && attempt->credential->place == CREDENTIAL_AT_TOKEN)
+        return failure(err, ERROR_DENIED, "tokens are made from a robot's secret or an issuer's token, not from tokens");
+    TRY(check_signature(attempt, issuer, &token, err));
+    return make_principal(attempt, issuer, &token, principal, err);
+}
+
+static struct result try_token(const struct attempt *attempt, struct bytes text, enum oauth_error error,
+                               struct authentication *authentication, struct error *err)
+{
+    struct error cause = {0};
+
+    if (check_token(attempt, text, &authentication->principal, &cause).ok) return SUCCESS;
+    return answer(&cause, error, authentication, err);
+}
+
+static void try_robot(const struct attempt *attempt, struct bytes name, struct bytes secret,
+                      struct authentication *authentication)
+{
+    const struct authz_robot *robot =
+        authz_snapshot_login(attempt->snapshot, name, secret, attempt->credential->now_ms);
+    struct principal *principal = &authentication->principal;
+
+    if (robot == NULL) {
+        refuse(authentication, OAUTH_INVALID_CLIENT, "unknown robot, wrong secret, or the robot was revoked or has expired");
+        return;
+    }
+    principal->kind = PRINCIPAL_ROBOT;
+    principal->id = robot->id;
+    principal->expires_ms = robot->expires_ms;
+    (void)snprintf(principal->subject, sizeof principal->subject, "%s", robot->name);
+    principal_key(principal, principal->source);
+}
+
+/* These names say that the password is a token; robots say who they are. There are no users with passwords. */
+static bool announces_token(struct bytes name)
+{
+    return bytes_equal(name, bytes_of_text("oauth2accesstoken")) || bytes_equal(name, bytes_of_text("oidc")) ||
+           bytes_equal(name, bytes_of_text("<token>"));
+}
+
+static struct result try_basic(const struct attempt *attempt, struct bytes value,
+                               struct authentication *authentication, struct error *err)
+{
+    struct buffer OWNED_BUFFER decoded = BUFFER(AUTHORIZATION_MAX);
+    struct bytes name = {0}, password = {0};
+    struct error cause = {0};
+    struct result result = SUCCESS;
+
+    if (!basic_read(value, &decoded, &name, &password, &cause).ok)
+        result = answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
+    else if (announces_token(name))
+        result = try_token(attempt, password, OAUTH_INVALID_CLIENT, authentication, err);
+    else
+        try_robot(attempt, name, password, authentication);
+    if (decoded.data != NULL) secret_wipe(decoded.data, decoded.capacity);
+    return result;
+}
+
+static struct result try_header(const struct attempt *attempt, struct authentication *authentication,
+                                struct error *err)
+{
+    enum authorization_scheme scheme = AUTHORIZATION_BEARER;
+    struct bytes value = {0};
+    struct error cause = {0};
+
+    if (!authorization_split(attempt->credential->authorization, &scheme, &value, &cause).ok)
+        return answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
+    if (scheme == AUTHORIZATION_BEARER) return try_token(attempt, value, OAUTH_INVALID_TOKEN, authentication, err);
+    if (attempt->credential->place == CREDENTIAL_AT_TOKEN) return try_basic(attempt, value, authentication, err);
+    refuse(authentication, OAUTH_INVALID_TOKEN, "names and passwords are accepted at /token only; send the token from there");
+    return SUCCESS;
+}
+
+/* The snapshot that everything in one call is judged on. */
+static struct result take_snapshot(struct authenticator *authenticator, struct authz_snapshot **snapshot_out,
+                                   struct error *err)
+{
+    struct authz_snapshot *snapshot = authz_directory_take(authenticator->directory);
+
+    if (snapshot == NULL) return failure(err, ERROR_UNAVAILABLE, "robots and issuers are not loaded yet");
+    *snapshot_out = snapshot;
+    return SUCCESS;
+}
+
+struct result authenticate(struct authenticator *authenticator, const struct credential *credential,
+                           struct authentication *authentication_out, struct error *err)
+{
+    OWNED(authz_snapshot) *snapshot = NULL;
+    struct authentication authentication = {.error = OAUTH_NONE};
+
+    if (credential->authorization != NULL) {
+        TRY(take_snapshot(authenticator, &snapshot, err));
+        const struct attempt attempt = {authenticator, credential, snapshot};
+        TRY(try_header(&attempt, &authentication, err));
+    }
+    *authentication_out = authentication;
+    return SUCCESS;
+}
+
+struct result authenticate_token(struct authenticator *authenticator, const struct credential *credential,
+                                 struct bytes token, struct authentication *authentication_out, struct error *err)
+{
+    OWNED(authz_snapshot) *snapshot = NULL;
+    struct authentication authentication = {.error = OAUTH_NONE};
+
+    TRY(take_snapshot(authenticator, &snapshot, err));
+    const struct attempt attempt = {authenticator, credential, snapshot};
+    TRY(try_token(&attempt, token, OAUTH_INVALID_GRANT, &authentication, err));
+    *authentication_out = authentication;
+    return SUCCESS;
+}
+
+const char *authenticator_issuer(const struct authenticator *authenticator)
+{
+    return authenticator->issuer;
+}
+
+const char *authenticator_service(const struct authenticator *authenticator)
+{
+    return authenticator->service;
+}
+
+void authenticator_counts(const struct authenticator *authenticator, uint64_t *verified_out, uint64_t *cached_out)
+{
+    *verified_out = atomic_load(&authenticator->verified);
+    *cached_out = atomic_load(&authenticator->cached);
+}
+
+void authenticator_free(struct authenticator *authenticator)
+{
+    if (authenticator == NULL) return;
+    issuer_free(authenticator->own);
+    ecdsa_key_free(authenticator->own_key);
+    signature_cache_free(authenticator->cache);
+    free(authenticator);
+}
