@@ -1,0 +1,80 @@
+#include "authz/administrator.h"
+
+#include <stdio.h>
+
+#include "authz/binding.h"
+
+static const struct pg_statement statements[] = {
+    {"administrator_end_bindings",
+     "UPDATE binding SET revoked_at = now() WHERE revoked_at IS NULL"
+     " AND robot_id IN (SELECT robot_id FROM robot WHERE name = $1 AND revoked_at IS NULL)",
+     "text", ""},
+    {"administrator_end", "UPDATE robot SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL", "text", ""},
+    {"administrator_exists",
+     "SELECT count(*) FROM robot WHERE name = $1 AND revoked_at IS NULL AND expires_at > now()", "text", "int8"},
+};
+const struct pg_table administrator_table = PG_TABLE(statements);
+
+static struct result end_old(struct pg *pg, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, ADMINISTRATOR_NAME);
+    TRY(pg_run(pg, "administrator_end_bindings", &arguments, NULL, err));
+    return pg_run(pg, "administrator_end", &arguments, NULL, err);
+}
+
+static struct result bind(struct pg *pg, const struct authz_robot *robot, enum role role, struct error *err)
+{
+    const struct authz_binding wanted = {
+        .kind = PRINCIPAL_ROBOT, .robot = robot->id, .role = role, .granted_by = "system"};
+    struct binding_create create;
+
+    binding_create_init(&create, &wanted, 0);
+    return binding_insert(pg, &create, err);
+}
+
+static struct result replace(struct pg *pg, struct robot_create *create, struct error *err)
+{
+    TRY(end_old(pg, err));
+    TRY(robot_insert(pg, create, err));
+    TRY(bind(pg, &create->robot, ROLE_REGISTRY_ADMIN, err));
+    return bind(pg, &create->robot, ROLE_AUDITOR, err);
+}
+
+static struct result replace_in_transaction(struct pg *pg, struct robot_create *create, struct error *err)
+{
+    TRY(pg_begin(pg, err));
+    const struct result result = replace(pg, create, err);
+    if (!result.ok) {
+        pg_rollback(pg);
+        return result;
+    }
+    return pg_commit(pg, err);
+}
+
+struct result administrator_create(struct pg *pg, struct robot_create *create_out, struct error *err)
+{
+    struct robot_create create;
+
+    TRY(robot_create_init(&create, ADMINISTRATOR_NAME, NULL, ROBOT_SECONDS_MAX, err));
+    (void)snprintf(create.created_by, sizeof create.created_by, "system");
+    const struct result result = replace_in_transaction(pg, &create, err);
+    if (!result.ok) {
+        robot_create_done(&create);
+        return result;
+    }
+    *create_out = create;
+    return SUCCESS;
+}
+
+struct result administrator_exists(struct pg *pg, bool *exists_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, ADMINISTRATOR_NAME);
+    TRY(pg_run(pg, "administrator_exists", &arguments, &rows, err));
+    *exists_out = pg_int8(rows, 0, 0) > 0;
+    return SUCCESS;
+}

@@ -1,0 +1,282 @@
+#include "authz/binding.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/epoch_priv.h"
+#include "base/memory.h"
+
+#define ROW                                                                                                       \
+    "SELECT b.binding_id, b.robot_id, coalesce(b.issuer, ''), coalesce(b.subject, ''), b.role,"                   \
+    " b.organisation_id, b.project_id, coalesce(b.pattern, ''), b.granted_by, b.expires_at, b.created_at,"        \
+    " coalesce(r.name, ''), concat_ws('/', o.name, p.name)"                                                       \
+    " FROM binding b LEFT JOIN robot r USING (robot_id)"                                                          \
+    " LEFT JOIN organisation o ON o.organisation_id = b.organisation_id"                                          \
+    " LEFT JOIN project p ON p.project_id = b.project_id WHERE b.revoked_at IS NULL"
+#define ROW_TYPES "uuid uuid text text text uuid uuid text text timestamptz timestamptz text text"
+
+static const struct pg_statement statements[] = {
+    {"binding_robot_fits",
+     "SELECT 1::int8 FROM robot WHERE robot_id = $1 AND revoked_at IS NULL"
+     " AND (organisation_id IS NULL OR organisation_id = $2)",
+     "uuid uuid", "int8"},
+    {"binding_count",
+     "SELECT count(*) FROM binding WHERE revoked_at IS NULL AND robot_id IS NOT DISTINCT FROM $1"
+     " AND issuer IS NOT DISTINCT FROM $2 AND subject IS NOT DISTINCT FROM $3",
+     "uuid text text", "int8"},
+    {"binding_insert",
+     "INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern,"
+     " granted_by, expires_at)"
+     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,"
+     " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END) ON CONFLICT DO NOTHING"
+     " RETURNING expires_at",
+     "uuid uuid text text text uuid uuid text text int8", "timestamptz"},
+    {"binding_revoke", "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL", "uuid",
+     ""},
+    RAISE_EPOCH("binding_raise_epoch"),
+    {"binding_list",
+     ROW " AND ($1::uuid IS NULL OR b.organisation_id = $1) AND ($2::uuid IS NULL OR b.project_id = $2)"
+         " AND b.binding_id > $3 ORDER BY b.binding_id LIMIT $4",
+     "uuid uuid uuid int8", ROW_TYPES},
+    {"binding_find", ROW " AND b.binding_id = $1", "uuid", ROW_TYPES},
+};
+const struct pg_table binding_table = PG_TABLE(statements);
+
+static const struct uuid *or_null(const struct uuid *id)
+{
+    return uuid_is_nil(id) ? NULL : id;
+}
+
+static const char *text_or_null(const char *text)
+{
+    return text[0] == '\0' ? NULL : text;
+}
+
+static bool is_name_letter(char letter)
+{
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || strchr("._-/", letter) != NULL;
+}
+
+bool binding_is_pattern(const char *text)
+{
+    const size_t length = strlen(text);
+    const bool has_star = length >= 2 && strcmp(text + length - 2, "/*") == 0;
+    const size_t end = has_star ? length - 2 : length;
+    size_t slashes = 0;
+
+    if (end == 0 || length >= BINDING_PATTERN_SIZE || text[0] == '/' || text[end - 1] == '/') return false;
+    for (size_t i = 0; i < end; i++) {
+        if (text[i] == '\0' || !is_name_letter(text[i])) return false;
+        if (text[i] == '/' && text[i + 1] == '/') return false;
+        slashes += text[i] == '/';
+    }
+    return slashes >= (has_star ? 1 : 2); /* organisation and project must be whole */
+}
+
+static void add_principal(struct pg_arguments *arguments, const struct authz_binding *binding)
+{
+    const bool is_robot = binding->kind == PRINCIPAL_ROBOT;
+
+    pg_add_uuid(arguments, is_robot ? &binding->robot : NULL);
+    pg_add_text(arguments, is_robot ? NULL : text_or_null(binding->issuer));
+    pg_add_text(arguments, is_robot ? NULL : text_or_null(binding->subject));
+}
+
+/* Another organisation's robot is answered as none: nobody learns of it. */
+static struct result check_robot(struct pg *pg, const struct authz_binding *binding, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    if (binding->kind != PRINCIPAL_ROBOT) return SUCCESS;
+    pg_add_uuid(&arguments, &binding->robot);
+    pg_add_uuid(&arguments, or_null(&binding->organisation));
+    TRY(pg_run(pg, "binding_robot_fits", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0)
+        return failure(err, ERROR_NOT_FOUND, "there is no such robot in the organisation of this scope");
+    return SUCCESS;
+}
+
+static struct result check_not_too_many(struct pg *pg, const struct authz_binding *binding, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    add_principal(&arguments, binding);
+    TRY(pg_run(pg, "binding_count", &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) >= BINDINGS_PER_PRINCIPAL_MAX)
+        return failure(err, ERROR_LIMIT, "a principal has at most %d bindings; bind a wider scope",
+                       BINDINGS_PER_PRINCIPAL_MAX);
+    return SUCCESS;
+}
+
+/* The decider can tell robots apart, not external subjects, which stay out of what is decided on. */
+static struct result check_not_oneself(const struct authz_binding *binding, struct error *err)
+{
+    struct principal principal = {.kind = binding->kind, .id = binding->robot};
+    char key[PRINCIPAL_KEY_SIZE];
+
+    memcpy(principal.issuer, binding->issuer, sizeof principal.issuer);
+    memcpy(principal.subject, binding->subject, sizeof principal.subject);
+    principal_key(&principal, key);
+    if (strcmp(key, binding->granted_by) == 0)
+        return failure(err, ERROR_DENIED, "nobody gives a role to himself; ask another administrator");
+    return SUCCESS;
+}
+
+struct result binding_insert(struct pg *pg, struct binding_create *create, struct error *err)
+{
+    const struct authz_binding *binding = &create->binding;
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    TRY(check_not_oneself(binding, err));
+    TRY(check_robot(pg, binding, err));
+    TRY(check_not_too_many(pg, binding, err));
+    pg_add_uuid(&arguments, &binding->id);
+    add_principal(&arguments, binding);
+    pg_add_text(&arguments, role_name(binding->role));
+    pg_add_uuid(&arguments, or_null(&binding->organisation));
+    pg_add_uuid(&arguments, or_null(&binding->project));
+    pg_add_text(&arguments, text_or_null(binding->pattern));
+    pg_add_text(&arguments, binding->granted_by);
+    pg_add_int8(&arguments, create->lifetime_s);
+    TRY(pg_run(pg, "binding_insert", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0)
+        return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
+    create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
+    return pg_run(pg, "binding_raise_epoch", NULL, NULL, err);
+}
+
+static struct result run_create(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct binding_create *create = (struct binding_create *)change;
+    const struct resource *scope = permit_resource(permit, ACTION_BINDING_CREATE);
+    char detail[RESOURCE_DETAIL_MAX + 1];
+
+    authz_grant_detail(create->binding.role, &create->binding, detail);
+    assert(strcmp(detail, scope->detail) == 0 && role_fits(create->binding.role, scope->kind));
+    create->binding.scope = scope->kind;
+    create->binding.organisation = scope->organisation;
+    create->binding.project = scope->project;
+    create->binding.pattern[0] = '\0';
+    if (scope->kind == RESOURCE_REPOSITORY)
+        (void)snprintf(create->binding.pattern, sizeof create->binding.pattern, "%s", scope->name);
+    return binding_insert(pg, create, err);
+}
+
+void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s)
+{
+    *create = (struct binding_create){.change = {.run = run_create}, .binding = *binding, .lifetime_s = lifetime_s};
+    create->binding.id = uuid_random();
+}
+
+static struct result run_revoke(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct binding_revoke *revoke = (const struct binding_revoke *)change;
+    const struct resource *scope = permit_resource(permit, ACTION_BINDING_REVOKE);
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+    struct uuid decided = {0};
+
+    assert(uuid_parse(bytes_of_text(scope->detail), &decided) && uuid_equal(&decided, &revoke->binding));
+    pg_add_uuid(&arguments, &revoke->binding);
+    TRY(pg_run(pg, "binding_revoke", &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
+    return pg_run(pg, "binding_raise_epoch", NULL, NULL, err);
+}
+
+void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding)
+{
+    *revoke = (struct binding_revoke){.change = {.run = run_revoke}, .binding = *binding};
+}
+
+static enum resource_kind kind_of(const struct authz_binding *binding)
+{
+    if (binding->pattern[0] != '\0') return RESOURCE_REPOSITORY;
+    if (!uuid_is_nil(&binding->project)) return RESOURCE_PROJECT;
+    return uuid_is_nil(&binding->organisation) ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION;
+}
+
+static void copy_text(char *place, size_t size, const char *text)
+{
+    (void)snprintf(place, size, "%s", text);
+}
+
+static struct result row_of(const struct pg_rows *rows, size_t row, struct binding_row *row_out, struct error *err)
+{
+    struct binding_row made = {.created_ms = pg_time_ms(rows, row, 10)};
+    struct authz_binding *binding = &made.binding;
+
+    binding->id = pg_uuid(rows, row, 0);
+    binding->kind = pg_is_null(rows, row, 1) ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT;
+    if (!pg_is_null(rows, row, 1)) binding->robot = pg_uuid(rows, row, 1);
+    copy_text(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 2));
+    copy_text(binding->subject, sizeof binding->subject, pg_text(rows, row, 3));
+    if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
+        return failure(err, ERROR_CORRUPT, "a binding has the unknown role %.40s", pg_text(rows, row, 4));
+    if (!pg_is_null(rows, row, 5)) binding->organisation = pg_uuid(rows, row, 5);
+    if (!pg_is_null(rows, row, 6)) binding->project = pg_uuid(rows, row, 6);
+    copy_text(binding->pattern, sizeof binding->pattern, pg_text(rows, row, 7));
+    copy_text(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
+    binding->expires_ms = pg_is_null(rows, row, 9) ? 0 : pg_time_ms(rows, row, 9);
+    binding->scope = kind_of(binding);
+    copy_text(made.robot, sizeof made.robot, pg_text(rows, row, 11));
+    copy_text(made.on, sizeof made.on, binding->pattern[0] != '\0' ? binding->pattern : pg_text(rows, row, 12));
+    *row_out = made;
+    return SUCCESS;
+}
+
+static struct result rows_of(const struct pg_rows *rows, struct binding_row **rows_out, struct error *err)
+{
+    const size_t count = pg_rows_count(rows);
+    OWNED_STRING block = memory_zeroed(count + 1, sizeof(struct binding_row));
+
+    if (block == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu bindings", count);
+    struct binding_row *list = (void *)block;
+    for (size_t i = 0; i < count; i++) TRY(row_of(rows, i, &list[i], err));
+    block = NULL;
+    *rows_out = list;
+    return SUCCESS;
+}
+
+struct result binding_list(struct pg *pg, const struct resource *scope, const struct uuid *after, size_t limit,
+                           struct binding_row **rows_out, size_t *count_out, struct error *err)
+{
+    static const struct uuid first = {{0}};
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    assert(limit <= BINDING_PAGE_MAX && scope->kind != RESOURCE_REPOSITORY);
+    pg_add_uuid(&arguments, or_null(&scope->organisation));
+    pg_add_uuid(&arguments, or_null(&scope->project));
+    pg_add_uuid(&arguments, after == NULL ? &first : after);
+    pg_add_int8(&arguments, (int64_t)limit);
+    TRY(pg_run(pg, "binding_list", &arguments, &rows, err));
+    TRY(rows_of(rows, rows_out, err));
+    *count_out = pg_rows_count(rows);
+    return SUCCESS;
+}
+
+struct result binding_find(struct pg *pg, const struct uuid *id, struct binding_row *row_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, id);
+    TRY(pg_run(pg, "binding_find", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
+    return row_of(rows, 0, row_out, err);
+}
+
+void binding_scope(const struct binding_row *row, struct resource *resource_out)
+{
+    struct resource resource = {.kind = row->binding.scope,
+                                .organisation = row->binding.organisation,
+                                .project = row->binding.project};
+
+    copy_text(resource.name, sizeof resource.name, row->on);
+    uuid_format(&row->binding.id, resource.detail);
+    *resource_out = resource;
+}

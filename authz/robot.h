@@ -1,0 +1,63 @@
+/*
+ * authz/robot.h -- robots: names for programs, each with one secret that is shown once.
+ *
+ * A robot belongs to an organisation, or to the registry itself, and lives at most ROBOT_DAYS_MAX days. Only the
+ * SHA-256 of its secret is stored. Changes are made inside the sequencer (audit/sequencer.h) and raise the
+ * authorization epoch.
+ */
+#pragma once
+
+#include "audit/sequencer.h"
+#include "authz/snapshot.h"
+#include "crypto/secret.h"
+
+/** Statements of the functions and changes below, for pg_open() and struct sequencer_options. */
+extern const struct pg_table robot_table;
+
+#define ROBOT_SECRET_PREFIX "sijil_" /* secret scanners look for it */
+#define ROBOT_SECRET_SIZE   50       /* prefix, 43 letters of base64url for 32 random bytes, '\0' */
+#define ROBOT_SECONDS_MAX   (ROBOT_DAYS_MAX * 86400)
+
+/** Writes "robot$acme+ci", or "robot$ci" if organisation is NULL; ERROR_INVALID for a name that can't be one. */
+RESULT robot_name(const char *organisation, struct bytes name, char name_out[ROBOT_NAME_SIZE], struct error *err);
+
+/**
+ * Makes a robot under a permit for ACTION_ROBOT_CREATE on its organisation, or on the system. robot_create_init()
+ * draws id and secret; expires_ms is set by the change. ERROR_CONFLICT if a live robot has the name.
+ */
+struct robot_create {
+    struct change change;
+    struct authz_robot robot;
+    struct secret *secret;                /* the text with its prefix and '\0'; owned until robot_create_done() */
+    int64_t lifetime_s;
+    char created_by[PRINCIPAL_KEY_SIZE];
+};
+RESULT robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation,
+                         int64_t lifetime_s, struct error *err);
+void robot_create_done(struct robot_create *create);
+/** What the change does, for start-up, inside the caller's transaction. */
+RESULT robot_insert(struct pg *pg, struct robot_create *create, struct error *err);
+
+/** Ends a robot and all of its bindings, under ACTION_ROBOT_REVOKE on its organisation or the system. */
+struct robot_revoke {
+    struct change change;
+    struct uuid robot, organisation; /* organisation nil: of the registry */
+};
+void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation);
+
+/** A row for people. */
+struct robot_row {
+    struct authz_robot robot;            /* without the secret's hash */
+    char organisation[64];               /* its name; "" of the registry */
+    int64_t created_ms;
+};
+#define ROBOT_PAGE_MAX 100
+/**
+ * Live robots by name, the next `limit` (at most ROBOT_PAGE_MAX) after `after` (NULL: from the first), of one
+ * organisation or, if NULL, of all. The caller frees *rows_out with free().
+ */
+RESULT robot_list(struct pg *pg, const struct uuid *organisation, const char *after, size_t limit,
+                  struct robot_row **rows_out, size_t *count_out, struct error *err);
+/** By id, or by name; ERROR_NOT_FOUND also for a revoked one. */
+RESULT robot_find(struct pg *pg, const struct uuid *id, struct robot_row *row_out, struct error *err);
+RESULT robot_find_name(struct pg *pg, const char *name, struct robot_row *row_out, struct error *err);

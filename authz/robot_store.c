@@ -1,0 +1,221 @@
+#include "authz/robot.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/epoch_priv.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/digest.h"
+#include "crypto/random.h"
+
+#define ROW                                                                                                        \
+    "SELECT r.robot_id, r.organisation_id, r.name, r.expires_at, r.created_at, coalesce(o.name, '')"               \
+    " FROM robot r LEFT JOIN organisation o USING (organisation_id) WHERE r.revoked_at IS NULL"
+#define ROW_TYPES "uuid uuid text timestamptz timestamptz text"
+
+static const struct pg_statement statements[] = {
+    {"robot_insert",
+     "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at)"
+     " VALUES ($1, $2, $3, $4, $5, now() + $6::int8 * interval '1 second') ON CONFLICT DO NOTHING"
+     " RETURNING expires_at",
+     "uuid uuid text bytea text int8", "timestamptz"},
+    {"robot_revoke",
+     "UPDATE robot SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL"
+     " AND organisation_id IS NOT DISTINCT FROM $2",
+     "uuid uuid", ""},
+    {"robot_revoke_bindings",
+     "UPDATE binding SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL", "uuid", ""},
+    RAISE_EPOCH("robot_raise_epoch"),
+    {"robot_list",
+     ROW " AND ($1::uuid IS NULL OR r.organisation_id = $1) AND r.name > $2 COLLATE \"C\""
+         " ORDER BY r.name COLLATE \"C\" LIMIT $3",
+     "uuid text int8", ROW_TYPES},
+    {"robot_find", ROW " AND r.robot_id = $1", "uuid", ROW_TYPES},
+    {"robot_find_name", ROW " AND r.name = $1", "text", ROW_TYPES},
+};
+const struct pg_table robot_table = PG_TABLE(statements);
+
+/* One part of a name, as the table's CHECK has it: [a-z0-9]+([._-][a-z0-9]+)* of at most 63. */
+static bool is_part(struct bytes text)
+{
+    bool after_letter = false;
+
+    if (text.length == 0 || text.length > 63) return false;
+    for (size_t i = 0; i < text.length; i++) {
+        const uint8_t at = text.data[i];
+        const bool is_letter = (at >= 'a' && at <= 'z') || (at >= '0' && at <= '9');
+        if (!is_letter && (!after_letter || (at != '.' && at != '_' && at != '-'))) return false;
+        after_letter = is_letter;
+    }
+    return after_letter;
+}
+
+struct result robot_name(const char *organisation, struct bytes name, char name_out[ROBOT_NAME_SIZE],
+                         struct error *err)
+{
+    if (!is_part(name) || (organisation != NULL && !is_part(bytes_of_text(organisation))))
+        return failure(err, ERROR_INVALID,
+                       "a robot's name is 1 to 63 of a-z and 0-9, with single . _ - between them");
+    (void)snprintf(name_out, ROBOT_NAME_SIZE, "robot$%s%s%.*s", organisation == NULL ? "" : organisation,
+                   organisation == NULL ? "" : "+", (int)name.length, (const char *)name.data);
+    return SUCCESS;
+}
+
+static const struct uuid *or_null(const struct uuid *id)
+{
+    return uuid_is_nil(id) ? NULL : id;
+}
+
+struct result robot_insert(struct pg *pg, struct robot_create *create, struct error *err)
+{
+    const struct authz_robot *robot = &create->robot;
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &robot->id);
+    pg_add_uuid(&arguments, or_null(&robot->organisation));
+    pg_add_text(&arguments, robot->name);
+    pg_add_bytes(&arguments, (struct bytes){robot->secret_hash, sizeof robot->secret_hash});
+    pg_add_text(&arguments, create->created_by);
+    pg_add_int8(&arguments, create->lifetime_s);
+    TRY(pg_run(pg, "robot_insert", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0)
+        return failure(err, ERROR_CONFLICT, "there is a robot called %.140s already; revoke it first", robot->name);
+    create->robot.expires_ms = pg_time_ms(rows, 0, 0);
+    return pg_run(pg, "robot_raise_epoch", NULL, NULL, err);
+}
+
+static struct result run_create(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct robot_create *create = (struct robot_create *)change;
+    const struct resource *resource = permit_resource(permit, ACTION_ROBOT_CREATE);
+
+    assert(uuid_equal(&resource->organisation, &create->robot.organisation));
+    return robot_insert(pg, create, err);
+}
+
+/* 256 random bits behind a prefix; kept as text, because that is what people copy. */
+static struct result draw_secret(struct robot_create *create, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(ROBOT_SECRET_SIZE);
+    OWNED(secret) *random = NULL;
+
+    TRY(secret_random(32, &random, err));
+    struct result result = buffer_reserve(&text, ROBOT_SECRET_SIZE, &(uint8_t *){NULL}, err);
+    if (result.ok) result = buffer_add_text(&text, ROBOT_SECRET_PREFIX, err);
+    if (result.ok) result = text_base64(&text, BASE64_URL, secret_bytes(random), err);
+    if (result.ok) {
+        sha256_of(buffer_bytes(&text), create->robot.secret_hash);
+        result = buffer_add_u8(&text, '\0', err);
+    }
+    if (result.ok) result = secret_copy(buffer_bytes(&text), &create->secret, err);
+    if (text.data != NULL) secret_wipe(text.data, text.capacity);
+    return result;
+}
+
+struct result robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation,
+                                int64_t lifetime_s, struct error *err)
+{
+    struct robot_create made = {.change = {.run = run_create}, .lifetime_s = lifetime_s};
+
+    if (lifetime_s < 1 || lifetime_s > ROBOT_SECONDS_MAX)
+        return failure(err, ERROR_INVALID, "a robot lives 1 second to %d days", ROBOT_DAYS_MAX);
+    TRY(draw_secret(&made, err));
+    made.robot.id = uuid_random();
+    made.robot.enabled = true;
+    if (organisation != NULL) made.robot.organisation = *organisation;
+    (void)snprintf(made.robot.name, sizeof made.robot.name, "%s", name);
+    *create = made;
+    return SUCCESS;
+}
+
+void robot_create_done(struct robot_create *create)
+{
+    secret_free(create->secret);
+    create->secret = NULL;
+}
+
+static struct result run_revoke(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct robot_revoke *revoke = (const struct robot_revoke *)change;
+    const struct resource *resource = permit_resource(permit, ACTION_ROBOT_REVOKE);
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0}, robot = {0};
+
+    assert(uuid_equal(&resource->organisation, &revoke->organisation));
+    pg_add_uuid(&arguments, &revoke->robot);
+    pg_add_uuid(&arguments, or_null(&revoke->organisation));
+    TRY(pg_run(pg, "robot_revoke", &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
+    pg_add_uuid(&robot, &revoke->robot);
+    TRY(pg_run(pg, "robot_revoke_bindings", &robot, NULL, err));
+    return pg_run(pg, "robot_raise_epoch", NULL, NULL, err);
+}
+
+void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation)
+{
+    *revoke = (struct robot_revoke){.change = {.run = run_revoke}, .robot = *robot};
+    if (organisation != NULL) revoke->organisation = *organisation;
+}
+
+static void row_of(const struct pg_rows *rows, size_t row, struct robot_row *row_out)
+{
+    struct robot_row made = {.robot = {.id = pg_uuid(rows, row, 0),
+                                       .enabled = true,
+                                       .expires_ms = pg_time_ms(rows, row, 3)},
+                             .created_ms = pg_time_ms(rows, row, 4)};
+
+    if (!pg_is_null(rows, row, 1)) made.robot.organisation = pg_uuid(rows, row, 1);
+    (void)snprintf(made.robot.name, sizeof made.robot.name, "%s", pg_text(rows, row, 2));
+    (void)snprintf(made.organisation, sizeof made.organisation, "%s", pg_text(rows, row, 5));
+    *row_out = made;
+}
+
+struct result robot_list(struct pg *pg, const struct uuid *organisation, const char *after, size_t limit,
+                         struct robot_row **rows_out, size_t *count_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    assert(limit <= ROBOT_PAGE_MAX);
+    pg_add_uuid(&arguments, organisation);
+    pg_add_text(&arguments, after == NULL ? "" : after);
+    pg_add_int8(&arguments, (int64_t)limit);
+    TRY(pg_run(pg, "robot_list", &arguments, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    struct robot_row *list = memory_zeroed(count + 1, sizeof *list);
+    if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu robots", count);
+    for (size_t i = 0; i < count; i++) row_of(rows, i, &list[i]);
+    *rows_out = list;
+    *count_out = count;
+    return SUCCESS;
+}
+
+static struct result find(struct pg *pg, const char *statement, const struct pg_arguments *arguments,
+                          struct robot_row *row_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, statement, arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
+    row_of(rows, 0, row_out);
+    return SUCCESS;
+}
+
+struct result robot_find(struct pg *pg, const struct uuid *id, struct robot_row *row_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, id);
+    return find(pg, "robot_find", &arguments, row_out, err);
+}
+
+struct result robot_find_name(struct pg *pg, const char *name, struct robot_row *row_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, name);
+    return find(pg, "robot_find_name", &arguments, row_out, err);
+}

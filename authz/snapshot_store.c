@@ -1,0 +1,156 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/snapshot.h"
+#include "base/memory.h"
+
+static const struct pg_statement statements[] = {
+    {"snapshot_robots",
+     "SELECT robot_id, organisation_id, name, secret_hash, expires_at FROM robot"
+     " WHERE revoked_at IS NULL AND expires_at > now()",
+     "", "uuid uuid text bytea timestamptz"},
+    {"snapshot_bindings",
+     "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id,"
+     " coalesce(pattern, ''), granted_by, expires_at FROM binding"
+     " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())",
+     "", "uuid uuid text text text uuid uuid text text timestamptz"},
+    {"snapshot_issuers",
+     "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks FROM trusted_issuer"
+     " ORDER BY url",
+     "", "uuid text text text int8 text"},
+};
+const struct pg_table authz_snapshot_table = PG_TABLE(statements);
+
+/* All rows of a snapshot, while it is made. */
+struct loading {
+    struct pg_rows *robot_rows, *binding_rows, *issuer_rows;
+    struct authz_robot *robots;
+    struct authz_binding *bindings;
+    struct issuer_record *issuers; /* jwks points into issuer_rows */
+};
+
+static void loading_done(struct loading *loading)
+{
+    pg_rows_free(loading->robot_rows);
+    pg_rows_free(loading->binding_rows);
+    pg_rows_free(loading->issuer_rows);
+    free(loading->robots);
+    free(loading->bindings);
+    free(loading->issuers);
+}
+
+static struct uuid uuid_or_nil(const struct pg_rows *rows, size_t row, size_t column)
+{
+    return pg_is_null(rows, row, column) ? (struct uuid){{0}} : pg_uuid(rows, row, column);
+}
+
+static void copy_text(char *place, size_t size, const char *text)
+{
+    (void)snprintf(place, size, "%s", text); /* the columns' CHECKs keep them shorter */
+}
+
+static struct result read_robot(const struct pg_rows *rows, size_t row, struct authz_robot *robot, struct error *err)
+{
+    const struct bytes hash = pg_bytes(rows, row, 3);
+
+    if (hash.length != sizeof robot->secret_hash)
+        return failure(err, ERROR_CORRUPT, "the robot %.140s has no hash of a secret", pg_text(rows, row, 2));
+    robot->id = pg_uuid(rows, row, 0);
+    robot->organisation = uuid_or_nil(rows, row, 1);
+    copy_text(robot->name, sizeof robot->name, pg_text(rows, row, 2));
+    memcpy(robot->secret_hash, hash.data, hash.length);
+    robot->enabled = true;
+    robot->expires_ms = pg_time_ms(rows, row, 4);
+    return SUCCESS;
+}
+
+static enum resource_kind scope_of(const struct authz_binding *binding)
+{
+    if (binding->pattern[0] != '\0') return RESOURCE_REPOSITORY;
+    if (!uuid_is_nil(&binding->project)) return RESOURCE_PROJECT;
+    return uuid_is_nil(&binding->organisation) ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION;
+}
+
+static struct result read_binding(const struct pg_rows *rows, size_t row, struct authz_binding *binding,
+                                  struct error *err)
+{
+    if (!role_find(bytes_of_text(pg_text(rows, row, 4)), &binding->role))
+        return failure(err, ERROR_CORRUPT, "a binding has the unknown role %.40s", pg_text(rows, row, 4));
+    binding->id = pg_uuid(rows, row, 0);
+    binding->kind = pg_is_null(rows, row, 1) ? PRINCIPAL_EXTERNAL : PRINCIPAL_ROBOT;
+    binding->robot = uuid_or_nil(rows, row, 1);
+    copy_text(binding->issuer, sizeof binding->issuer, pg_text(rows, row, 2));
+    copy_text(binding->subject, sizeof binding->subject, pg_text(rows, row, 3));
+    binding->organisation = uuid_or_nil(rows, row, 5);
+    binding->project = uuid_or_nil(rows, row, 6);
+    copy_text(binding->pattern, sizeof binding->pattern, pg_text(rows, row, 7));
+    copy_text(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
+    binding->expires_ms = pg_is_null(rows, row, 9) ? 0 : pg_time_ms(rows, row, 9);
+    binding->scope = scope_of(binding);
+    return SUCCESS;
+}
+
+static unsigned algorithms_of(const char *text)
+{
+    unsigned algorithms = 0;
+
+    for (enum jose_algorithm i = 0; i < JOSE_ALGORITHM_COUNT; i++)
+        if (strstr(text, jose_algorithm_name(i)) != NULL) algorithms |= 1U << i; /* no name is part of another */
+    return algorithms;
+}
+
+static void read_issuer(const struct pg_rows *rows, size_t row, struct issuer_record *record)
+{
+    record->id = pg_uuid(rows, row, 0);
+    copy_text(record->url, sizeof record->url, pg_text(rows, row, 1));
+    copy_text(record->audience, sizeof record->audience, pg_text(rows, row, 2));
+    record->algorithms = algorithms_of(pg_text(rows, row, 3));
+    record->types = 1U << GATE_TYPE_JWT | 1U << GATE_TYPE_ACCESS;
+    record->lifetime_max_s = (unsigned)pg_int8(rows, row, 4);
+    record->jwks = pg_text(rows, row, 5);
+}
+
+static struct result run_all(struct pg *pg, struct loading *loading, struct error *err)
+{
+    TRY(pg_run(pg, "snapshot_robots", NULL, &loading->robot_rows, err));
+    TRY(pg_run(pg, "snapshot_bindings", NULL, &loading->binding_rows, err));
+    return pg_run(pg, "snapshot_issuers", NULL, &loading->issuer_rows, err);
+}
+
+static struct result make_room(struct loading *loading, const struct authz_parts *parts, struct error *err)
+{
+    loading->robots = memory_zeroed(parts->robot_count + 1, sizeof *loading->robots);
+    loading->bindings = memory_zeroed(parts->binding_count + 1, sizeof *loading->bindings);
+    loading->issuers = memory_zeroed(parts->issuer_count + 1, sizeof *loading->issuers);
+    if (loading->robots == NULL || loading->bindings == NULL || loading->issuers == NULL)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    return SUCCESS;
+}
+
+static struct result load(struct pg *pg, struct loading *loading, struct authz_snapshot **snapshot_out,
+                          struct error *err)
+{
+    TRY(run_all(pg, loading, err));
+    struct authz_parts parts = {.robot_count = pg_rows_count(loading->robot_rows),
+                                .binding_count = pg_rows_count(loading->binding_rows),
+                                .issuer_count = pg_rows_count(loading->issuer_rows)};
+    TRY(make_room(loading, &parts, err));
+    for (size_t i = 0; i < parts.robot_count; i++)
+        TRY(read_robot(loading->robot_rows, i, &loading->robots[i], err));
+    for (size_t i = 0; i < parts.binding_count; i++)
+        TRY(read_binding(loading->binding_rows, i, &loading->bindings[i], err));
+    for (size_t i = 0; i < parts.issuer_count; i++) read_issuer(loading->issuer_rows, i, &loading->issuers[i]);
+    parts.robots = loading->robots;
+    parts.bindings = loading->bindings;
+    parts.issuers = loading->issuers;
+    return authz_snapshot_build(&parts, snapshot_out, err);
+}
+
+struct result authz_snapshot_load(struct pg *pg, struct authz_snapshot **snapshot_out, struct error *err)
+{
+    struct loading loading = {0};
+
+    const struct result result = load(pg, &loading, snapshot_out, err);
+    loading_done(&loading);
+    return result;
+}
