@@ -40,13 +40,17 @@ struct binding_row {
     char on[RESOURCE_NAME_MAX + 1];         /* "acme", "acme/models", the pattern, or "" for the registry */
     int64_t created_ms;
 };
+struct binding_page {
+    struct binding_row *rows;
+    size_t count;
+};
 #define BINDING_PAGE_MAX 100
 /**
  * Live bindings inside `scope` (system, organisation or project), by id, the next `limit` (at most BINDING_PAGE_MAX)
- * after `after` (NULL: from the first). The caller frees *rows_out with free().
+ * after `after` (NULL: from the first). The caller frees page_out->rows with free().
  */
 RESULT binding_list(struct pg *pg, const struct resource *scope, const struct uuid *after, size_t limit,
-                    struct binding_row **rows_out, size_t *count_out, struct error *err);
+                    struct binding_page *page_out, struct error *err);
 /** ERROR_NOT_FOUND also for a revoked one. */
 RESULT binding_find(struct pg *pg, const struct uuid *id, struct binding_row *row_out, struct error *err);
 /** The scope of a row as a resource, for the decision about revoking it; its detail is the id. */

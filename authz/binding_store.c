@@ -242,7 +242,7 @@ static struct result rows_of(const struct pg_rows *rows, struct binding_row **ro
 }
 
 struct result binding_list(struct pg *pg, const struct resource *scope, const struct uuid *after, size_t limit,
-                           struct binding_row **rows_out, size_t *count_out, struct error *err)
+                           struct binding_page *page_out, struct error *err)
 {
     static const struct uuid first = {{0}};
     OWNED(pg_rows) *rows = NULL;
@@ -254,8 +254,9 @@ struct result binding_list(struct pg *pg, const struct resource *scope, const st
     pg_add_uuid(&arguments, after == NULL ? &first : after);
     pg_add_int8(&arguments, (int64_t)limit);
     TRY(pg_run(pg, "binding_list", &arguments, &rows, err));
-    TRY(rows_of(rows, rows_out, err));
-    *count_out = pg_rows_count(rows);
+    struct binding_page page = {.count = pg_rows_count(rows)};
+    TRY(rows_of(rows, &page.rows, err));
+    *page_out = page;
     return SUCCESS;
 }
 

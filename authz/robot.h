@@ -51,13 +51,17 @@ struct robot_row {
     char organisation[64];               /* its name; "" of the registry */
     int64_t created_ms;
 };
+struct robot_page {
+    struct robot_row *rows;
+    size_t count;
+};
 #define ROBOT_PAGE_MAX 100
 /**
  * Live robots by name, the next `limit` (at most ROBOT_PAGE_MAX) after `after` (NULL: from the first), of one
- * organisation or, if NULL, of all. The caller frees *rows_out with free().
+ * organisation or, if NULL, of all. The caller frees page_out->rows with free().
  */
 RESULT robot_list(struct pg *pg, const struct uuid *organisation, const char *after, size_t limit,
-                  struct robot_row **rows_out, size_t *count_out, struct error *err);
+                  struct robot_page *page_out, struct error *err);
 /** By id, or by name; ERROR_NOT_FOUND also for a revoked one. */
 RESULT robot_find(struct pg *pg, const struct uuid *id, struct robot_row *row_out, struct error *err);
 RESULT robot_find_name(struct pg *pg, const char *name, struct robot_row *row_out, struct error *err);

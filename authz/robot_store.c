@@ -174,7 +174,7 @@ static void row_of(const struct pg_rows *rows, size_t row, struct robot_row *row
 }
 
 struct result robot_list(struct pg *pg, const struct uuid *organisation, const char *after, size_t limit,
-                         struct robot_row **rows_out, size_t *count_out, struct error *err)
+                         struct robot_page *page_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
@@ -188,8 +188,7 @@ struct result robot_list(struct pg *pg, const struct uuid *organisation, const c
     struct robot_row *list = memory_zeroed(count + 1, sizeof *list);
     if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu robots", count);
     for (size_t i = 0; i < count; i++) row_of(rows, i, &list[i]);
-    *rows_out = list;
-    *count_out = count;
+    *page_out = (struct robot_page){list, count};
     return SUCCESS;
 }
 
