@@ -112,10 +112,7 @@ CREATE TABLE tag (
 );
 CREATE INDEX tag_manifest ON tag (repository_id, manifest_digest);
 
-GRANT SELECT, INSERT ON organisation, project, repository, project_key TO sijil_app;
-GRANT SELECT ON region TO sijil_app;
-GRANT UPDATE (label) ON organisation, project, repository TO sijil_app;
-GRANT SELECT, UPDATE ON authorization_epoch TO sijil_app;
+GRANT SELECT, INSERT ON project_key TO sijil_app;
 GRANT SELECT, INSERT, DELETE ON blob, upload, abandoned_object, repository_blob, manifest, manifest_reference, tag
     TO sijil_app;
 GRANT UPDATE (blob_id, size_bytes, part, key_version, wrapped_key, commitment, damaged_at, lease_until) ON blob

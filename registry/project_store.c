@@ -1,0 +1,237 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "policy/label.h"
+#include "registry/project.h"
+#include "registry/seal.h"
+
+#define PUSHED_ORGANISATION \
+    "EXISTS (SELECT FROM repository r JOIN project p USING (project_id) WHERE p.organisation_id = o.organisation_id)"
+#define PUSHED_PROJECT "EXISTS (SELECT FROM repository r WHERE r.project_id = p.project_id)"
+#define PAGE           " > $3 COLLATE \"C\" ORDER BY 2 COLLATE \"C\" LIMIT $4"
+#define SCOPE_TYPES    "uuid text text text timestamptz bool"
+
+static const struct pg_statement statements[] = {
+    {"organisation_insert",
+     "INSERT INTO organisation (organisation_id, name, label) VALUES ($1, $2, $3::text::jsonb)"
+     " ON CONFLICT DO NOTHING",
+     "uuid text text", ""},
+    {"project_insert",
+     "INSERT INTO project (project_id, organisation_id, name, home_region, label)"
+     " SELECT $1, o.organisation_id, $3, g.region_id, $5::text::jsonb FROM organisation o, region g"
+     " WHERE o.organisation_id = $2 AND g.region_id = $4 ON CONFLICT DO NOTHING",
+     "uuid uuid text text text", ""},
+    {"project_is_there",
+     "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2)", "uuid text", "bool"},
+    {"scope_raise_epoch", "SELECT raise_authorization_epoch()", "", "int8"},
+    {"label_of_organisation",
+     "SELECT o.label::text, " PUSHED_ORGANISATION " FROM organisation o WHERE o.organisation_id = $1", "uuid",
+     "text bool"},
+    {"label_of_project", "SELECT p.label::text, " PUSHED_PROJECT " FROM project p WHERE p.project_id = $1", "uuid",
+     "text bool"},
+    {"label_of_repository", "SELECT label::text, true FROM repository WHERE repository_id = $1", "uuid",
+     "text bool"},
+    {"label_organisation", "UPDATE organisation SET label = $2::text::jsonb WHERE organisation_id = $1", "uuid text",
+     ""},
+    {"label_project", "UPDATE project SET label = $2::text::jsonb WHERE project_id = $1", "uuid text", ""},
+    {"label_repository", "UPDATE repository SET label = $2::text::jsonb WHERE repository_id = $1", "uuid text", ""},
+    {"scope_organisations",
+     "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at, " PUSHED_ORGANISATION
+     " FROM organisation o WHERE ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND o.name" PAGE,
+     "uuid uuid text int8", SCOPE_TYPES},
+    {"scope_projects",
+     "SELECT p.project_id, o.name || '/' || p.name, p.home_region, p.label::text, p.created_at, " PUSHED_PROJECT
+     " FROM project p JOIN organisation o USING (organisation_id) WHERE ($1::uuid IS NULL OR o.organisation_id = $1)"
+     " AND ($2::uuid IS NULL OR p.project_id = $2) AND o.name || '/' || p.name" PAGE,
+     "uuid uuid text int8", SCOPE_TYPES},
+};
+const struct pg_table project_statements = PG_TABLE(statements);
+
+static struct result raise_epoch(struct pg *pg, struct error *err)
+{
+    const struct pg_arguments none = {0};
+
+    return pg_run(pg, "scope_raise_epoch", &none, NULL, err);
+}
+
+static struct result run_organisation(struct change *change, struct pg *pg, const struct permit *permit,
+                                      struct error *err)
+{
+    const struct organisation_create *create = (const struct organisation_create *)(const void *)change; /* first member */
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, ACTION_ORGANISATION_CREATE, &create->where);
+    pg_add_uuid(&arguments, &create->organisation);
+    pg_add_text(&arguments, create->where.name);
+    pg_add_text(&arguments, create->label);
+    TRY(pg_run(pg, "organisation_insert", &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 0) return failure(err, ERROR_CONFLICT, "there is an organisation of that name");
+    return raise_epoch(pg, err);
+}
+
+struct result organisation_create_prepare(const struct resource *where, const char *label,
+                                          struct organisation_create *create_out, struct error *err)
+{
+    if (!scope_name_is_valid(bytes_of_text(where->name)))
+        return failure(err, ERROR_INVALID, "an organisation's name has a-z, 0-9 and single separators . _ -, at most %d",
+                       SCOPE_NAME_MAX);
+    *create_out = (struct organisation_create){
+        .change = {.run = run_organisation}, .where = *where, .label = label, .organisation = uuid_random()};
+    return SUCCESS;
+}
+
+/* "models" of "acme/models". */
+static const char *project_name(const struct resource *where)
+{
+    const char *slash = strchr(where->name, '/');
+
+    return slash == NULL ? "" : slash + 1;
+}
+
+/* No row was made: because of the name, or because something is not there. */
+static struct result why_no_project(struct pg *pg, const struct resource *where, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &where->organisation);
+    pg_add_text(&arguments, project_name(where));
+    TRY(pg_run(pg, "project_is_there", &arguments, &rows, err));
+    if (pg_bool(rows, 0, 0)) return failure(err, ERROR_CONFLICT, "there is a project of that name");
+    return failure(err, ERROR_NOT_FOUND, "there is no such organisation, or no region %.63s", where->region);
+}
+
+static struct result run_project(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct project_create *create = (const struct project_create *)(const void *)change; /* its first member */
+    struct resource made = create->where;
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, ACTION_PROJECT_CREATE, &create->where);
+    made.project = create->project;
+    pg_add_uuid(&arguments, &create->project);
+    pg_add_uuid(&arguments, &create->where.organisation);
+    pg_add_text(&arguments, project_name(&create->where));
+    pg_add_text(&arguments, create->where.region);
+    pg_add_text(&arguments, create->label);
+    TRY(pg_run(pg, "project_insert", &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 0) return why_no_project(pg, &create->where, err);
+    TRY(project_key_insert(pg, &made, &create->key, err));
+    return raise_epoch(pg, err);
+}
+
+struct result project_create_prepare(struct registry *registry, const struct resource *where, const char *label,
+                                     struct project_create *create_out, struct error *err)
+{
+    struct project_create create = {
+        .change = {.run = run_project}, .where = *where, .label = label, .project = uuid_random()};
+    struct resource made = *where;
+
+    if (!scope_name_is_valid(bytes_of_text(project_name(where))))
+        return failure(err, ERROR_INVALID, "a project is named organisation/project, of a-z, 0-9 and single separators");
+    if (uuid_is_nil(&where->organisation)) return failure(err, ERROR_NOT_FOUND, "there is no such organisation");
+    made.project = create.project;
+    TRY(project_key_new(registry, &made, &create.key, err));
+    *create_out = create;
+    return SUCCESS;
+}
+
+/* What may be labelled: the id, and the statements that read and write it. */
+static const struct uuid *labelled(const struct resource *where, const char **read_out, const char **write_out)
+{
+    const bool is_repository = where->kind == RESOURCE_REPOSITORY, is_project = where->kind == RESOURCE_PROJECT;
+
+    *read_out = is_repository ? "label_of_repository" : is_project ? "label_of_project" : "label_of_organisation";
+    *write_out = is_repository ? "label_repository" : is_project ? "label_project" : "label_organisation";
+    return is_repository ? &where->repository : is_project ? &where->project : &where->organisation;
+}
+
+static struct result check_rises(const char *old_text, const char *new_text, struct error *err)
+{
+    OWNED_JSON old_json = NULL;
+    OWNED_JSON new_json = NULL;
+    struct label old_label, new_label;
+    bool is_stated = false;
+
+    TRY(json_read(bytes_of_text(old_text), LABEL_TEXT_MAX, &old_json, err));
+    TRY(json_read(bytes_of_text(new_text), LABEL_TEXT_MAX, &new_json, err));
+    TRY(label_read_floor(old_json, &old_label, &is_stated, err));
+    if (!is_stated) return SUCCESS;
+    TRY(label_read_floor(new_json, &new_label, &is_stated, err));
+    if (is_stated && label_covers(&new_label, &old_label)) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "after the first push a label only rises: it may not ask for less than it does");
+}
+
+static struct result run_label(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct label_change *label = (const struct label_change *)(const void *)change; /* its first member */
+    const char *read = NULL, *write = NULL;
+    const struct uuid *id = labelled(&label->where, &read, &write);
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, label->where.kind == RESOURCE_REPOSITORY ? ACTION_REPOSITORY_LABEL : ACTION_PROJECT_LABEL,
+                   &label->where);
+    pg_add_uuid(&arguments, id);
+    TRY(pg_run(pg, read, &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such organisation, project or repository");
+    if (pg_bool(rows, 0, 1)) TRY(check_rises(pg_text(rows, 0, 0), label->label, err));
+    pg_add_text(&arguments, label->label);
+    TRY(pg_run(pg, write, &arguments, NULL, err));
+    return raise_epoch(pg, err);
+}
+
+void label_change_prepare(const struct resource *where, const char *label, struct label_change *change_out)
+{
+    *change_out = (struct label_change){.change = {.run = run_label}, .where = *where, .label = label};
+}
+
+static struct result read_scope(const struct pg_rows *rows, size_t row, struct scope_record *record,
+                                struct error *err)
+{
+    const char *label = pg_text(rows, row, 3);
+
+    record->id = pg_uuid(rows, row, 0);
+    (void)snprintf(record->name, sizeof record->name, "%s", pg_text(rows, row, 1));
+    (void)snprintf(record->region, sizeof record->region, "%s", pg_text(rows, row, 2));
+    record->created_ms = pg_time_ms(rows, row, 4);
+    record->was_pushed = pg_bool(rows, row, 5);
+    record->label = memory_copy_text(label, strlen(label));
+    return record->label != NULL ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a label");
+}
+
+struct result scope_list(struct pg *pg, const struct scope_query *query, struct scope_page **page_out,
+                         struct error *err)
+{
+    const struct resource *where = query->where;
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(query->permit, ACTION_PROJECT_READ, where);
+    pg_add_uuid(&arguments, where->kind == RESOURCE_SYSTEM ? NULL : &where->organisation);
+    pg_add_uuid(&arguments, where->kind == RESOURCE_PROJECT ? &where->project : NULL);
+    pg_add_text(&arguments, query->last);
+    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
+    TRY(pg_run(pg, query->projects ? "scope_projects" : "scope_organisations", &arguments, &rows, err));
+    const size_t found = pg_rows_count(rows);
+    OWNED(scope_page) *page = memory_zeroed(1, sizeof *page);
+    if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    page->has_more = found > query->limit;
+    page->records = memory_zeroed(found + 1, sizeof *page->records);
+    if (page->records == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    for (size_t i = 0; i < found && i < query->limit; i++, page->count++)
+        TRY(read_scope(rows, i, &page->records[i], err));
+    *page_out = GIVE(page);
+    return SUCCESS;
+}
+
+void scope_page_free(struct scope_page *page)
+{
+    if (page == NULL) return;
+    for (size_t i = 0; page->records != NULL && i < page->count; i++) free(page->records[i].label);
+    free(page->records);
+    free(page);
+}

@@ -1,0 +1,131 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "registry/registry_priv.h"
+#include "registry/upload_table.h"
+
+static struct result open_region(struct registry *registry, const struct registry_region *region, struct error *err)
+{
+    struct registry_store *place = &registry->regions[registry->region_count];
+
+    if (strlen(region->id) > REGION_ID_MAX)
+        return failure(err, ERROR_INVALID, "the region id %.80s is longer than %d letters", region->id, REGION_ID_MAX);
+    OWNED(driver) *driver = NULL;
+    if (strcmp(region->driver, "fs") == 0)
+        TRY(driver_fs_open(region->location, &driver, err));
+    else if (strcmp(region->driver, "memory") == 0)
+        TRY(driver_memory_open(NULL, &driver, err));
+    else
+        return failure(err, ERROR_INVALID, "region %.63s: there is no driver %.20s", region->id, region->driver);
+    TRY(blob_store_new(driver, region->id, NULL, &place->blobs, err));
+    driver = NULL; /* the store has it now */
+    (void)snprintf(place->id, sizeof place->id, "%s", region->id);
+    registry->region_count++;
+    return SUCCESS;
+}
+
+struct result registry_new(const struct registry_options *options, struct registry **registry_out, struct error *err)
+{
+    const struct upload_limits limits = {.writers_max = options->uploads_max, .idle_max = options->uploads_idle_max};
+
+    if (options->region_count > REGISTRY_REGIONS_MAX)
+        return failure(err, ERROR_LIMIT, "%zu regions; a gateway serves at most %d", options->region_count,
+                       REGISTRY_REGIONS_MAX);
+    OWNED(registry) *registry = memory_zeroed(1, sizeof *registry);
+    if (registry == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the registry");
+    registry->keyd = options->keyd;
+    registry->sequencer = options->sequencer;
+    TRY(key_cache_new(options->key_count, options->key_lifetime_ms, &registry->keys, err));
+    TRY(repository_cache_new(&registry->repositories, err));
+    TRY(upload_table_new(&limits, &registry->uploads, err));
+    for (size_t i = 0; i < options->region_count; i++) TRY(open_region(registry, &options->regions[i], err));
+    *registry_out = GIVE(registry);
+    return SUCCESS;
+}
+
+void registry_forget_keys(struct registry *registry)
+{
+    key_cache_clear(registry->keys);
+}
+
+void registry_free(struct registry *registry)
+{
+    if (registry == NULL) return;
+    upload_table_free(registry->uploads); /* its writers use the regions */
+    for (size_t i = 0; i < registry->region_count; i++) blob_store_free(registry->regions[i].blobs);
+    repository_cache_free(registry->repositories);
+    key_cache_free(registry->keys);
+    free(registry);
+}
+
+struct result registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out,
+                             struct error *err)
+{
+    for (size_t i = 0; i < registry->region_count; i++) {
+        if (strcmp(registry->regions[i].id, region) != 0) continue;
+        *blobs_out = registry->regions[i].blobs;
+        return SUCCESS;
+    }
+    return failure(err, ERROR_UNAVAILABLE, "region %.63s is not served by this gateway: add it to its configuration",
+                   region);
+}
+
+struct key_scope registry_key_scope(const struct resource *where)
+{
+    struct key_scope scope = {.organisation = where->organisation, .project = where->project};
+
+    (void)snprintf(scope.region, sizeof scope.region, "%s", where->region);
+    return scope;
+}
+
+struct result registry_unwrap(struct registry *registry, const struct resource *where,
+                              const struct key_record *record, struct secret **key_out, struct error *err)
+{
+    const struct key_scope scope = registry_key_scope(where);
+    uint8_t name[KEY_CACHE_NAME_SIZE];
+
+    OWNED(secret) *key = NULL;
+    TRY(secret_new(DATA_KEY_SIZE, &key, err));
+    key_cache_name(&scope, record, name);
+    if (!key_cache_get(registry->keys, name, key->bytes)) {
+        secret_free(GIVE(key));
+        TRY(keyd_unwrap(registry->keyd, &scope, &record->id, record->commitment, &record->wrapped, &key, err));
+        key_cache_put(registry->keys, name, key->bytes);
+    }
+    *key_out = GIVE(key);
+    return SUCCESS;
+}
+
+void registry_remember_key(struct registry *registry, const struct resource *where, const struct key_record *record,
+                           const struct secret *key)
+{
+    const struct key_scope scope = registry_key_scope(where);
+    uint8_t name[KEY_CACHE_NAME_SIZE];
+
+    key_cache_name(&scope, record, name);
+    key_cache_put(registry->keys, name, key->bytes);
+}
+
+struct result key_record_read(const struct pg_rows *rows, size_t row, size_t first_column, struct key_record *record,
+                              struct error *err)
+{
+    const struct bytes wrapped = pg_bytes(rows, row, first_column + 1);
+    const struct bytes commitment = pg_bytes(rows, row, first_column + 2);
+
+    if (wrapped.length == 0 || wrapped.length > WRAPPED_KEY_MAX || commitment.length != sizeof record->commitment)
+        return failure(err, ERROR_CORRUPT, "a row holds a wrapped key of %zu and a commitment of %zu bytes",
+                       wrapped.length, commitment.length);
+    record->wrapped.version = (uint32_t)pg_int8(rows, row, first_column);
+    record->wrapped.length = wrapped.length;
+    memcpy(record->wrapped.bytes, wrapped.data, wrapped.length);
+    memcpy(record->commitment, commitment.data, commitment.length);
+    return SUCCESS;
+}
+
+void key_record_add(struct pg_arguments *arguments, const struct key_record *record)
+{
+    pg_add_int4(arguments, (int32_t)record->wrapped.version);
+    pg_add_bytes(arguments, (struct bytes){record->wrapped.bytes, record->wrapped.length});
+    pg_add_bytes(arguments, (struct bytes){record->commitment, sizeof record->commitment});
+}

@@ -1,0 +1,48 @@
+/*
+ * registry/registry_priv.h -- what struct registry holds, and the keys of its rows.
+ */
+#pragma once
+
+#include "crypto/digest.h"
+#include "registry/key_cache.h"
+#include "registry/registry.h"
+#include "storage/blob.h"
+
+struct repository_cache;
+struct upload_table;
+
+struct registry {
+    struct keyd_client *keyd;
+    struct sequencer *sequencer;
+    struct key_cache *keys;
+    struct repository_cache *repositories;
+    struct upload_table *uploads;
+    size_t region_count;
+    struct registry_store {
+        char id[REGION_ID_MAX + 1];
+        struct blob_store *blobs;
+    } regions[REGISTRY_REGIONS_MAX];
+};
+
+/** The blobs of a region. ERROR_UNAVAILABLE when this gateway does not serve it. */
+RESULT registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out,
+                      struct error *err);
+
+/** Organisation, project and region of the decision's resource: what keyd derives the key from. */
+struct key_scope registry_key_scope(const struct resource *where);
+/** From the cache, or from keyd. ERROR_CORRUPT when the row does not belong to `where`. */
+RESULT registry_unwrap(struct registry *registry, const struct resource *where, const struct key_record *record,
+                       struct secret **key_out, struct error *err);
+/** Keeps a key that was just made or unwrapped. */
+void registry_remember_key(struct registry *registry, const struct resource *where, const struct key_record *record,
+                           const struct secret *key);
+
+/** Key columns of a row: version, wrapped bytes, commitment. ERROR_CORRUPT when they are of impossible sizes. */
+RESULT key_record_read(const struct pg_rows *rows, size_t row, size_t first_column, struct key_record *record,
+                       struct error *err);
+/** The same three as arguments. */
+void key_record_add(struct pg_arguments *arguments, const struct key_record *record);
+
+RESULT repository_cache_new(struct repository_cache **cache_out, struct error *err);
+void repository_cache_free(struct repository_cache *cache);
+DEFINE_OWNED(repository_cache);

@@ -1,0 +1,80 @@
+#include <pthread.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "registry/registry_priv.h"
+#include "registry/repository_store.h"
+
+#define PLACES 8192 /* names that are remembered; 2.5 MB */
+
+/* Repositories are never renamed or deleted, so what was found once holds for ever. */
+struct repository_cache {
+    pthread_mutex_t lock;
+    struct place {
+        struct uuid project, repository;
+        char path[RESOURCE_NAME_MAX + 1];
+    } places[PLACES];
+};
+
+struct result repository_cache_new(struct repository_cache **cache_out, struct error *err)
+{
+    struct repository_cache *cache = memory_zeroed(1, sizeof *cache);
+
+    if (cache == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names of repositories");
+    (void)pthread_mutex_init(&cache->lock, NULL);
+    *cache_out = cache;
+    return SUCCESS;
+}
+
+void repository_cache_free(struct repository_cache *cache)
+{
+    if (cache == NULL) return;
+    (void)pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+/* FNV-1a; the keys are random ids, and a flood of equal places only costs a query each. */
+static size_t place_of(const struct uuid *project, const char *path)
+{
+    uint64_t hash = 14695981039346656037U ^ load_u64(project->bytes);
+
+    for (; *path != '\0'; path++) hash = (hash ^ (uint8_t)*path) * 1099511628211U;
+    return (size_t)((hash ^ hash >> 32) % PLACES);
+}
+
+static bool cache_get(struct repository_cache *cache, const struct uuid *project, const char *path,
+                      struct uuid *repository_out)
+{
+    const struct place *place = &cache->places[place_of(project, path)];
+
+    (void)pthread_mutex_lock(&cache->lock);
+    const bool found = uuid_equal(&place->project, project) && strcmp(place->path, path) == 0;
+    if (found) *repository_out = place->repository;
+    (void)pthread_mutex_unlock(&cache->lock);
+    return found;
+}
+
+static void cache_put(struct repository_cache *cache, const struct uuid *project, const char *path,
+                      const struct uuid *repository)
+{
+    struct place *place = &cache->places[place_of(project, path)];
+
+    (void)pthread_mutex_lock(&cache->lock);
+    place->project = *project;
+    place->repository = *repository;
+    memcpy(place->path, path, strlen(path) + 1);
+    (void)pthread_mutex_unlock(&cache->lock);
+}
+
+struct result registry_resolve(struct registry *registry, struct pg *pg, struct resource *resource,
+                               struct error *err)
+{
+    const char *path = repository_path(resource->name);
+
+    if (uuid_is_nil(&resource->project) || path[0] == '\0') return SUCCESS;
+    if (cache_get(registry->repositories, &resource->project, path, &resource->repository)) return SUCCESS;
+    TRY(repository_find(pg, &resource->project, path, &resource->repository, err));
+    if (!uuid_is_nil(&resource->repository))
+        cache_put(registry->repositories, &resource->project, path, &resource->repository);
+    return SUCCESS;
+}

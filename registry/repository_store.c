@@ -1,0 +1,58 @@
+#include "registry/repository_store.h"
+
+#include <string.h>
+
+#include "registry/registry.h"
+
+static const struct pg_statement statements[] = {
+    {"repository_find", "SELECT repository_id FROM repository WHERE project_id = $1 AND name = $2", "uuid text",
+     "uuid"},
+    {"repository_ensure",
+     "WITH made AS (INSERT INTO repository (repository_id, project_id, name) VALUES ($1, $2, $3)"
+     " ON CONFLICT (project_id, name) DO NOTHING RETURNING repository_id)"
+     " SELECT repository_id FROM made UNION ALL"
+     " SELECT repository_id FROM repository WHERE project_id = $2 AND name = $3 LIMIT 1",
+     "uuid uuid text", "uuid"},
+};
+const struct pg_table repository_statements = PG_TABLE(statements);
+
+const char *repository_path(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    if (slash != NULL) slash = strchr(slash + 1, '/');
+    return slash == NULL ? "" : slash + 1;
+}
+
+struct result repository_find(struct pg *pg, const struct uuid *project, const char *path,
+                              struct uuid *repository_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, project);
+    pg_add_text(&arguments, path);
+    TRY(pg_run(pg, "repository_find", &arguments, &rows, err));
+    *repository_out = pg_rows_count(rows) == 1 ? pg_uuid(rows, 0, 0) : (struct uuid){0};
+    return SUCCESS;
+}
+
+struct result repository_ensure(struct pg *pg, const struct resource *where, struct uuid *repository_out,
+                                struct error *err)
+{
+    const struct uuid fresh = uuid_random();
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (!uuid_is_nil(&where->repository)) {
+        *repository_out = where->repository;
+        return SUCCESS;
+    }
+    pg_add_uuid(&arguments, &fresh);
+    pg_add_uuid(&arguments, &where->project);
+    pg_add_text(&arguments, repository_path(where->name));
+    TRY(pg_run(pg, "repository_ensure", &arguments, &rows, err));
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CONFLICT, "the repository was made meanwhile; try again");
+    *repository_out = pg_uuid(rows, 0, 0);
+    return SUCCESS;
+}

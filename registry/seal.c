@@ -1,0 +1,106 @@
+#include "registry/seal.h"
+
+#include <string.h>
+
+#include "crypto/aead.h"
+#include "crypto/hkdf.h"
+#include "registry/registry_priv.h"
+
+/* Binds the wrapped key to its value, as a blob's commitment does. */
+static struct result commit_to(const struct secret *key, const struct uuid *id, uint8_t commitment_out[32],
+                               struct error *err)
+{
+    return hkdf_sha256(secret_bytes(key), uuid_bytes(id), bytes_of_text("sijil project key commit"), commitment_out,
+                       32, err);
+}
+
+struct result project_key_new(struct registry *registry, const struct resource *where, struct key_record *record_out,
+                              struct error *err)
+{
+    const struct key_scope scope = registry_key_scope(where);
+    struct key_record record = {.id = uuid_random()};
+    OWNED(secret) *key = NULL;
+
+    TRY(secret_random(DATA_KEY_SIZE, &key, err));
+    TRY(commit_to(key, &record.id, record.commitment, err));
+    TRY(keyd_wrap(registry->keyd, &scope, &record.id, record.commitment, key, &record.wrapped, err));
+    *record_out = record;
+    return SUCCESS;
+}
+
+struct associated {
+    uint8_t bytes[16 + 16 + DIGEST_TEXT_SIZE];
+    size_t length;
+};
+
+static struct associated associate(const struct sealing *sealing)
+{
+    const size_t length = strlen(sealing->digest);
+    struct associated associated = {.length = 32 + length};
+
+    memcpy(associated.bytes, sealing->where->project.bytes, 16);
+    memcpy(associated.bytes + 16, sealing->where->repository.bytes, 16);
+    memcpy(associated.bytes + 32, sealing->digest, length);
+    return associated;
+}
+
+/* A derived key has a place of its own in the cache, so that most manifests cost no unwrap and no derivation. */
+static struct result derive_key(struct registry *registry, const struct sealing *sealing,
+                                uint8_t key_out[XCHACHA_KEY_SIZE], struct error *err)
+{
+    uint8_t commitment[32];
+    OWNED(secret) *key = NULL;
+
+    TRY(registry_unwrap(registry, sealing->where, sealing->key, &key, err));
+    TRY(commit_to(key, &sealing->key->id, commitment, err));
+    if (memcmp(commitment, sealing->key->commitment, sizeof commitment) != 0)
+        return failure(err, ERROR_CORRUPT, "the project's key is not the one that its row commits to");
+    return hkdf_sha256(secret_bytes(key), (struct bytes){0}, bytes_of_text("sijil manifest 1"), key_out,
+                       XCHACHA_KEY_SIZE, err);
+}
+
+/* The caller wipes key_out. */
+static struct result manifest_key(struct registry *registry, const struct sealing *sealing,
+                                  uint8_t key_out[XCHACHA_KEY_SIZE], struct error *err)
+{
+    const struct key_scope scope = registry_key_scope(sealing->where);
+    uint8_t name[KEY_CACHE_NAME_SIZE];
+
+    key_cache_name(&scope, sealing->key, name);
+    name[0] = (uint8_t)~name[0];
+    if (key_cache_get(registry->keys, name, key_out)) return SUCCESS;
+    TRY(derive_key(registry, sealing, key_out, err));
+    key_cache_put(registry->keys, name, key_out);
+    return SUCCESS;
+}
+
+struct result manifest_seal(struct registry *registry, const struct sealing *sealing, struct bytes plain,
+                            struct buffer *sealed, struct error *err)
+{
+    const struct associated associated = associate(sealing);
+    const size_t length = plain.length + BOX_OVERHEAD;
+    uint8_t key[XCHACHA_KEY_SIZE], *place = NULL;
+
+    TRY(buffer_reserve(sealed, length, &place, err));
+    TRY(manifest_key(registry, sealing, key, err));
+    box_seal(key, (struct bytes){associated.bytes, associated.length}, plain, place);
+    secret_wipe(key, sizeof key);
+    sealed->length += length;
+    return SUCCESS;
+}
+
+struct result manifest_unseal(struct registry *registry, const struct sealing *sealing, struct bytes sealed,
+                              struct buffer *plain, struct error *err)
+{
+    const struct associated associated = associate(sealing);
+    uint8_t key[XCHACHA_KEY_SIZE], *place = NULL;
+
+    if (sealed.length < BOX_OVERHEAD) return failure(err, ERROR_CORRUPT, "a sealed manifest of %zu bytes", sealed.length);
+    TRY(buffer_reserve(plain, sealed.length - BOX_OVERHEAD, &place, err));
+    TRY(manifest_key(registry, sealing, key, err));
+    const struct result opened =
+        box_open(key, (struct bytes){associated.bytes, associated.length}, sealed, place, err);
+    secret_wipe(key, sizeof key);
+    if (opened.ok) plain->length += sealed.length - BOX_OVERHEAD;
+    return opened;
+}

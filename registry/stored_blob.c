@@ -1,0 +1,114 @@
+#include "registry/stored_blob.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "registry/recorder.h"
+#include "registry/registry_priv.h"
+#include "registry/stored_blob_store.h"
+
+struct stored_blob {
+    struct registry *registry;
+    struct resource where;
+    char digest[DIGEST_TEXT_SIZE];
+    struct blob_row row;
+    struct blob_reader *reader; /* NULL until it is open */
+};
+
+struct result stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
+                               struct stored_blob **blob_out, struct error *err)
+{
+    permit_require(query->permit, ACTION_BLOB_READ, query->where);
+
+    OWNED(stored_blob) *blob = memory_zeroed(1, sizeof *blob);
+    if (blob == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a blob");
+    blob->registry = registry;
+    blob->where = *query->where;
+    (void)snprintf(blob->digest, sizeof blob->digest, "%s", query->digest);
+    TRY(blob_row_find(pg, query->where, query->digest, &blob->row, err));
+    *blob_out = GIVE(blob);
+    return SUCCESS;
+}
+
+uint64_t stored_blob_size(const struct stored_blob *blob)
+{
+    return blob->row.content.length;
+}
+
+bool stored_blob_is_damaged(const struct stored_blob *blob)
+{
+    return blob->row.is_damaged;
+}
+
+struct damage_change {
+    struct change change;
+    struct resource where;
+    struct uuid blob;
+};
+
+static struct result run_damage(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct damage_change *damage = (const struct damage_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_BLOB_DAMAGED, &damage->where);
+    return blob_row_mark_damaged(pg, &damage->blob, err);
+}
+
+/* What can't be marked now is found and marked by the next read; the caller's error stays what it is. */
+static void mark_damaged(struct stored_blob *blob)
+{
+    struct action_pair pair = {.action = ACTION_BLOB_DAMAGED, .resource = blob->where};
+    struct job_recorder recorder;
+    OWNED(permit) *permit = NULL;
+    struct error ignored = {0};
+
+    if (blob->row.is_damaged) return;
+    blob->row.is_damaged = true;
+    (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%s", blob->digest);
+    if (!permit_for_job(blob->registry->sequencer, &pair, &permit, &ignored).ok) return;
+    struct damage_change change = {
+        .change = {.run = run_damage}, .where = pair.resource, .blob = blob->row.key.id};
+    job_recorder_init(&recorder, blob->registry->sequencer, permit);
+    (void)recorder.recorder
+        .record(&recorder.recorder, OUTCOME_COMPLETED, "stored bytes do not verify", &change.change, &ignored)
+        .ok;
+}
+
+static struct result open_reader(struct stored_blob *blob, struct error *err)
+{
+    struct blob_identity identity = {.blob = blob->row.key.id, .project = blob->where.project};
+    struct blob_store *blobs = NULL;
+    OWNED(secret) *key = NULL;
+
+    (void)snprintf(identity.region, sizeof identity.region, "%s", blob->where.region);
+    TRY(registry_blobs(blob->registry, blob->where.region, &blobs, err));
+    TRY(registry_unwrap(blob->registry, &blob->where, &blob->row.key, &key, err));
+    const struct result opened = blob_reader_open(blobs, &identity, &blob->row.content, key, &blob->reader, err);
+    /* A file that is gone is damage as well: the row says that it must be there. */
+    if (!opened.ok && err->kind == ERROR_NOT_FOUND) err->kind = ERROR_CORRUPT;
+    if (!opened.ok && err->kind == ERROR_CORRUPT) mark_damaged(blob);
+    return opened;
+}
+
+struct result stored_blob_open(struct stored_blob *blob, struct error *err)
+{
+    return blob->reader != NULL ? SUCCESS : open_reader(blob, err);
+}
+
+struct result stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length,
+                               struct error *err)
+{
+    assert(blob->reader != NULL);
+    const struct result read = blob_reader_read(blob->reader, offset, into, length, err);
+    if (!read.ok && err->kind == ERROR_CORRUPT) mark_damaged(blob);
+    return read;
+}
+
+void stored_blob_free(struct stored_blob *blob)
+{
+    if (blob == NULL) return;
+    blob_reader_free(blob->reader);
+    free(blob);
+}

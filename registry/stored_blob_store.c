@@ -1,0 +1,185 @@
+#include "registry/stored_blob_store.h"
+
+#include <stdio.h>
+
+#include "registry/registry_priv.h"
+#include "registry/repository_store.h"
+#include "registry/stored_blob.h"
+
+static const struct pg_statement statements[] = {
+    {"blob_insert",
+     "INSERT INTO blob AS b (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key,"
+     " commitment) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+     " ON CONFLICT (project_id, region_id, digest) DO UPDATE SET lease_until = excluded.lease_until"
+     " RETURNING b.blob_id, b.damaged_at IS NOT NULL",
+     "uuid uuid text text int8 int8 int4 bytea bytea", "uuid bool"},
+    {"blob_replace",
+     "UPDATE blob SET blob_id = $1, size_bytes = $3, part = $4, key_version = $5, wrapped_key = $6, commitment = $7,"
+     " damaged_at = NULL WHERE blob_id = $2",
+     "uuid uuid int8 int8 int4 bytea bytea", ""},
+    {"blob_link",
+     "INSERT INTO repository_blob (repository_id, digest, blob_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+     "uuid text uuid", ""},
+    {"blob_find",
+     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL"
+     " FROM repository_blob r JOIN blob b USING (blob_id)"
+     " WHERE r.repository_id = $1 AND r.digest = $2 AND b.project_id = $3 AND b.region_id = $4",
+     "uuid text uuid text", "uuid int4 bytea bytea int8 int8 bool"},
+    {"blob_mark_damaged", "UPDATE blob SET damaged_at = now() WHERE blob_id = $1 AND damaged_at IS NULL", "uuid", ""},
+    {"blob_mount",
+     "WITH found AS (UPDATE blob b SET lease_until = now() + interval '24 hours' FROM repository_blob s"
+     " WHERE s.repository_id = $2 AND s.digest = $3 AND b.blob_id = s.blob_id AND b.project_id = $4"
+     " AND b.region_id = $5 AND b.damaged_at IS NULL RETURNING b.blob_id),"
+     " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id) SELECT $1, $3, blob_id FROM found"
+     " ON CONFLICT DO NOTHING) SELECT blob_id FROM found",
+     "uuid uuid text uuid text", "uuid"},
+    {"blob_unlink",
+     "DELETE FROM repository_blob r WHERE repository_id = $1 AND digest = $2 AND NOT EXISTS (SELECT FROM"
+     " manifest_reference m WHERE m.repository_id = $1 AND m.digest = $2 AND NOT m.is_manifest)",
+     "uuid text", ""},
+    {"blob_is_linked",
+     "SELECT EXISTS (SELECT FROM repository_blob WHERE repository_id = $1 AND digest = $2)", "uuid text", "bool"},
+};
+const struct pg_table stored_blob_statements = PG_TABLE(statements);
+
+static void add_content(struct pg_arguments *arguments, const struct blob_row *row)
+{
+    pg_add_int8(arguments, (int64_t)row->content.length);
+    pg_add_int8(arguments, row->content.part);
+    key_record_add(arguments, &row->key);
+}
+
+static struct result replace(struct pg *pg, const struct uuid *damaged, const struct blob_row *fresh,
+                             struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &fresh->key.id);
+    pg_add_uuid(&arguments, damaged);
+    add_content(&arguments, fresh);
+    return pg_run(pg, "blob_replace", &arguments, NULL, err);
+}
+
+struct result blob_row_insert(struct pg *pg, const struct resource *where, const struct blob_row *fresh,
+                              struct uuid *kept_out, struct uuid *dropped_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    char digest[DIGEST_TEXT_SIZE];
+
+    digest_format(&fresh->content.digest, digest);
+    pg_add_uuid(&arguments, &fresh->key.id);
+    pg_add_uuid(&arguments, &where->project);
+    pg_add_text(&arguments, where->region);
+    pg_add_text(&arguments, digest);
+    add_content(&arguments, fresh);
+    TRY(pg_run(pg, "blob_insert", &arguments, &rows, err));
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CONFLICT, "the blob was changed meanwhile; try again");
+
+    const struct uuid there = pg_uuid(rows, 0, 0);
+    const bool is_damaged = pg_bool(rows, 0, 1);
+    if (is_damaged) TRY(replace(pg, &there, fresh, err));
+    *kept_out = is_damaged ? fresh->key.id : there;
+    *dropped_out = is_damaged ? there : fresh->key.id;
+    if (uuid_equal(&there, &fresh->key.id)) *dropped_out = (struct uuid){0};
+    return SUCCESS;
+}
+
+struct result blob_row_link(struct pg *pg, const struct uuid *repository, const struct digest *digest,
+                            const struct uuid *blob, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    char text[DIGEST_TEXT_SIZE];
+
+    digest_format(digest, text);
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, text);
+    pg_add_uuid(&arguments, blob);
+    return pg_run(pg, "blob_link", &arguments, NULL, err);
+}
+
+struct result blob_row_find(struct pg *pg, const struct resource *where, const char *digest,
+                            struct blob_row *row_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct blob_row row = {0};
+
+    TRY(digest_parse(bytes_of_text(digest), &row.content.digest, err));
+    pg_add_uuid(&arguments, &where->repository);
+    pg_add_text(&arguments, digest);
+    pg_add_uuid(&arguments, &where->project);
+    pg_add_text(&arguments, where->region);
+    TRY(pg_run(pg, "blob_find", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
+    row.key.id = pg_uuid(rows, 0, 0);
+    TRY(key_record_read(rows, 0, 1, &row.key, err));
+    row.content.length = (uint64_t)pg_int8(rows, 0, 4);
+    row.content.part = (uint32_t)pg_int8(rows, 0, 5);
+    row.is_damaged = pg_bool(rows, 0, 6);
+    *row_out = row;
+    return SUCCESS;
+}
+
+struct result blob_row_mark_damaged(struct pg *pg, const struct uuid *blob, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, blob);
+    TRY(pg_run(pg, "blob_mark_damaged", &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "the blob was marked already");
+}
+
+static struct result run_mount(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct blob_mount *mount = (struct blob_mount *)(void *)change; /* its first member */
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct uuid repository;
+
+    permit_require(permit, ACTION_BLOB_MOUNT, &mount->target);
+    permit_require(permit, ACTION_BLOB_READ, &mount->source);
+    if (!uuid_equal(&mount->target.project, &mount->source.project))
+        return failure(err, ERROR_NOT_FOUND, "blobs are mounted inside one project only");
+    TRY(repository_ensure(pg, &mount->target, &repository, err));
+    pg_add_uuid(&arguments, &repository);
+    pg_add_uuid(&arguments, &mount->source.repository);
+    pg_add_text(&arguments, mount->digest);
+    pg_add_uuid(&arguments, &mount->target.project);
+    pg_add_text(&arguments, mount->target.region);
+    TRY(pg_run(pg, "blob_mount", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the source has no such blob");
+    mount->repository = repository;
+    return SUCCESS;
+}
+
+void blob_mount_prepare(const struct resource *target, const struct resource *source, const char *digest,
+                        struct blob_mount *mount_out)
+{
+    *mount_out = (struct blob_mount){.change = {.run = run_mount}, .target = *target, .source = *source};
+    (void)snprintf(mount_out->digest, sizeof mount_out->digest, "%s", digest);
+}
+
+static struct result run_unlink(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct blob_unlink *unlink = (const struct blob_unlink *)(const void *)change; /* its first member */
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *gone = NULL, *linked = NULL;
+
+    permit_require(permit, ACTION_BLOB_DELETE, &unlink->where);
+    pg_add_uuid(&arguments, &unlink->where.repository);
+    pg_add_text(&arguments, unlink->digest);
+    TRY(pg_run(pg, "blob_unlink", &arguments, &gone, err));
+    if (pg_rows_affected(gone) > 0) return SUCCESS;
+    TRY(pg_run(pg, "blob_is_linked", &arguments, &linked, err));
+    if (pg_bool(linked, 0, 0)) return failure(err, ERROR_DENIED, "a manifest of this repository needs this blob");
+    return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
+}
+
+void blob_unlink_prepare(const struct resource *where, const char *digest, struct blob_unlink *unlink_out)
+{
+    *unlink_out = (struct blob_unlink){.change = {.run = run_unlink}, .where = *where};
+    (void)snprintf(unlink_out->digest, sizeof unlink_out->digest, "%s", digest);
+}

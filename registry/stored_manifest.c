@@ -1,0 +1,171 @@
+#include "registry/stored_manifest.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "crypto/aead.h"
+#include "registry/seal.h"
+#include "registry/stored_manifest_store.h"
+
+static struct result run_push(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct manifest_push *push = (struct manifest_push *)(void *)change; /* its first member */
+
+    permit_require(permit, ACTION_MANIFEST_PUSH, &push->where);
+    return manifest_rows_insert(pg, push, err);
+}
+
+struct result manifest_push_prepare(struct registry *registry, struct pg *pg, const struct resource *where,
+                                    struct bytes body, struct manifest_push *push, struct error *err)
+{
+    struct key_record key;
+
+    assert(push->manifest != NULL && push->tag_count <= MANIFEST_TAGS_MAX && push->digest[0] != '\0');
+    if (uuid_is_nil(&where->repository))
+        return failure(err, ERROR_NOT_FOUND, "there is no such repository: the first upload of a blob makes it");
+    push->change.run = run_push;
+    push->where = *where;
+    push->size_bytes = body.length;
+    push->sealed = BUFFER(MANIFEST_SIZE_MAX + BOX_OVERHEAD);
+    TRY(project_key_current(pg, &where->project, &key, err));
+    const struct sealing sealing = {.where = where, .digest = push->digest, .key = &key};
+    const struct result sealed = manifest_seal(registry, &sealing, body, &push->sealed, err);
+    push->key = key.id;
+    if (!sealed.ok) manifest_push_done(push);
+    return sealed;
+}
+
+void manifest_push_done(struct manifest_push *push)
+{
+    buffer_done(&push->sealed);
+}
+
+/* Opens a row and holds the bytes against the digest that they are asked for by. */
+static struct result unseal(struct registry *registry, const struct resource *where, const struct manifest_row *row,
+                            struct buffer *body, struct error *err)
+{
+    const struct sealing sealing = {.where = where, .digest = row->digest, .key = &row->key};
+    struct digest digest;
+
+    TRY(manifest_unseal(registry, &sealing, row->sealed, body, err));
+    TRY(digest_parse(bytes_of_text(row->digest), &digest, err));
+    const struct digest actual = digest_of(digest.algorithm, buffer_bytes(body));
+    if (!digest_equal(&actual, &digest))
+        return failure(err, ERROR_CORRUPT, "a stored manifest is not what its digest says");
+    return SUCCESS;
+}
+
+static struct result no_such_manifest(struct error *err)
+{
+    return failure(err, ERROR_NOT_FOUND, "this repository has no such manifest");
+}
+
+struct result stored_manifest_find(struct registry *registry, struct pg *pg, const struct manifest_query *query,
+                                   struct stored_manifest **manifest_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct manifest_row row;
+
+    permit_require(query->permit, ACTION_MANIFEST_READ, query->where);
+    if (uuid_is_nil(&query->where->repository)) return no_such_manifest(err);
+    TRY(manifest_rows_find(pg, &query->where->repository, query->reference, &rows, err));
+    if (pg_rows_count(rows) == 0) return no_such_manifest(err);
+    TRY(manifest_row_read(rows, 0, &row, err));
+    OWNED(stored_manifest) *manifest = memory_zeroed(1, sizeof *manifest);
+    if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest");
+    manifest->body = BUFFER(MANIFEST_SIZE_MAX);
+    (void)snprintf(manifest->digest, sizeof manifest->digest, "%s", row.digest);
+    (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%s", row.media_type);
+    TRY(unseal(registry, query->where, &row, &manifest->body, err));
+    *manifest_out = GIVE(manifest);
+    return SUCCESS;
+}
+
+void stored_manifest_free(struct stored_manifest *manifest)
+{
+    if (manifest == NULL) return;
+    buffer_done(&manifest->body);
+    free(manifest);
+}
+
+static struct result run_delete(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct manifest_delete *deletion = (const struct manifest_delete *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_MANIFEST_DELETE, &deletion->where);
+    return manifest_row_delete(pg, &deletion->where.repository, deletion->digest, err);
+}
+
+void manifest_delete_prepare(const struct resource *where, const char *digest, struct manifest_delete *delete_out)
+{
+    *delete_out = (struct manifest_delete){.change = {.run = run_delete}, .where = *where};
+    (void)snprintf(delete_out->digest, sizeof delete_out->digest, "%s", digest);
+}
+
+/* image-spec, descriptor.md; distribution-spec, "Listing Referrers": annotations are copied from the manifest. */
+static struct result add_descriptor(const struct manifest_row *row, struct bytes body, struct buffer *out,
+                                    struct error *err)
+{
+    OWNED_JSON document = NULL;
+
+    TRY(json_read(body, MANIFEST_SIZE_MAX, &document, err));
+    const json_t *annotations = json_object_get(document, "annotations");
+    TRY(buffer_format(out, err, "%s{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%lld", out->length > 0 ? "," : "",
+                      row->media_type, row->digest, (long long)row->size_bytes));
+    if (row->artifact_type[0] != '\0') TRY(buffer_format(out, err, ",\"artifactType\":\"%s\"", row->artifact_type));
+    if (json_object_size(annotations) > 0) {
+        TRY(buffer_add_text(out, ",\"annotations\":", err));
+        TRY(json_write_canonical(out, annotations, err));
+    }
+    return buffer_add_u8(out, '}', err);
+}
+
+#define REFERRER_ROWS 100 /* read at a time: with sealed bytes of 4 MiB each the worst page is bounded by page_bytes */
+
+/* Adds rows until the page is full; *is_full_out says that another page follows. */
+static struct result add_rows(struct registry *registry, const struct referrer_query *query,
+                              const struct pg_rows *rows, struct referrer_page *page, bool *is_full_out,
+                              struct error *err)
+{
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        struct buffer OWNED_BUFFER body = BUFFER(MANIFEST_SIZE_MAX);
+        struct manifest_row row;
+        TRY(manifest_row_read(rows, i, &row, err));
+        TRY(unseal(registry, query->where, &row, &body, err));
+        const size_t before = page->descriptors.length;
+        TRY(add_descriptor(&row, buffer_bytes(&body), &page->descriptors, err));
+        if (before > 0 && page->descriptors.length > query->page_bytes) {
+            page->descriptors.length = before;
+            *is_full_out = true;
+            return SUCCESS;
+        }
+        (void)snprintf(page->last, sizeof page->last, "%s", row.digest);
+    }
+    return SUCCESS;
+}
+
+struct result referrers_list(struct registry *registry, struct pg *pg, const struct referrer_query *query,
+                             struct referrer_page *page, struct error *err)
+{
+    struct referrer_key key = {.subject = query->subject, .artifact_type = query->artifact_type,
+                               .last = query->last, .limit = REFERRER_ROWS};
+    bool is_full = false;
+    size_t count = REFERRER_ROWS;
+
+    permit_require(query->permit, ACTION_REFERRER_LIST, query->where);
+    page->last[0] = '\0';
+    if (uuid_is_nil(&query->where->repository)) return SUCCESS;
+    key.repository = query->where->repository;
+    while (!is_full && count == REFERRER_ROWS) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(manifest_rows_referring(pg, &key, &rows, err));
+        count = pg_rows_count(rows);
+        TRY(add_rows(registry, query, rows, page, &is_full, err));
+        key.last = page->last;
+    }
+    if (!is_full) page->last[0] = '\0';
+    return SUCCESS;
+}

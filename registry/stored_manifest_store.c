@@ -1,0 +1,198 @@
+#include "registry/stored_manifest_store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "registry/reference.h"
+#include "registry/registry_priv.h"
+
+#define COLUMNS                                                                                            \
+    "SELECT m.digest, m.media_type, coalesce(m.artifact_type, ''), m.size_bytes, k.key_id, k.key_version," \
+    " k.wrapped_key, k.commitment, m.sealed FROM manifest m JOIN project_key k USING (key_id)"
+#define COLUMN_TYPES "text text text int4 uuid int4 bytea bytea bytea"
+
+static const struct pg_statement statements[] = {
+    {"manifest_missing",
+     "SELECT d FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN blob b USING (blob_id)"
+     " WHERE r.repository_id = $1 AND r.digest = d AND b.damaged_at IS NULL)"
+     " UNION ALL SELECT d FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
+     " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d) LIMIT 1",
+     "uuid text[] text[]", "text"},
+    {"manifest_insert",
+     "INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, artifact_type,"
+     " subject_digest) VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, '')) ON CONFLICT DO NOTHING",
+     "uuid text text int4 uuid bytea text text", ""},
+    {"manifest_refer",
+     "INSERT INTO manifest_reference (repository_id, manifest_digest, digest, is_manifest)"
+     " SELECT $1, $2, d, false FROM unnest($3::text[]) AS d UNION ALL SELECT $1, $2, d, true FROM unnest($4::text[]) AS d"
+     " ON CONFLICT DO NOTHING",
+     "uuid text text[] text[]", ""},
+    {"manifest_tag",
+     "INSERT INTO tag (repository_id, name, manifest_digest) SELECT DISTINCT $1::uuid, name, $2 FROM unnest($3::text[]) AS name"
+     " ON CONFLICT (repository_id, name) DO UPDATE SET manifest_digest = excluded.manifest_digest, updated_at = now()",
+     "uuid text text[]", ""},
+    {"manifest_by_digest", COLUMNS " WHERE m.repository_id = $1 AND m.digest = $2", "uuid text", COLUMN_TYPES},
+    {"manifest_by_tag",
+     COLUMNS " JOIN tag t ON t.repository_id = m.repository_id AND t.manifest_digest = m.digest"
+             " WHERE t.repository_id = $1 AND t.name = $2",
+     "uuid text", COLUMN_TYPES},
+    {"manifest_referring",
+     COLUMNS " WHERE m.repository_id = $1 AND m.subject_digest = $2 AND m.digest > $3"
+             " AND ($4 = '' OR m.artifact_type = $4) ORDER BY m.digest LIMIT $5",
+     "uuid text text text int8", COLUMN_TYPES},
+    {"manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""},
+    {"manifest_delete", "DELETE FROM manifest WHERE repository_id = $1 AND digest = $2", "uuid text", ""},
+};
+const struct pg_table stored_manifest_statements = PG_TABLE(statements);
+
+/* The digests of a manifest's references, by kind; all and required ones. */
+struct digest_lists {
+    struct bytes *blobs, *manifests;
+    size_t blob_count, manifest_count;
+};
+
+static void digest_lists_free_owned(struct digest_lists *lists)
+{
+    free(lists->blobs);
+    free(lists->manifests);
+}
+
+static struct result list_digests(const struct manifest *manifest, bool only_required, struct digest_lists *lists,
+                                  struct error *err)
+{
+    lists->blobs = memory_zeroed(manifest->reference_count + 1, sizeof *lists->blobs);
+    lists->manifests = memory_zeroed(manifest->reference_count + 1, sizeof *lists->manifests);
+    if (lists->blobs == NULL || lists->manifests == NULL)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a manifest's digests");
+    for (size_t i = 0; i < manifest->reference_count; i++) {
+        const struct manifest_reference *reference = &manifest->references[i];
+        const struct bytes digest = bytes_of_text(reference->digest);
+        if (only_required && !reference->is_required) continue;
+        if (reference->is_manifest)
+            lists->manifests[lists->manifest_count++] = digest;
+        else
+            lists->blobs[lists->blob_count++] = digest;
+    }
+    return SUCCESS;
+}
+
+static struct result check_missing(struct pg *pg, struct manifest_push *push, struct error *err)
+{
+    __attribute__((cleanup(digest_lists_free_owned))) struct digest_lists lists = {0};
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(list_digests(push->manifest, true, &lists, err));
+    pg_add_uuid(&arguments, &push->where.repository);
+    pg_add_text_array(&arguments, lists.blobs, lists.blob_count);
+    pg_add_text_array(&arguments, lists.manifests, lists.manifest_count);
+    TRY(pg_run(pg, "manifest_missing", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return SUCCESS;
+    (void)snprintf(push->missing, sizeof push->missing, "%s", pg_text(rows, 0, 0));
+    return failure(err, ERROR_NOT_FOUND, "push %s to this repository first: the manifest needs it", push->missing);
+}
+
+static struct result insert_manifest(struct pg *pg, const struct manifest_push *push, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &push->where.repository);
+    pg_add_text(&arguments, push->digest);
+    pg_add_text(&arguments, push->manifest->media_type);
+    pg_add_int4(&arguments, (int32_t)push->size_bytes);
+    pg_add_uuid(&arguments, &push->key);
+    pg_add_bytes(&arguments, buffer_bytes(&push->sealed));
+    pg_add_text(&arguments, push->manifest->artifact_type);
+    pg_add_text(&arguments, push->manifest->subject);
+    return pg_run(pg, "manifest_insert", &arguments, NULL, err);
+}
+
+static struct result insert_references(struct pg *pg, const struct manifest_push *push, struct error *err)
+{
+    __attribute__((cleanup(digest_lists_free_owned))) struct digest_lists lists = {0};
+    struct pg_arguments arguments = {0};
+
+    TRY(list_digests(push->manifest, false, &lists, err));
+    pg_add_uuid(&arguments, &push->where.repository);
+    pg_add_text(&arguments, push->digest);
+    pg_add_text_array(&arguments, lists.blobs, lists.blob_count);
+    pg_add_text_array(&arguments, lists.manifests, lists.manifest_count);
+    return pg_run(pg, "manifest_refer", &arguments, NULL, err);
+}
+
+static struct result insert_tags(struct pg *pg, const struct manifest_push *push, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    struct bytes tags[MANIFEST_TAGS_MAX];
+
+    if (push->tag_count == 0) return SUCCESS;
+    for (size_t i = 0; i < push->tag_count; i++) tags[i] = bytes_of_text(push->tags[i]);
+    pg_add_uuid(&arguments, &push->where.repository);
+    pg_add_text(&arguments, push->digest);
+    pg_add_text_array(&arguments, tags, push->tag_count);
+    return pg_run(pg, "manifest_tag", &arguments, NULL, err);
+}
+
+struct result manifest_rows_insert(struct pg *pg, struct manifest_push *push, struct error *err)
+{
+    TRY(check_missing(pg, push, err));
+    TRY(insert_manifest(pg, push, err));
+    if (push->manifest->reference_count > 0) TRY(insert_references(pg, push, err));
+    return insert_tags(pg, push, err);
+}
+
+struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest,
+                                  struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, digest);
+    TRY(pg_run(pg, "manifest_untag", &arguments, NULL, err));
+    TRY(pg_run(pg, "manifest_delete", &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS
+                                       : failure(err, ERROR_NOT_FOUND, "this repository has no such manifest");
+}
+
+struct result manifest_rows_find(struct pg *pg, const struct uuid *repository, const char *reference,
+                                 struct pg_rows **rows_out, struct error *err)
+{
+    const bool is_tag = tag_is_valid(bytes_of_text(reference)); /* a tag has no ':' and every digest has one */
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, reference);
+    return pg_run(pg, is_tag ? "manifest_by_tag" : "manifest_by_digest", &arguments, rows_out, err);
+}
+
+struct result manifest_rows_referring(struct pg *pg, const struct referrer_key *key, struct pg_rows **rows_out,
+                                      struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &key->repository);
+    pg_add_text(&arguments, key->subject);
+    pg_add_text(&arguments, key->last);
+    pg_add_text(&arguments, key->artifact_type);
+    pg_add_int8(&arguments, key->limit);
+    return pg_run(pg, "manifest_referring", &arguments, rows_out, err);
+}
+
+struct result manifest_row_read(const struct pg_rows *rows, size_t row, struct manifest_row *row_out,
+                                struct error *err)
+{
+    struct manifest_row read = {
+        .digest = pg_text(rows, row, 0),
+        .media_type = pg_text(rows, row, 1),
+        .artifact_type = pg_text(rows, row, 2),
+        .size_bytes = pg_int8(rows, row, 3),
+        .key = {.id = pg_uuid(rows, row, 4)},
+        .sealed = pg_bytes(rows, row, 8),
+    };
+
+    TRY(key_record_read(rows, row, 5, &read.key, err));
+    *row_out = read;
+    return SUCCESS;
+}

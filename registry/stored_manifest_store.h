@@ -1,0 +1,31 @@
+/*
+ * registry/stored_manifest_store.h -- the tables `manifest` and `manifest_reference`, and tags as a push sets them.
+ */
+#pragma once
+
+#include "registry/key_cache.h"
+#include "registry/stored_manifest.h"
+
+/** Inserts manifest, references and tags. ERROR_NOT_FOUND fills in push->missing. */
+RESULT manifest_rows_insert(struct pg *pg, struct manifest_push *push, struct error *err);
+/** With its tags. ERROR_NOT_FOUND. */
+RESULT manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest, struct error *err);
+
+/** A row as it is read: views of `rows`. */
+struct manifest_row {
+    const char *digest, *media_type, *artifact_type; /* artifact_type may be "" */
+    int64_t size_bytes;
+    struct key_record key;
+    struct bytes sealed;
+};
+/** By digest or by tag: one row in *rows_out, or none. */
+RESULT manifest_rows_find(struct pg *pg, const struct uuid *repository, const char *reference,
+                          struct pg_rows **rows_out, struct error *err);
+struct referrer_key {
+    struct uuid repository;
+    const char *subject, *artifact_type, *last;
+    int64_t limit;
+};
+RESULT manifest_rows_referring(struct pg *pg, const struct referrer_key *key, struct pg_rows **rows_out,
+                               struct error *err);
+RESULT manifest_row_read(const struct pg_rows *rows, size_t row, struct manifest_row *row_out, struct error *err);

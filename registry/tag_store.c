@@ -1,0 +1,61 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "registry/tag.h"
+
+static const struct pg_statement statements[] = {
+    {"tag_list", "SELECT name FROM tag WHERE repository_id = $1 AND name > $2 ORDER BY name LIMIT $3",
+     "uuid text int8", "text"},
+    {"tag_delete", "DELETE FROM tag WHERE repository_id = $1 AND name = $2", "uuid text", ""},
+};
+const struct pg_table tag_statements = PG_TABLE(statements);
+
+struct result tag_list(struct pg *pg, const struct tag_query *query, struct tag_page **page_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(query->permit, ACTION_TAG_LIST, query->where);
+    pg_add_uuid(&arguments, &query->where->repository);
+    pg_add_text(&arguments, query->last);
+    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
+    TRY(pg_run(pg, "tag_list", &arguments, &rows, err));
+    const size_t found = pg_rows_count(rows);
+    OWNED(tag_page) *page = memory_zeroed(1, sizeof *page);
+    if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for tags");
+    page->has_more = found > query->limit;
+    page->count = page->has_more ? query->limit : found;
+    page->names = memory_zeroed(page->count + 1, sizeof *page->names);
+    if (page->names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for tags");
+    for (size_t i = 0; i < page->count; i++)
+        (void)snprintf(page->names[i], sizeof page->names[i], "%s", pg_text(rows, i, 0));
+    *page_out = GIVE(page);
+    return SUCCESS;
+}
+
+void tag_page_free(struct tag_page *page)
+{
+    if (page == NULL) return;
+    free(page->names);
+    free(page);
+}
+
+static struct result run_delete(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct tag_delete *deletion = (const struct tag_delete *)(const void *)change; /* its first member */
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, ACTION_TAG_DELETE, &deletion->where);
+    pg_add_uuid(&arguments, &deletion->where.repository);
+    pg_add_text(&arguments, deletion->name);
+    TRY(pg_run(pg, "tag_delete", &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "this repository has no such tag");
+}
+
+void tag_delete_prepare(const struct resource *where, const char *name, struct tag_delete *delete_out)
+{
+    *delete_out = (struct tag_delete){.change = {.run = run_delete}, .where = *where};
+    (void)snprintf(delete_out->name, sizeof delete_out->name, "%s", name);
+}

@@ -1,0 +1,79 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "registry/upload_priv.h"
+
+#define ROUND_MAX    100    /* sessions or objects in one round: a few seconds of work */
+#define IDLE_MAX_MS  600000 /* a client that paused for ten minutes can as well resume from its checkpoint */
+
+/* Only after the driver said that nothing is left is the row forgotten; so a failure means another try. */
+void upload_sweep(struct registry *registry, struct pg *pg, const struct abandoned_object *object)
+{
+    struct blob_store *blobs = NULL;
+    struct error ignored = {0};
+
+    if (!registry_blobs(registry, object->region, &blobs, &ignored).ok) return;
+    if (!blob_remove(blobs, &object->blob, &ignored).ok) return;
+    (void)abandoned_forget(pg, &object->blob, &ignored).ok;
+}
+
+struct expire_change {
+    struct change change;
+    struct resource where;
+    struct uuid upload;
+};
+
+static struct result run_expire(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct expire_change *expire = (const struct expire_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_UPLOAD_REAP, &expire->where);
+    return upload_row_expire(pg, &expire->upload, err);
+}
+
+static struct result expire(struct registry *registry, const struct expired_upload *expired, struct error *err)
+{
+    struct action_pair pair = {.action = ACTION_UPLOAD_REAP, .resource = {.kind = RESOURCE_REPOSITORY}};
+    struct resource *where = &pair.resource;
+    struct job_recorder recorder;
+    OWNED(permit) *permit = NULL;
+
+    where->organisation = expired->organisation;
+    where->project = expired->project;
+    where->repository = expired->repository;
+    memcpy(where->name, expired->name, sizeof where->name);
+    memcpy(where->region, expired->region, sizeof where->region);
+    uuid_format(&expired->upload, where->detail);
+    TRY(permit_for_job(registry->sequencer, &pair, &permit, err));
+    struct expire_change change = {.change = {.run = run_expire}, .where = *where, .upload = expired->upload};
+    job_recorder_init(&recorder, registry->sequencer, permit);
+    return recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "expired", &change.change, err);
+}
+
+static struct result expire_all(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
+{
+    struct expired_upload *expired = memory_zeroed(ROUND_MAX, sizeof *expired);
+    size_t count = 0;
+
+    if (expired == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for expired uploads");
+    struct result result = upload_rows_expired(pg, expired, ROUND_MAX, &count, err);
+    for (size_t i = 0; i < count && result.ok; i++) result = expire(registry, &expired[i], err);
+    free(expired);
+    if (result.ok) *count_out = count;
+    return result;
+}
+
+struct result registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
+{
+    struct abandoned_object objects[ROUND_MAX];
+    size_t expired = 0, count = 0;
+
+    upload_table_expire(registry->uploads, clock_monotonic_ms() - IDLE_MAX_MS);
+    TRY(expire_all(registry, pg, &expired, err));
+    TRY(abandoned_list(pg, objects, ROUND_MAX, &count, err));
+    for (size_t i = 0; i < count; i++) upload_sweep(registry, pg, &objects[i]);
+    *count_out = expired + count;
+    return SUCCESS;
+}

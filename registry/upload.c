@@ -1,0 +1,190 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "registry/upload_priv.h"
+
+static struct result no_such_upload(struct error *err)
+{
+    return failure(err, ERROR_NOT_FOUND, "there is no such upload, or it has ended: begin a new one");
+}
+
+struct result upload_find(struct registry *registry, struct pg *pg, const struct upload_request *request,
+                          struct upload **upload_out, struct error *err)
+{
+    uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE];
+    const struct upload_key key = {
+        .upload = request->location.upload,
+        .repository = request->where->repository,
+        .region = request->where->region,
+        .bound_to = bound_to,
+        .secret_hash = secret_hash,
+    };
+
+    permit_require(request->permit, request->action, request->where);
+    if (uuid_is_nil(&request->where->repository)) return no_such_upload(err);
+    upload_owner_hash(request->principal, bound_to);
+    upload_secret_hash(&request->location, secret_hash);
+    OWNED(upload) *upload = memory_zeroed(1, sizeof *upload);
+    if (upload == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
+    upload->registry = registry;
+    upload->permit = request->permit;
+    upload->action = request->action;
+    upload->where = *request->where;
+    TRY(upload_row_find(pg, &key, &upload->row, err));
+    TRY(registry_blobs(registry, upload->where.region, &upload->blobs, err));
+    *upload_out = GIVE(upload);
+    return SUCCESS;
+}
+
+uint64_t upload_offset(const struct upload *upload)
+{
+    return upload->is_claimed && upload->live.writer != NULL ? blob_writer_offset(upload->live.writer)
+                                                             : upload->row.checkpoint.offset;
+}
+
+/* May the writer that was kept go on? Only if nobody claimed, saved or wrote since. */
+static bool kept_writer_fits(const struct upload *upload)
+{
+    const struct live_upload *live = &upload->live;
+
+    return live->writer != NULL && live->writer_epoch == upload->row.writer_epoch &&
+           live->sequence == upload->row.checkpoint.sequence &&
+           blob_writer_offset(live->writer) == upload->row.checkpoint.offset;
+}
+
+static struct result open_writer(struct upload *upload, struct pg *pg, struct error *err)
+{
+    OWNED(secret) *key = NULL;
+
+    blob_writer_free(GIVE(upload->live.writer));
+    TRY(registry_unwrap(upload->registry, &upload->where, &upload->row.key, &key, err));
+    TRY(upload_row_claim(pg, &upload->row, err));
+    struct blob_upload session = {
+        .upload = upload->row.upload,
+        .identity = {.blob = upload->row.blob, .project = upload->where.project},
+        .writer_epoch = upload->row.writer_epoch,
+        .with_sha512 = upload->row.algorithm == DIGEST_SHA512,
+    };
+    (void)snprintf(session.identity.region, sizeof session.identity.region, "%s", upload->where.region);
+    TRY(blob_writer_open(upload->blobs, &session, key, &upload->row.checkpoint, &upload->live.writer, err));
+    upload->live.writer_epoch = upload->row.writer_epoch;
+    upload->live.sequence = upload->row.checkpoint.sequence;
+    return SUCCESS;
+}
+
+struct result upload_claim(struct upload *upload, struct pg *pg, struct error *err)
+{
+    assert(!upload->is_claimed);
+    TRY(upload_table_take(upload->registry->uploads, &upload->row.upload, &upload->live, err));
+    upload->is_claimed = true;
+    if (kept_writer_fits(upload)) return SUCCESS;
+    upload->is_dead = true; /* until it is open */
+    TRY(open_writer(upload, pg, err));
+    upload->is_dead = false;
+    return SUCCESS;
+}
+
+struct result upload_write(struct upload *upload, struct bytes content, struct error *err)
+{
+    assert(upload->is_claimed && !upload->is_dead);
+    const struct result written = blob_writer_write(upload->live.writer, content, err);
+    upload->is_dead = !written.ok;
+    return written;
+}
+
+bool upload_must_save(const struct upload *upload)
+{
+    return !upload->is_dead && blob_writer_is_checkpoint_due(upload->live.writer);
+}
+
+struct save_change {
+    struct change change;
+    const struct upload *upload;
+    struct blob_checkpoint checkpoint;
+};
+
+static struct result run_save(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct save_change *save = (const struct save_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, save->upload->action, &save->upload->where);
+    return upload_row_save(pg, &save->upload->row.upload, &save->checkpoint, err);
+}
+
+static struct result save(struct upload *upload, struct recorder *recorder, struct error *err)
+{
+    struct save_change change = {.change = {.run = run_save}, .upload = upload};
+    char note[64];
+
+    TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
+    (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are safe", change.checkpoint.offset);
+    TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err));
+    blob_writer_committed(upload->live.writer);
+    upload->row.checkpoint = change.checkpoint;
+    upload->live.sequence = change.checkpoint.sequence;
+    return SUCCESS;
+}
+
+struct result upload_save(struct upload *upload, struct recorder *recorder, struct error *err)
+{
+    assert(upload->is_claimed && !upload->is_dead);
+    if (blob_writer_offset(upload->live.writer) == upload->row.checkpoint.offset) return SUCCESS;
+    const struct result saved = save(upload, recorder, err);
+    upload->is_dead = !saved.ok;
+    return saved;
+}
+
+struct commit_change {
+    struct change change;
+    const struct upload *upload;
+    struct blob_content content;
+    struct uuid kept;
+};
+
+static struct result run_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
+    const struct upload *upload = commit->upload;
+    const struct upload_commit_row row = {
+        .where = &upload->where, .upload = &upload->row, .content = &commit->content};
+
+    permit_require(permit, upload->action, &upload->where);
+    return upload_row_commit(pg, &row, &commit->kept, err);
+}
+
+struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected,
+                            struct recorder *recorder, struct error *err)
+{
+    struct commit_change commit = {.change = {.run = run_commit}, .upload = upload};
+    struct abandoned_object dropped = {.blob = upload->row.blob};
+    char note[64];
+
+    assert(upload->is_claimed && !upload->is_dead);
+    TRY(blob_writer_close(upload->live.writer, expected, &commit.content, err));
+    upload->is_dead = true; /* closed: whatever happens now, nothing more is written with it */
+    (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.content.length);
+    TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err));
+    blob_writer_committed(upload->live.writer);
+    if (!uuid_equal(&commit.kept, &upload->row.blob)) {
+        (void)snprintf(dropped.region, sizeof dropped.region, "%s", upload->where.region);
+        blob_writer_free(GIVE(upload->live.writer));
+        upload_sweep(upload->registry, pg, &dropped);
+    }
+    return SUCCESS;
+}
+
+void upload_free(struct upload *upload)
+{
+    if (upload == NULL) return;
+    if (upload->is_claimed) {
+        /* What was written but not saved is not the row's: a kept writer would not fit. */
+        const bool is_saved = !upload->is_dead && upload->live.writer != NULL &&
+                              blob_writer_offset(upload->live.writer) == upload->row.checkpoint.offset;
+        if (!is_saved) blob_writer_free(GIVE(upload->live.writer));
+        upload_table_give(upload->registry->uploads, &upload->live);
+    }
+    free(upload);
+}

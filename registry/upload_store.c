@@ -1,0 +1,263 @@
+#include "registry/upload_store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "registry/registry_priv.h"
+#include "registry/stored_blob_store.h"
+
+#define CHECKPOINT_COLUMNS "writer_epoch, sequence, offset_bytes, checkpoint_epoch, checkpoint_digest"
+#define CHECKPOINT_TYPES   "int8 int8 int8 int8 bytea"
+#define OWNER              "upload_id = $1 AND repository_id = $2 AND region_id = $3 AND bound_to = $4 AND secret_hash = $5"
+
+static const struct pg_statement statements[] = {
+    {"upload_insert",
+     "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version,"
+     " wrapped_key, commitment, bound_to, secret_hash) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11"
+     " WHERE (SELECT count(*) FROM upload WHERE project_id = $3) < $12",
+     "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8", ""},
+    {"upload_find",
+     "SELECT blob_id, digest_algorithm, key_version, wrapped_key, commitment, " CHECKPOINT_COLUMNS
+     " FROM upload WHERE " OWNER " AND expires_at > now()",
+     "uuid uuid text bytea bytea", "uuid text int4 bytea bytea " CHECKPOINT_TYPES},
+    {"upload_claim",
+     "UPDATE upload SET writer_epoch = writer_epoch + 1 WHERE upload_id = $1 AND expires_at > now()"
+     " RETURNING " CHECKPOINT_COLUMNS,
+     "uuid", CHECKPOINT_TYPES},
+    {"upload_save",
+     "UPDATE upload SET checkpoint_epoch = $2, sequence = $3, offset_bytes = $4, checkpoint_digest = $5"
+     " WHERE upload_id = $1 AND writer_epoch = $2 AND sequence < $3",
+     "uuid int8 int8 int8 bytea", ""},
+    {"upload_end", "DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2", "uuid int8", ""},
+    {"upload_cancel",
+     "WITH gone AS (DELETE FROM upload WHERE " OWNER " RETURNING blob_id, region_id)"
+     " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id",
+     "uuid uuid text bytea bytea", "uuid"},
+    {"upload_expired",
+     "SELECT u.upload_id, u.blob_id, p.organisation_id, u.project_id, u.repository_id,"
+     " o.name || '/' || p.name || '/' || r.name, u.region_id FROM upload u JOIN repository r USING (repository_id)"
+     " JOIN project p ON p.project_id = u.project_id JOIN organisation o USING (organisation_id)"
+     " WHERE u.expires_at <= now() ORDER BY u.expires_at LIMIT $1",
+     "int8", "uuid uuid uuid uuid uuid text text"},
+    {"upload_expire",
+     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND expires_at <= now() RETURNING blob_id, region_id)"
+     " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
+     "uuid", ""},
+    {"abandoned_insert", "INSERT INTO abandoned_object (blob_id, region_id) VALUES ($1, $2)", "uuid text", ""},
+    {"abandoned_list", "SELECT blob_id, region_id FROM abandoned_object ORDER BY abandoned_at LIMIT $1", "int8",
+     "uuid text"},
+    {"abandoned_forget", "DELETE FROM abandoned_object WHERE blob_id = $1", "uuid", ""},
+};
+const struct pg_table upload_statements = PG_TABLE(statements);
+
+static const char *algorithm_name(enum digest_algorithm algorithm)
+{
+    return algorithm == DIGEST_SHA512 ? "sha512" : "sha256";
+}
+
+struct result upload_row_insert(struct pg *pg, const struct upload_begin *begin, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &begin->location.upload);
+    pg_add_uuid(&arguments, &begin->repository);
+    pg_add_uuid(&arguments, &begin->where.project);
+    pg_add_text(&arguments, begin->where.region);
+    pg_add_uuid(&arguments, &begin->blob);
+    pg_add_text(&arguments, algorithm_name(begin->algorithm));
+    key_record_add(&arguments, &begin->key);
+    pg_add_bytes(&arguments, (struct bytes){begin->bound_to, sizeof begin->bound_to});
+    pg_add_bytes(&arguments, (struct bytes){begin->secret_hash, sizeof begin->secret_hash});
+    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
+    TRY(pg_run(pg, "upload_insert", &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    return failure(err, ERROR_LIMIT, "the project has %d open uploads: finish or cancel some, or wait until they expire",
+                   UPLOAD_SESSIONS_PER_PROJECT);
+}
+
+/* Reads CHECKPOINT_COLUMNS. */
+static struct result read_checkpoint(const struct pg_rows *rows, size_t column, struct upload_row *row,
+                                     struct error *err)
+{
+    const struct bytes digest = pg_bytes(rows, 0, column + 4);
+    struct blob_checkpoint checkpoint = {
+        .sequence = (uint64_t)pg_int8(rows, 0, column + 1),
+        .offset = (uint64_t)pg_int8(rows, 0, column + 2),
+        .writer_epoch = (uint64_t)pg_int8(rows, 0, column + 3),
+    };
+
+    if (checkpoint.sequence > 0) {
+        if (digest.length != sizeof checkpoint.digest)
+            return failure(err, ERROR_CORRUPT, "an upload's row has a checkpoint's digest of %zu bytes", digest.length);
+        memcpy(checkpoint.digest, digest.data, digest.length);
+    }
+    row->writer_epoch = (uint64_t)pg_int8(rows, 0, column);
+    row->checkpoint = checkpoint;
+    return SUCCESS;
+}
+
+static void add_owner(struct pg_arguments *arguments, const struct upload_key *key)
+{
+    pg_add_uuid(arguments, &key->upload);
+    pg_add_uuid(arguments, &key->repository);
+    pg_add_text(arguments, key->region);
+    pg_add_bytes(arguments, (struct bytes){key->bound_to, SHA256_SIZE});
+    pg_add_bytes(arguments, (struct bytes){key->secret_hash, SHA256_SIZE});
+}
+
+static struct result no_such_upload(struct error *err)
+{
+    return failure(err, ERROR_NOT_FOUND, "there is no such upload, or it has ended: begin a new one");
+}
+
+struct result upload_row_find(struct pg *pg, const struct upload_key *key, struct upload_row *row_out,
+                              struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct upload_row row = {.upload = key->upload};
+
+    add_owner(&arguments, key);
+    TRY(pg_run(pg, "upload_find", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return no_such_upload(err);
+    row.blob = row.key.id = pg_uuid(rows, 0, 0);
+    row.algorithm = strcmp(pg_text(rows, 0, 1), "sha512") == 0 ? DIGEST_SHA512 : DIGEST_SHA256;
+    TRY(key_record_read(rows, 0, 2, &row.key, err));
+    TRY(read_checkpoint(rows, 5, &row, err));
+    *row_out = row;
+    return SUCCESS;
+}
+
+struct result upload_row_claim(struct pg *pg, struct upload_row *row, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &row->upload);
+    TRY(pg_run(pg, "upload_claim", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return no_such_upload(err);
+    return read_checkpoint(rows, 0, row, err);
+}
+
+static struct result lost(struct error *err)
+{
+    return failure(err, ERROR_CONFLICT, "another writer has taken this upload over, or it has ended");
+}
+
+struct result upload_row_save(struct pg *pg, const struct uuid *upload, const struct blob_checkpoint *checkpoint,
+                              struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, upload);
+    pg_add_int8(&arguments, (int64_t)checkpoint->writer_epoch);
+    pg_add_int8(&arguments, (int64_t)checkpoint->sequence);
+    pg_add_int8(&arguments, (int64_t)checkpoint->offset);
+    pg_add_bytes(&arguments, (struct bytes){checkpoint->digest, sizeof checkpoint->digest});
+    TRY(pg_run(pg, "upload_save", &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
+}
+
+static struct result abandon(struct pg *pg, const struct uuid *blob, const char *region, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, blob);
+    pg_add_text(&arguments, region);
+    return pg_run(pg, "abandoned_insert", &arguments, NULL, err);
+}
+
+static struct result end(struct pg *pg, const struct upload_row *upload, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &upload->upload);
+    pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
+    TRY(pg_run(pg, "upload_end", &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
+}
+
+struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *kept_out,
+                                struct error *err)
+{
+    const struct upload_row *upload = commit->upload;
+    const struct blob_row fresh = {.key = upload->key, .content = *commit->content};
+    struct uuid kept = {0}, dropped = {0};
+
+    TRY(end(pg, upload, err));
+    TRY(blob_row_insert(pg, commit->where, &fresh, &kept, &dropped, err));
+    if (!uuid_is_nil(&dropped)) TRY(abandon(pg, &dropped, commit->where->region, err));
+    TRY(blob_row_link(pg, &commit->where->repository, &fresh.content.digest, &kept, err));
+    *kept_out = kept;
+    return SUCCESS;
+}
+
+struct result upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uuid *blob_out,
+                                struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    add_owner(&arguments, key);
+    TRY(pg_run(pg, "upload_cancel", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return no_such_upload(err);
+    *blob_out = pg_uuid(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result upload_rows_expired(struct pg *pg, struct expired_upload *expired_out, size_t capacity,
+                                  size_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, (int64_t)capacity);
+    TRY(pg_run(pg, "upload_expired", &arguments, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    for (size_t i = 0; i < count; i++) {
+        struct expired_upload *expired = &expired_out[i];
+        *expired = (struct expired_upload){.upload = pg_uuid(rows, i, 0), .blob = pg_uuid(rows, i, 1),
+                                           .organisation = pg_uuid(rows, i, 2), .project = pg_uuid(rows, i, 3),
+                                           .repository = pg_uuid(rows, i, 4)};
+        (void)snprintf(expired->name, sizeof expired->name, "%s", pg_text(rows, i, 5));
+        (void)snprintf(expired->region, sizeof expired->region, "%s", pg_text(rows, i, 6));
+    }
+    *count_out = count;
+    return SUCCESS;
+}
+
+struct result upload_row_expire(struct pg *pg, const struct uuid *upload, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, upload);
+    return pg_run(pg, "upload_expire", &arguments, NULL, err);
+}
+
+struct result abandoned_list(struct pg *pg, struct abandoned_object *objects_out, size_t capacity,
+                             size_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, (int64_t)capacity);
+    TRY(pg_run(pg, "abandoned_list", &arguments, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    for (size_t i = 0; i < count; i++) {
+        objects_out[i].blob = pg_uuid(rows, i, 0);
+        (void)snprintf(objects_out[i].region, sizeof objects_out[i].region, "%s", pg_text(rows, i, 1));
+    }
+    *count_out = count;
+    return SUCCESS;
+}
+
+struct result abandoned_forget(struct pg *pg, const struct uuid *blob, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, blob);
+    return pg_run(pg, "abandoned_forget", &arguments, NULL, err);
+}

@@ -1,0 +1,69 @@
+/*
+ * registry/upload_store.h -- the tables `upload` and `abandoned_object`, and the commit of a blob.
+ *
+ * Everything that a writer may change names the writer_epoch that it claimed; no row means that it lost the session.
+ */
+#pragma once
+
+#include "registry/key_cache.h"
+#include "registry/upload.h"
+#include "storage/blob.h"
+
+struct upload_row {
+    struct uuid upload, blob;
+    enum digest_algorithm algorithm;
+    struct key_record key; /* its id is the blob's */
+    uint64_t writer_epoch;
+    struct blob_checkpoint checkpoint;
+};
+
+/** ERROR_LIMIT when the project has UPLOAD_SESSIONS_PER_PROJECT sessions. */
+RESULT upload_row_insert(struct pg *pg, const struct upload_begin *begin, struct error *err);
+
+struct upload_key {
+    struct uuid upload, repository;
+    const char *region;
+    const uint8_t *bound_to, *secret_hash; /* 32 bytes each */
+};
+/** ERROR_NOT_FOUND unless all of the key fits and the session has not expired. */
+RESULT upload_row_find(struct pg *pg, const struct upload_key *key, struct upload_row *row_out, struct error *err);
+/** Raises writer_epoch and reads the checkpoint again. ERROR_NOT_FOUND. */
+RESULT upload_row_claim(struct pg *pg, struct upload_row *row, struct error *err);
+/** ERROR_CONFLICT. */
+RESULT upload_row_save(struct pg *pg, const struct uuid *upload, const struct blob_checkpoint *checkpoint,
+                       struct error *err);
+
+/** A closed blob that takes the place of its upload. */
+struct upload_commit_row {
+    const struct resource *where;
+    const struct upload_row *upload;
+    const struct blob_content *content;
+};
+/**
+ * Ends the session, makes the blob's row or finds the one that was first, and links it. *kept_out: the blob that the
+ * digest now means; the other one of the two is in abandoned_object. ERROR_CONFLICT.
+ */
+RESULT upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *kept_out,
+                         struct error *err);
+/** Ends the session of this owner; its object is in abandoned_object. ERROR_NOT_FOUND. */
+RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uuid *blob_out, struct error *err);
+
+struct expired_upload {
+    struct uuid upload, blob, organisation, project, repository;
+    char name[RESOURCE_NAME_MAX + 1], region[REGION_ID_MAX + 1];
+};
+/** At most `capacity` sessions that have expired. */
+RESULT upload_rows_expired(struct pg *pg, struct expired_upload *expired_out, size_t capacity, size_t *count_out,
+                           struct error *err);
+/** Ends an expired session; no error if it is gone. */
+RESULT upload_row_expire(struct pg *pg, const struct uuid *upload, struct error *err);
+
+struct abandoned_object {
+    struct uuid blob;
+    char region[REGION_ID_MAX + 1];
+};
+/** At most `capacity` objects whose bytes may go. */
+RESULT abandoned_list(struct pg *pg, struct abandoned_object *objects_out, size_t capacity, size_t *count_out,
+                      struct error *err);
+/** Its bytes are gone. */
+RESULT abandoned_forget(struct pg *pg, const struct uuid *blob, struct error *err);

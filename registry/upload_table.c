@@ -1,0 +1,147 @@
+#include "registry/upload_table.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+struct slot {
+    bool is_used, is_busy;
+    struct live_upload live;
+    int64_t used_ms; /* monotonic */
+};
+
+struct upload_table {
+    pthread_mutex_t lock;
+    struct upload_limits limits;
+    unsigned idle_count;
+    struct slot *slots; /* limits.writers_max; few enough to be searched one by one */
+};
+
+struct result upload_table_new(const struct upload_limits *limits, struct upload_table **table_out,
+                               struct error *err)
+{
+    assert(limits->writers_max > 0 && limits->idle_max <= limits->writers_max);
+
+    OWNED(upload_table) *table = memory_zeroed(1, sizeof *table);
+    if (table == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for uploads");
+    table->limits = *limits;
+    (void)pthread_mutex_init(&table->lock, NULL);
+    table->slots = memory_zeroed(limits->writers_max, sizeof *table->slots);
+    if (table->slots == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for uploads");
+    *table_out = GIVE(table);
+    return SUCCESS;
+}
+
+static struct slot *find(struct upload_table *table, const struct uuid *upload)
+{
+    for (unsigned i = 0; i < table->limits.writers_max; i++) {
+        struct slot *slot = &table->slots[i];
+        if (slot->is_used && uuid_equal(&slot->live.upload, upload)) return slot;
+    }
+    return NULL;
+}
+
+static struct slot *find_free(struct upload_table *table)
+{
+    for (unsigned i = 0; i < table->limits.writers_max; i++)
+        if (!table->slots[i].is_used) return &table->slots[i];
+    return NULL;
+}
+
+static struct slot *find_oldest_idle(struct upload_table *table)
+{
+    struct slot *oldest = NULL;
+
+    for (unsigned i = 0; i < table->limits.writers_max; i++) {
+        struct slot *slot = &table->slots[i];
+        if (!slot->is_used || slot->is_busy) continue;
+        if (oldest == NULL || slot->used_ms < oldest->used_ms) oldest = slot;
+    }
+    return oldest;
+}
+
+/* Takes an idle writer out of its slot; the caller frees it when the lock is gone, because that may touch the disk. */
+static struct blob_writer *evict(struct upload_table *table, struct slot *slot)
+{
+    struct blob_writer *writer = slot->live.writer;
+
+    *slot = (struct slot){0};
+    table->idle_count--;
+    return writer;
+}
+
+struct result upload_table_take(struct upload_table *table, const struct uuid *upload, struct live_upload *live_out,
+                                struct error *err)
+{
+    OWNED(blob_writer) *evicted = NULL;
+
+    (void)pthread_mutex_lock(&table->lock);
+    struct slot *slot = find(table, upload);
+    const bool is_busy = slot != NULL && slot->is_busy;
+    if (slot != NULL && !is_busy) table->idle_count--;
+    if (slot == NULL) {
+        slot = find_free(table);
+        if (slot == NULL && (slot = find_oldest_idle(table)) != NULL) evicted = evict(table, slot);
+        if (slot != NULL) slot->live = (struct live_upload){.upload = *upload};
+    }
+    if (slot != NULL && !is_busy) {
+        slot->is_used = slot->is_busy = true;
+        *live_out = slot->live;
+        slot->live.writer = NULL;
+    }
+    (void)pthread_mutex_unlock(&table->lock);
+    if (is_busy) return failure(err, ERROR_CONFLICT, "another request is writing to this upload now");
+    if (slot == NULL) return failure(err, ERROR_LIMIT, "%u uploads write at the same time already; try again later",
+                                     table->limits.writers_max);
+    return SUCCESS;
+}
+
+void upload_table_give(struct upload_table *table, struct live_upload *live)
+{
+    OWNED(blob_writer) *evicted = NULL;
+
+    (void)pthread_mutex_lock(&table->lock);
+    struct slot *slot = find(table, &live->upload);
+    assert(slot != NULL && slot->is_busy);
+    if (live->writer == NULL || table->limits.idle_max == 0) {
+        evicted = GIVE(live->writer);
+        *slot = (struct slot){0};
+    } else {
+        if (table->idle_count == table->limits.idle_max) evicted = evict(table, find_oldest_idle(table));
+        slot->live = *live;
+        slot->is_busy = false;
+        slot->used_ms = clock_monotonic_ms();
+        table->idle_count++;
+        live->writer = NULL;
+    }
+    (void)pthread_mutex_unlock(&table->lock);
+}
+
+void upload_table_expire(struct upload_table *table, int64_t before_ms)
+{
+    struct blob_writer *writer = NULL;
+
+    do {
+        (void)pthread_mutex_lock(&table->lock);
+        struct slot *slot = find_oldest_idle(table);
+        writer = slot != NULL && slot->used_ms < before_ms ? evict(table, slot) : NULL;
+        (void)pthread_mutex_unlock(&table->lock);
+        blob_writer_free(writer);
+    } while (writer != NULL);
+}
+
+void upload_table_clear(struct upload_table *table)
+{
+    upload_table_expire(table, INT64_MAX);
+}
+
+void upload_table_free(struct upload_table *table)
+{
+    if (table == NULL) return;
+    if (table->slots != NULL) upload_table_clear(table);
+    (void)pthread_mutex_destroy(&table->lock);
+    free(table->slots);
+    free(table);
+}
