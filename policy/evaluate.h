@@ -67,16 +67,20 @@ DEFINE_OWNED(policy_decision);
 
 /**
  * The floors of the policies in force in `scope`, joined with `own`. Without an own label (NULL) the lineage is
- * unknown; without both *is_labelled_out is false. ERROR_LIMIT.
+ * unknown; without both *is_labelled_out is false. ERROR_LIMIT. The label borrows from documents and `own`.
  */
-RESULT policy_effective_label(const struct policy_documents *documents, const char *scope, const struct label *own,
-                              int64_t now_us, struct label *label_out, bool *is_labelled_out, struct error *err);
+struct policy_place {
+    const struct policy_documents *documents;
+    const char *scope;
+    int64_t now_us;
+};
+RESULT policy_effective_label(const struct policy_place *place, const struct label *own, struct label *label_out,
+                              bool *is_labelled_out, struct error *err);
 /** The same for something already stored: never below `stored` (NULL: it had none). */
-RESULT policy_stored_label(const struct policy_documents *documents, const char *scope, const struct label *stored,
-                           const struct label *own, int64_t now_us, struct label *label_out, bool *is_labelled_out,
-                           struct error *err);
+RESULT policy_stored_label(const struct policy_place *place, const struct label *stored, const struct label *own,
+                           struct label *label_out, bool *is_labelled_out, struct error *err);
 
-/** Milliseconds and an RFC 3339 text with up to nine digits of a second -> microseconds. False for any other form. */
+/** An RFC 3339 text with up to nine digits of a second -> microseconds. False for any other form. */
 bool policy_time_parse(struct bytes text, int64_t *us_out);
 /** "ingest", ...; NULL unless exactly one bit is set. */
 const char *policy_operation_name(unsigned op);

@@ -1,0 +1,244 @@
+/* From JSON that the shapes have checked to the structs that the evaluator walks. */
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/digest.h"
+#include "policy/compiled_priv.h"
+
+int compare_texts(const void *a, const void *b)
+{
+    const char *const *left = a, *const *right = b;
+
+    return strcmp(*left, *right);
+}
+
+void sha_text(struct bytes bytes, char text_out[SHA_TEXT_SIZE])
+{
+    uint8_t raw[SHA256_SIZE];
+
+    sha256_of(bytes, raw);
+    memcpy(text_out, "sha256:", 7);
+    text_hex(raw, sizeof raw, text_out + 7);
+}
+
+struct result canonical_copy(const json_t *json, size_t maximum, char **text_out, struct error *err)
+{
+    struct buffer text = BUFFER(maximum);
+    const struct result written = json_write_canonical(&text, json, err);
+
+    if (!written.ok) {
+        buffer_done(&text);
+        return written;
+    }
+    *text_out = (char *)text.data; /* a buffer ends in '\0' and comes from the heap */
+    return SUCCESS;
+}
+
+struct result canonical_take(struct arena *arena, const json_t *json, const char **text_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_DOCUMENT_BYTES_MAX);
+
+    TRY(json_write_canonical(&text, json, err));
+    const char *copy = arena_copy_text(arena, buffer_bytes(&text));
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
+    *text_out = copy;
+    return SUCCESS;
+}
+
+static struct result take(struct arena *arena, size_t count, size_t size, void **place_out, struct error *err)
+{
+    void *place = arena_take(arena, (count + 1) * size); /* counts are bounded by the size of a document */
+
+    if (place == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
+    *place_out = place;
+    return SUCCESS;
+}
+
+struct result compile_texts(struct arena *arena, const json_t *array, struct text_list *list_out, struct error *err)
+{
+    const size_t count = json_array_size(array);
+    void *place = NULL;
+
+    TRY(take(arena, count, sizeof(const char *), &place, err));
+    const char **texts = place;
+    for (size_t i = 0; i < count; i++) texts[i] = json_string_value(json_array_get(array, i));
+    *list_out = (struct text_list){count, texts};
+    return SUCCESS;
+}
+
+uint32_t compile_words(const json_t *array, const char *const *words)
+{
+    uint32_t bits = 0;
+
+    for (size_t i = 0; i < json_array_size(array); i++)
+        bits |= (uint32_t)1 << word_index(words, json_string_value(json_array_get(array, i)));
+    return bits;
+}
+
+static int compile_word(const json_t *object, const char *key, const char *const *words)
+{
+    const char *text = json_text_of(object, key);
+
+    return text == NULL ? -1 : word_index(words, text);
+}
+
+struct result compile_label_test(struct arena *arena, const json_t *json, struct label_test *test_out,
+                                 struct error *err)
+{
+    struct label_test test = {
+        .class_at_least = compile_word(json, "class_at_least", class_names),
+        .class_at_most = compile_word(json, "class_at_most", class_names),
+        .lineage_at_least = compile_word(json, "lineage_at_least", lineage_names),
+        .subjects_any = compile_words(json_object_get(json, "subjects_any"), subject_names),
+        .subjects_none = compile_words(json_object_get(json, "subjects_none"), subject_names),
+    };
+
+    TRY(compile_texts(arena, json_object_get(json, "attached_any"), &test.attached_any, err));
+    *test_out = test;
+    return SUCCESS;
+}
+
+static const struct {
+    const char *name;
+    enum predicate_kind kind;
+} predicate_names[] = {
+    {"geo_within", TEST_GEO_WITHIN},     {"geo_in_group", TEST_GEO_IN_GROUP},
+    {"regime_any", TEST_REGIME_ANY},     {"regime_in_group", TEST_REGIME_IN_GROUP},
+    {"attrs_all", TEST_ATTRS_ALL},       {"operator_not_controlled_from", TEST_OPERATOR},
+    {"key_geo_within", TEST_KEY_GEO},    {"key_control_in", TEST_KEY_CONTROL},
+    {"min_assurance", TEST_ASSURANCE},   {"recipient_in", TEST_RECIPIENT},
+};
+
+static struct result name_groups(struct arena *arena, struct predicate *predicate, struct error *err)
+{
+    void *place = NULL;
+
+    TRY(take(arena, predicate->texts.count, sizeof(const char *), &place, err));
+    const char **names = place;
+    for (size_t i = 0; i < predicate->texts.count; i++) {
+        names[i] = arena_format(arena, "group:%s", predicate->texts.texts[i]);
+        if (names[i] == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
+    }
+    predicate->group_facts = (struct text_list){predicate->texts.count, names};
+    return SUCCESS;
+}
+
+struct result compile_target_test(struct arena *arena, const json_t *json, struct target_test *test_out,
+                                  struct error *err)
+{
+    void *place = NULL;
+    size_t count = 0;
+
+    TRY(take(arena, TEST_COUNT, sizeof(struct predicate), &place, err));
+    struct predicate *predicates = place;
+    for (size_t i = 0; i < sizeof predicate_names / sizeof predicate_names[0]; i++) {
+        const json_t *value = json_object_get(json, predicate_names[i].name);
+        if (value == NULL) continue;
+        struct predicate *predicate = &predicates[count++];
+        predicate->kind = predicate_names[i].kind;
+        predicate->number = json_integer_value(value);
+        TRY(compile_texts(arena, value, &predicate->texts, err));
+        if (predicate->kind == TEST_GEO_IN_GROUP || predicate->kind == TEST_REGIME_IN_GROUP)
+            TRY(name_groups(arena, predicate, err));
+    }
+    *test_out = (struct target_test){count, predicates};
+    return SUCCESS;
+}
+
+struct result compile_obligation(struct arena *arena, const json_t *json, struct obligation *oblige_out,
+                                 struct error *err)
+{
+    const json_t *anchor = json_object_get(json, "anchor_copy"), *receipt = json_object_get(json, "receipt");
+    struct obligation oblige = {
+        .has_receipt = receipt != NULL,
+        .receipt = json_is_true(receipt),
+        .has_notify = json_object_get(json, "notify") != NULL,
+        .has_evidence = json_object_get(json, "evidence") != NULL,
+    };
+
+    oblige.has_min_sites = json_integer_of(json, "min_sites", &oblige.min_sites);
+    oblige.has_retain_min = json_integer_of(json, "retain_min_days", &oblige.retain_min_days);
+    oblige.has_retain_max = json_integer_of(json, "retain_max_days", &oblige.retain_max_days);
+    oblige.has_audit_retain_min = json_integer_of(json, "audit_retain_min_days", &oblige.audit_retain_min_days);
+    TRY(compile_texts(arena, json_object_get(json, "notify"), &oblige.notify, err));
+    TRY(compile_texts(arena, json_object_get(json, "evidence"), &oblige.evidence, err));
+    if (anchor != NULL) TRY(canonical_take(arena, anchor, &oblige.anchor_copy, err));
+    *oblige_out = oblige;
+    return SUCCESS;
+}
+
+/* `target` and `any_of` are the same: a target is an alternative of one. */
+static struct result compile_alternatives(struct arena *arena, const json_t *json, struct rule *rule,
+                                          struct error *err)
+{
+    const json_t *single = json_object_get(json, "target"), *many = json_object_get(json, "any_of");
+    const size_t count = single != NULL ? 1 : json_array_size(many);
+    void *place = NULL;
+
+    TRY(take(arena, count, sizeof(struct target_test), &place, err));
+    struct target_test *tests = place;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *each = single != NULL ? single : json_array_get(many, i);
+        if (json_object_size(each) == 0)
+            return failure(err, ERROR_INVALID, "rule %s: an empty condition", rule->id);
+        TRY(compile_target_test(arena, each, &tests[i], err));
+        for (size_t j = 0; j < tests[i].count; j++)
+            rule->names_max += 1 + tests[i].predicates[j].group_facts.count;
+    }
+    rule->alternative_count = count;
+    rule->alternatives = tests;
+    return SUCCESS;
+}
+
+static struct result compile_condition(struct arena *arena, const json_t *json, struct rule *rule, struct error *err)
+{
+    const json_t *label = json_object_get(json, "label");
+    const int given = (label != NULL) + (json_object_get(json, "target") != NULL) +
+                      (json_object_get(json, "any_of") != NULL);
+    const int wanted = rule->effect == EFFECT_REQUIRE || rule->effect == EFFECT_DENY;
+
+    if (given != wanted)
+        return failure(err, ERROR_INVALID, "rule %s: exactly one of target, any_of, label", rule->id);
+    rule->names_max = 4; /* a label has that many facts */
+    if (label == NULL) return compile_alternatives(arena, json, rule, err);
+    if (json_object_size(label) == 0) return failure(err, ERROR_INVALID, "rule %s: an empty condition", rule->id);
+    rule->judges_label = true;
+    return compile_label_test(arena, label, &rule->label, err);
+}
+
+static struct result compile_rule(struct arena *arena, const json_t *json, struct rule *rule, struct error *err)
+{
+    const char *effect = json_text_of(json, "effect");
+    const int index = effect == NULL ? -1 : word_index(effect_names, effect);
+
+    if (index < 0) return failure(err, ERROR_INVALID, "policy.rules: effect: require, deny, oblige or permit expected");
+    TRY(shape_check(shape_rules[index], json, "policy.rules", err));
+    rule->effect = (enum effect)index;
+    rule->id = json_text_of(json, "id");
+    rule->message = json_text_of(json, "message") == NULL ? "" : json_text_of(json, "message");
+    rule->basis = json_object_get(json, "basis");
+    rule->operations = compile_words(json_object_get(json, "ops"), operation_names);
+    TRY(compile_label_test(arena, json_object_get(json, "when"), &rule->when, err));
+    TRY(compile_condition(arena, json, rule, err));
+    return compile_obligation(arena, json_object_get(json, "oblige"), &rule->oblige, err);
+}
+
+struct result compile_rules(struct policy_document *document, const json_t *array, struct error *err)
+{
+    const size_t count = json_array_size(array);
+    void *place = NULL;
+
+    TRY(take(document->arena, count, sizeof(struct rule), &place, err));
+    struct rule *rules = place;
+    for (size_t i = 0; i < count; i++) {
+        TRY(compile_rule(document->arena, json_array_get(array, i), &rules[i], err));
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(rules[i].id, rules[j].id) == 0)
+                return failure(err, ERROR_INVALID, "rule %s: there are two of this id", rules[i].id);
+    }
+    document->rule_count = count;
+    document->rules = rules;
+    return SUCCESS;
+}

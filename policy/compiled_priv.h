@@ -1,0 +1,172 @@
+/*
+ * policy/compiled_priv.h -- documents as the evaluator walks them.
+ *
+ * All texts are views into the parsed JSON, which the compiled document keeps; all lists are in its arena. Nothing
+ * here is changed after compiling.
+ */
+#pragma once
+
+#include "audit/action.h"
+#include "base/arena.h"
+#include "policy/document.h"
+#include "policy/label.h"
+#include "policy/shape_priv.h"
+#include "policy/target.h"
+
+#define POLICY_ARENA_MAX ((size_t)16 * 1024 * 1024) /* what the largest document compiles to, many times over */
+#define SHA_TEXT_SIZE    72                         /* "sha256:", 64 digits and '\0' */
+
+enum truth { TRUTH_FALSE, TRUTH_UNKNOWN, TRUTH_TRUE };
+
+struct text_list {
+    size_t count;
+    const char *const *texts;
+};
+
+struct target {
+    json_t *json;
+    char *canonical;
+    const char *geo, *key_geo, *key_control, *recipient; /* NULL: unknown */
+    int64_t assurance;                                   /* -1: unknown */
+    bool has_regimes, has_attrs;
+    struct text_list regimes, attrs, controllers;        /* no controllers: unknown */
+    struct arena *arena;
+};
+
+struct policy_group {
+    const char *name;
+    enum group_kind kind;
+    struct text_list members;
+};
+
+struct policy_groups {
+    json_t *json;
+    struct arena *arena;
+    char digest[SHA_TEXT_SIZE];
+    size_t count;
+    struct policy_group *groups; /* sorted by name */
+};
+
+/* One condition on a target: what it tests, and against what. */
+enum predicate_kind {
+    TEST_GEO_WITHIN, TEST_GEO_IN_GROUP, TEST_REGIME_ANY, TEST_REGIME_IN_GROUP, TEST_OPERATOR, TEST_ATTRS_ALL,
+    TEST_KEY_GEO, TEST_KEY_CONTROL, TEST_ASSURANCE, TEST_RECIPIENT, TEST_COUNT
+};
+
+struct predicate {
+    enum predicate_kind kind;
+    struct text_list texts;
+    struct text_list group_facts; /* "group:GCC" for each group named */
+    int64_t number;
+};
+
+struct target_test { /* all must hold */
+    size_t count;
+    const struct predicate *predicates;
+};
+
+struct label_test { /* all must hold; what is absent holds */
+    int class_at_least, class_at_most, lineage_at_least; /* -1: absent */
+    uint32_t subjects_any, subjects_none;                /* 0: absent */
+    struct text_list attached_any;                       /* empty: absent */
+};
+
+struct obligation {
+    bool has_min_sites, has_retain_min, has_retain_max, has_audit_retain_min, has_receipt, has_notify, has_evidence;
+    bool receipt;
+    int64_t min_sites, retain_min_days, retain_max_days, audit_retain_min_days;
+    const char *anchor_copy; /* its canonical JSON; NULL: none */
+    struct text_list notify, evidence;
+};
+
+struct rule {
+    const char *id, *message;         /* message "" if there is none */
+    enum effect effect;
+    uint32_t operations;
+    struct label_test when;
+    bool judges_label;                /* `label` instead of alternatives */
+    struct label_test label;
+    size_t alternative_count;
+    const struct target_test *alternatives;
+    size_t names_max;                 /* how many facts a denial by it may name */
+    struct obligation oblige;
+    const json_t *basis;
+};
+
+struct exception_type {
+    const char *name;
+    struct text_list lifts, required_evidence;
+    int64_t max_days, approvals;
+    struct obligation adds;
+};
+
+struct scope_pattern {
+    size_t count;
+    const struct bytes *segments;
+};
+
+struct policy_document {
+    json_t *json;
+    struct arena *arena;
+    const char *id, *name, *review_by; /* name: "health-ae@3" */
+    char digest[SHA_TEXT_SIZE];
+    int64_t version, effective_from_us, review_by_day;
+    size_t scope_count;
+    const struct scope_pattern *scopes;
+    bool has_applies_to, is_closed, has_floor;
+    struct label_test applies_to;
+    struct label floor;
+    size_t rule_count, type_count;
+    const struct rule *rules;
+    const struct exception_type *types;
+};
+
+struct policy_documents {
+    size_t count;
+    struct policy_document **documents; /* owned */
+    char *digests;                      /* canonical JSON array of all digests, sorted; owned */
+};
+
+struct policy_exception {
+    json_t *json;
+    struct arena *arena;
+    char *canonical;
+    char problem[256]; /* "" for a well-formed one; the rest is then set */
+    const char *id, *type, *policy_id, *policy_digest;
+    struct uuid project;
+    int64_t policy_version, not_before_us, not_after_us, uses_left;
+    bool is_revoked;
+    struct text_list lifts, targets, digests;
+    uint32_t operations;
+    size_t approver_count; /* distinct persons without the requester */
+    const json_t *evidence;
+};
+
+/* --- helpers for compiling; all ERROR_NO_MEMORY --- */
+/** The texts of a JSON array that the shapes have checked; empty for NULL. */
+RESULT compile_texts(struct arena *arena, const json_t *array, struct text_list *list_out, struct error *err);
+RESULT compile_label_test(struct arena *arena, const json_t *json, struct label_test *test_out, struct error *err);
+RESULT compile_target_test(struct arena *arena, const json_t *json, struct target_test *test_out, struct error *err);
+RESULT compile_obligation(struct arena *arena, const json_t *json, struct obligation *oblige_out, struct error *err);
+RESULT compile_rules(struct policy_document *document, const json_t *rules, struct error *err);
+/** Bits, one for each word's place. */
+uint32_t compile_words(const json_t *array, const char *const *words);
+/** Canonical text on the heap, in the arena; "sha256:..." of it. */
+RESULT canonical_copy(const json_t *json, size_t maximum, char **text_out, struct error *err);
+RESULT canonical_take(struct arena *arena, const json_t *json, const char **text_out, struct error *err);
+void sha_text(struct bytes bytes, char text_out[SHA_TEXT_SIZE]);
+int compare_texts(const void *a, const void *b); /* of const char *, for qsort and bsearch */
+
+/* --- judging --- */
+enum truth target_meets(const struct target_test *test, const struct target *target,
+                        const struct policy_groups *groups);
+bool label_meets(const struct label_test *test, const struct label *label);
+/** Appends the names of the facts that gave a test this truth; `names` has room. Returns the new count. */
+size_t target_names(const struct target_test *test, const struct target *target, const struct policy_groups *groups,
+                    const char **names, size_t count);
+size_t label_names(const struct label_test *test, const struct label *label, const char **names, size_t count);
+bool scope_matches(const struct policy_document *document, const struct bytes *segments, size_t count);
+
+#define SCOPE_SEGMENTS_MAX 256 /* a scope of 255 letters has no more, even if all are "/" */
+/** Cuts a scope at its slashes; false if it is longer than POLICY_SCOPE_MAX. */
+bool scope_cut(const char *scope, struct bytes segments_out[SCOPE_SEGMENTS_MAX], size_t *count_out);

@@ -1,0 +1,46 @@
+/*
+ * policy/decision_priv.h -- a decision while it is being put together.
+ *
+ * Everything is in the decision's arena, or a view into documents.
+ */
+#pragma once
+
+#include "policy/compiled_priv.h"
+#include "policy/evaluate.h"
+
+#define DECISION_ARENA_MAX ((size_t)64 * 1024 * 1024) /* the worst set, with every rule denying */
+
+struct warning {
+    const char *code, *policy, *detail;
+};
+
+struct lifting {
+    const char *rule, *policy, *exception;
+};
+
+/* A growing list in an arena. */
+struct list {
+    size_t count, capacity;
+    void *items;
+};
+
+struct duties {
+    struct obligation sums;              /* numbers and flags; its lists and anchor are not used */
+    struct list anchors, notify, evidence; /* of const char *; sorted, each once */
+};
+
+struct policy_decision {
+    struct arena *arena;
+    char id[SHA_TEXT_SIZE];
+    const char *groups_digest, *documents_digests;
+    struct list denials; /* of struct policy_denial */
+    struct list lifted, warnings;
+    struct duties duties;
+};
+
+/** Room for one more of `size` bytes, zeroed; ERROR_NO_MEMORY. */
+RESULT list_add(struct arena *arena, struct list *list, size_t size, void **place_out, struct error *err);
+RESULT decision_deny(struct policy_decision *decision, const struct policy_denial *denial, struct error *err);
+RESULT decision_warn(struct policy_decision *decision, const struct warning *warning, struct error *err);
+/** Longest minimum, shortest maximum, union of the rest. */
+RESULT duties_merge(struct policy_decision *decision, const struct obligation *added, struct error *err);

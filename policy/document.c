@@ -1,0 +1,228 @@
+#include "policy/document.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "policy/compiled_priv.h"
+#include "policy/evaluate.h"
+
+static struct result no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
+}
+
+static struct result compile_pattern(struct arena *arena, const char *text, struct scope_pattern *pattern,
+                                     struct error *err)
+{
+    struct bytes segments[SCOPE_SEGMENTS_MAX];
+    size_t count = 0;
+
+    if (!scope_cut(text, segments, &count))
+        return failure(err, ERROR_LIMIT, "a scope of more than %d bytes", POLICY_SCOPE_MAX);
+    struct bytes *copy = arena_take(arena, count * sizeof *copy);
+    if (copy == NULL) return no_memory(err);
+    memcpy(copy, segments, count * sizeof *copy);
+    *pattern = (struct scope_pattern){count, copy};
+    return SUCCESS;
+}
+
+static struct result compile_scopes(struct policy_document *document, const json_t *array, struct error *err)
+{
+    const size_t count = json_array_size(array);
+    struct scope_pattern *scopes = arena_take(document->arena, count * sizeof *scopes);
+
+    if (scopes == NULL) return no_memory(err);
+    for (size_t i = 0; i < count; i++)
+        TRY(compile_pattern(document->arena, json_string_value(json_array_get(array, i)), &scopes[i], err));
+    document->scope_count = count;
+    document->scopes = scopes;
+    return SUCCESS;
+}
+
+static struct result compile_metadata(struct policy_document *document, const json_t *metadata, struct error *err)
+{
+    const json_t *applies_to = json_object_get(metadata, "applies_to_labels");
+
+    document->id = json_text_of(metadata, "id");
+    document->review_by = json_text_of(metadata, "review_by");
+    document->version = json_integer_value(json_object_get(metadata, "version"));
+    document->name = arena_format(document->arena, "%s@%lld", document->id, (long long)document->version);
+    if (document->name == NULL) return no_memory(err);
+    (void)day_parse(bytes_of_text(document->review_by), &document->review_by_day); /* the shapes have read both */
+    (void)policy_time_parse(bytes_of_text(json_text_of(metadata, "effective_from")), &document->effective_from_us);
+
+    document->has_applies_to = applies_to != NULL;
+    if (applies_to != NULL && json_object_size(applies_to) == 0)
+        return failure(err, ERROR_INVALID, "policy.metadata.applies_to_labels: is empty: leave it out");
+    TRY(compile_label_test(document->arena, applies_to, &document->applies_to, err));
+    return compile_scopes(document, json_object_get(metadata, "scope"), err);
+}
+
+/* The floor of a policy always pins the policy itself, and says nothing of lineage. */
+static struct result compile_floor(struct policy_document *document, const json_t *floor, struct error *err)
+{
+    bool is_stated = false;
+
+    document->has_floor = floor != NULL;
+    if (floor == NULL) return SUCCESS;
+    TRY(label_read_floor(floor, &document->floor, &is_stated, err));
+    document->floor.pins[0] = document->id;
+    document->floor.pin_count = 1;
+    return SUCCESS;
+}
+
+static struct result compile_type(struct arena *arena, const json_t *json, struct exception_type *type,
+                                  struct error *err)
+{
+    type->max_days = json_integer_value(json_object_get(json, "max_days"));
+    type->approvals = json_integer_value(json_object_get(json, "approvals"));
+    TRY(compile_texts(arena, json_object_get(json, "lifts"), &type->lifts, err));
+    TRY(compile_texts(arena, json_object_get(json, "required_evidence"), &type->required_evidence, err));
+    return compile_obligation(arena, json_object_get(json, "adds"), &type->adds, err);
+}
+
+static struct result compile_types(struct policy_document *document, json_t *object, struct error *err)
+{
+    struct exception_type *types = arena_take(document->arena, (json_object_size(object) + 1) * sizeof *types);
+    const char *name;
+    json_t *each;
+    size_t count = 0;
+
+    if (types == NULL) return no_memory(err);
+    json_object_foreach (object, name, each) {
+        types[count].name = name;
+        TRY(compile_type(document->arena, each, &types[count++], err));
+    }
+    document->type_count = count;
+    document->types = types;
+    return SUCCESS;
+}
+
+static struct result compile_document(struct policy_document *document, struct error *err)
+{
+    const json_t *closed = json_object_get(document->json, "closed");
+    struct buffer OWNED_BUFFER canonical = BUFFER(POLICY_DOCUMENT_BYTES_MAX);
+
+    TRY(shape_check(&shape_policy, document->json, "policy", err));
+    TRY(json_write_canonical(&canonical, document->json, err));
+    sha_text(buffer_bytes(&canonical), document->digest);
+    document->is_closed = closed == NULL || json_is_true(closed);
+    TRY(compile_metadata(document, json_object_get(document->json, "metadata"), err));
+    TRY(compile_floor(document, json_object_get(document->json, "labels"), err));
+    TRY(compile_rules(document, json_object_get(document->json, "rules"), err));
+    return compile_types(document, json_object_get(document->json, "exception_types"), err);
+}
+
+struct result policy_document_new(json_t *json, struct policy_document **document_out, struct error *err)
+{
+    OWNED(policy_document) *document = memory_zeroed(1, sizeof *document);
+
+    if (document == NULL) return no_memory(err);
+    TRY(arena_new(POLICY_ARENA_MAX, &document->arena, err));
+    document->json = json_incref(json);
+    TRY(compile_document(document, err));
+    *document_out = GIVE(document);
+    return SUCCESS;
+}
+
+struct result policy_document_read(struct bytes text, struct policy_document **document_out, struct error *err)
+{
+    OWNED_JSON json = NULL;
+
+    TRY(json_read(text, POLICY_DOCUMENT_BYTES_MAX, &json, err));
+    return policy_document_new(json, document_out, err);
+}
+
+const char *policy_document_name(const struct policy_document *document)
+{
+    return document->name;
+}
+
+const char *policy_document_digest(const struct policy_document *document)
+{
+    return document->digest;
+}
+
+void policy_document_free(struct policy_document *document)
+{
+    if (document == NULL) return;
+    arena_free(document->arena);
+    json_decref(document->json);
+    free(document);
+}
+
+static int compare_documents(const void *a, const void *b)
+{
+    struct policy_document *const *left = a, *const *right = b;
+    const int by_name = strcmp((*left)->name, (*right)->name);
+
+    return by_name != 0 ? by_name : strcmp((*left)->digest, (*right)->digest);
+}
+
+/* The same document given twice is one document. */
+static void drop_repeats(struct policy_documents *set)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < set->count; i++) {
+        if (kept > 0 && compare_documents(&set->documents[kept - 1], &set->documents[i]) == 0)
+            policy_document_free(set->documents[i]);
+        else
+            set->documents[kept++] = set->documents[i];
+    }
+    set->count = kept;
+}
+
+static struct result list_digests(struct policy_documents *set, struct error *err)
+{
+    const char *digests[POLICY_COUNT_MAX];
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_COUNT_MAX * (SHA_TEXT_SIZE + 4));
+
+    for (size_t i = 0; i < set->count; i++) digests[i] = set->documents[i]->digest;
+    qsort(digests, set->count, sizeof *digests, compare_texts);
+    TRY(buffer_add_u8(&text, '[', err));
+    for (size_t i = 0; i < set->count; i++)
+        TRY(buffer_format(&text, err, "%s\"%s\"", i > 0 ? "," : "", digests[i]));
+    TRY(buffer_add_u8(&text, ']', err));
+    set->digests = (char *)GIVE(text.data);
+    return SUCCESS;
+}
+
+struct result policy_documents_new(const json_t *array, struct policy_documents **documents_out, struct error *err)
+{
+    OWNED(policy_documents) *set = memory_zeroed(1, sizeof *set);
+    const size_t count = json_array_size(array);
+
+    if (set == NULL) return no_memory(err);
+    if (!json_is_array(array)) return failure(err, ERROR_INVALID, "policies: a list expected");
+    if (count > POLICY_COUNT_MAX)
+        return failure(err, ERROR_LIMIT, "%zu policies; at most %d in one set", count, POLICY_COUNT_MAX);
+    set->documents = memory_zeroed(count + 1, sizeof *set->documents);
+    if (set->documents == NULL) return no_memory(err);
+    for (; set->count < count; set->count++)
+        TRY(policy_document_new(json_array_get(array, set->count), &set->documents[set->count], err));
+    qsort(set->documents, count, sizeof(struct policy_document *), compare_documents);
+    drop_repeats(set);
+    TRY(list_digests(set, err));
+    *documents_out = GIVE(set);
+    return SUCCESS;
+}
+
+size_t policy_documents_count(const struct policy_documents *documents)
+{
+    return documents->count;
+}
+
+const struct policy_document *policy_documents_at(const struct policy_documents *documents, size_t index)
+{
+    return documents->documents[index];
+}
+
+void policy_documents_free(struct policy_documents *documents)
+{
+    if (documents == NULL) return;
+    for (size_t i = 0; i < documents->count; i++) policy_document_free(documents->documents[i]);
+    free(documents->documents);
+    free(documents->digests);
+    free(documents);
+}

@@ -1,0 +1,370 @@
+#include "policy/evaluate.h"
+
+#include <string.h>
+
+#include "policy/decision_priv.h"
+#include "policy/facts_priv.h"
+
+#define DAY_US ((int64_t)86400 * 1000000)
+
+/* One decision under way. */
+struct judging {
+    const struct policy_documents *documents;
+    const struct policy_facts *facts;
+    const struct policy_groups *groups;
+    struct policy_decision *decision;
+    struct bytes segments[SCOPE_SEGMENTS_MAX]; /* of the scope */
+    size_t segment_count;
+    bool is_granted; /* by a permit of a policy in scope: pins and labels only restrict */
+};
+
+static bool is_in_force(const struct policy_document *policy, int64_t now_us)
+{
+    return policy->effective_from_us <= now_us;
+}
+
+static bool is_in_scope(const struct judging *judging, const struct policy_document *policy)
+{
+    return scope_matches(policy, judging->segments, judging->segment_count);
+}
+
+static bool is_pinned(const struct policy_document *policy, const struct label *label)
+{
+    for (size_t i = 0; i < label->pin_count; i++)
+        if (strcmp(label->pins[i], policy->id) == 0) return true;
+    return false;
+}
+
+static struct result deny_system(struct judging *judging, const char *rule, const char *policy, const char *message,
+                                 struct error *err)
+{
+    const struct policy_denial denial = {.rule = rule, .policy = policy, .message = message};
+
+    return decision_deny(judging->decision, &denial, err);
+}
+
+static struct result deny_missing_pin(struct judging *judging, const char *pin, struct error *err)
+{
+    static const char prefix[] = "policy:";
+    const char **names = arena_take(judging->decision->arena, sizeof *names);
+    const char *name = arena_format(judging->decision->arena, "%s%s", prefix, pin);
+
+    if (names == NULL || name == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    names[0] = name;
+    const struct policy_denial denial = {.rule = "SYS-PIN-MISSING",
+                                         .policy = name + sizeof prefix - 1,
+                                         .message = "inherited policy not in force here",
+                                         .unknown_count = 1,
+                                         .unknown = names};
+    return decision_deny(judging->decision, &denial, err);
+}
+
+/* --- what a rule lacks --- */
+
+static enum truth rule_holds(const struct rule *rule, const struct judging *judging)
+{
+    enum truth best = TRUTH_FALSE;
+
+    if (rule->judges_label) return label_meets(&rule->label, judging->facts->label) ? TRUTH_TRUE : TRUTH_FALSE;
+    for (size_t i = 0; i < rule->alternative_count && best != TRUTH_TRUE; i++) {
+        const enum truth found = target_meets(&rule->alternatives[i], judging->facts->target, judging->groups);
+        if (found > best) best = found;
+    }
+    return best;
+}
+
+static size_t sort_names(const char **names, size_t count)
+{
+    size_t kept = 0;
+
+    qsort(names, count, sizeof *names, compare_texts);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || strcmp(names[kept - 1], names[i]) != 0) names[kept++] = names[i];
+    return kept;
+}
+
+/* The facts that made some alternative unknown, or false. */
+static struct result name_facts(const struct rule *rule, const struct judging *judging, enum truth truth,
+                                struct text_list *names_out, struct error *err)
+{
+    const struct policy_facts *facts = judging->facts;
+    const char **names = arena_take(judging->decision->arena, rule->names_max * sizeof *names);
+    size_t count = 0;
+
+    if (names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    if (rule->judges_label && truth == TRUTH_FALSE) count = label_names(&rule->label, facts->label, names, 0);
+    for (size_t i = 0; i < rule->alternative_count; i++)
+        if (target_meets(&rule->alternatives[i], facts->target, judging->groups) == truth)
+            count = target_names(&rule->alternatives[i], facts->target, judging->groups, names, count);
+    *names_out = (struct text_list){sort_names(names, count), names};
+    return SUCCESS;
+}
+
+static struct result deny_by_rule(struct judging *judging, const struct policy_document *policy,
+                                  const struct rule *rule, struct error *err)
+{
+    struct text_list unknown, failed;
+
+    TRY(name_facts(rule, judging, TRUTH_UNKNOWN, &unknown, err));
+    TRY(name_facts(rule, judging, TRUTH_FALSE, &failed, err));
+    const struct policy_denial denial = {.rule = rule->id,
+                                         .policy = policy->name,
+                                         .message = rule->message,
+                                         .unknown_count = unknown.count,
+                                         .failed_count = failed.count,
+                                         .unknown = unknown.texts,
+                                         .failed = failed.texts,
+                                         .basis = rule->basis};
+    return decision_deny(judging->decision, &denial, err);
+}
+
+/* --- exceptions --- */
+
+static bool lists(const struct text_list *list, const char *text)
+{
+    for (size_t i = 0; text != NULL && i < list->count; i++)
+        if (strcmp(list->texts[i], text) == 0) return true;
+    return false;
+}
+
+static const struct exception_type *type_of(const struct policy_document *policy, const char *name)
+{
+    for (size_t i = 0; i < policy->type_count; i++)
+        if (strcmp(policy->types[i].name, name) == 0) return &policy->types[i];
+    return NULL;
+}
+
+static bool has_evidence(const struct policy_exception *exception, const struct exception_type *type)
+{
+    for (size_t i = 0; i < type->required_evidence.count; i++)
+        if (json_object_get(exception->evidence, type->required_evidence.texts[i]) == NULL) return false;
+    return true;
+}
+
+static bool is_bound_to(const struct policy_exception *exception, const struct policy_document *policy)
+{
+    return strcmp(exception->policy_id, policy->id) == 0 && exception->policy_version == policy->version &&
+           strcmp(exception->policy_digest, policy->digest) == 0;
+}
+
+static bool is_dated(const struct policy_exception *exception, const struct exception_type *type, int64_t now_us)
+{
+    return exception->not_before_us <= now_us && now_us < exception->not_after_us &&
+           exception->not_after_us - exception->not_before_us <= type->max_days * DAY_US;
+}
+
+/* Does this well-formed exception lift this rule here, now? An unknown digest is in no exception. */
+static bool lifts(const struct policy_exception *exception, const struct policy_document *policy,
+                  const struct rule *rule, const struct policy_facts *facts)
+{
+    const struct exception_type *type = type_of(policy, exception->type);
+
+    return type != NULL && is_bound_to(exception, policy) && uuid_equal(&exception->project, &facts->project) &&
+           lists(&type->lifts, rule->id) && lists(&exception->lifts, rule->id) &&
+           (exception->operations & (uint32_t)facts->op) != 0 && lists(&exception->targets, facts->target_id) &&
+           lists(&exception->digests, facts->digest) && is_dated(exception, type, facts->now_us) &&
+           (int64_t)exception->approver_count >= type->approvals && has_evidence(exception, type) &&
+           !exception->is_revoked && exception->uses_left > 0;
+}
+
+static const struct policy_exception *lifting_exception(const struct judging *judging,
+                                                        const struct policy_document *policy,
+                                                        const struct rule *rule)
+{
+    const struct policy_facts *facts = judging->facts;
+
+    for (size_t i = 0; i < facts->exception_count; i++)
+        if (policy_exception_problem(facts->exceptions[i]) == NULL &&
+            lifts(facts->exceptions[i], policy, rule, facts))
+            return facts->exceptions[i];
+    return NULL;
+}
+
+/* A lifted rule leaves a receipt, whatever else its type asks. */
+static struct result lift(struct judging *judging, const struct policy_document *policy, const struct rule *rule,
+                          const struct policy_exception *exception, struct error *err)
+{
+    struct obligation adds = type_of(policy, exception->type)->adds;
+    struct policy_decision *decision = judging->decision;
+    const char *id = arena_copy_text(decision->arena, bytes_of_text(exception->id)); /* which may go before it */
+    const struct lifting lifting = {rule->id, policy->name, id};
+    void *place = NULL;
+
+    if (id == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    TRY(list_add(decision->arena, &decision->lifted, sizeof lifting, &place, err));
+    memcpy(place, &lifting, sizeof lifting);
+    adds.has_receipt = adds.receipt = true;
+    return duties_merge(decision, &adds, err);
+}
+
+/* --- policies --- */
+
+static struct result judge_rule(struct judging *judging, const struct policy_document *policy,
+                                const struct rule *rule, struct error *err)
+{
+    const enum truth harmless = rule->effect == EFFECT_REQUIRE ? TRUTH_TRUE : TRUTH_FALSE;
+
+    if (rule->effect == EFFECT_OBLIGE) return duties_merge(judging->decision, &rule->oblige, err);
+    if (rule_holds(rule, judging) == harmless) return SUCCESS;
+    const struct policy_exception *exception = lifting_exception(judging, policy, rule);
+    if (exception != NULL) return lift(judging, policy, rule, exception, err);
+    return deny_by_rule(judging, policy, rule, err);
+}
+
+static struct result warn_of_review(struct judging *judging, const struct policy_document *policy, struct error *err)
+{
+    const int64_t now_us = judging->facts->now_us;
+    const int64_t today = now_us / DAY_US - (now_us % DAY_US < 0);
+    const struct warning warning = {"REVIEW-OVERDUE", policy->name, policy->review_by};
+
+    return today > policy->review_by_day ? decision_warn(judging->decision, &warning, err) : SUCCESS;
+}
+
+static struct result judge_policy(struct judging *judging, const struct policy_document *policy, struct error *err)
+{
+    const struct label *label = judging->facts->label;
+    const bool in_scope = is_in_scope(judging, policy);
+    bool permitted = false;
+
+    if (!in_scope && !is_pinned(policy, label) &&
+        !(policy->has_applies_to && label_meets(&policy->applies_to, label)))
+        return SUCCESS;
+    TRY(warn_of_review(judging, policy, err));
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct rule *rule = &policy->rules[i];
+        if ((rule->operations & (uint32_t)judging->facts->op) == 0 || !label_meets(&rule->when, label)) continue;
+        if (rule->effect == EFFECT_PERMIT)
+            permitted = true;
+        else
+            TRY(judge_rule(judging, policy, rule, err));
+    }
+    if (policy->is_closed && !permitted)
+        TRY(deny_system(judging, "SYS-CLOSED", policy->name, "no permit rule of this policy matches the label and op",
+                        err));
+    judging->is_granted |= permitted && in_scope;
+    return SUCCESS;
+}
+
+static struct result check_pins(struct judging *judging, struct error *err)
+{
+    const struct label *label = judging->facts->label;
+
+    for (size_t i = 0; i < label->pin_count; i++) {
+        const char *pin = label->pins[i];
+        bool is_present = false;
+        for (size_t j = 0; j < judging->documents->count && !is_present; j++) {
+            const struct policy_document *policy = judging->documents->documents[j];
+            is_present = is_in_force(policy, judging->facts->now_us) && strcmp(policy->id, pin) == 0;
+        }
+        if (!is_present) TRY(deny_missing_pin(judging, pin, err));
+    }
+    return SUCCESS;
+}
+
+static struct result check_presence(struct judging *judging, struct error *err)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < judging->documents->count && !found; i++) {
+        const struct policy_document *policy = judging->documents->documents[i];
+        found = is_in_force(policy, judging->facts->now_us) && is_in_scope(judging, policy);
+    }
+    if (!found) TRY(deny_system(judging, "SYS-NO-POLICY", "sys", "no policy in scope", err));
+    return check_pins(judging, err);
+}
+
+static struct result judge_policies(struct judging *judging, struct error *err)
+{
+    static const char *const label = "label";
+    static const struct policy_denial unlabelled = {.rule = "SYS-UNLABELLED",
+                                                    .policy = "sys",
+                                                    .message = "no effective label",
+                                                    .unknown_count = 1,
+                                                    .unknown = &label};
+
+    if (judging->facts->label == NULL) return decision_deny(judging->decision, &unlabelled, err);
+    TRY(check_presence(judging, err));
+    for (size_t i = 0; i < judging->documents->count; i++)
+        if (is_in_force(judging->documents->documents[i], judging->facts->now_us))
+            TRY(judge_policy(judging, judging->documents->documents[i], err));
+    if (judging->is_granted) return SUCCESS;
+    return deny_system(judging, "SYS-CLOSED", "sys", "no policy in scope permits this", err);
+}
+
+static struct result warn_of_exceptions(struct judging *judging, struct error *err)
+{
+    const struct policy_facts *facts = judging->facts;
+
+    for (size_t i = 0; i < facts->exception_count; i++) {
+        const struct warning warning = {"EXCEPTION-MALFORMED", "sys", facts->exceptions[i]->problem};
+        if (policy_exception_problem(facts->exceptions[i]) != NULL)
+            TRY(decision_warn(judging->decision, &warning, err));
+    }
+    return SUCCESS;
+}
+
+static struct result check_retention(struct judging *judging, struct error *err)
+{
+    const struct obligation *sums = &judging->decision->duties.sums;
+
+    if (!sums->has_retain_max || !sums->has_retain_min || sums->retain_max_days >= sums->retain_min_days)
+        return SUCCESS;
+    return deny_system(judging, "RETENTION-CONFLICT", "sys", "minimum and maximum retention cannot both hold", err);
+}
+
+static struct result identify(struct judging *judging, struct error *err)
+{
+    struct buffer OWNED_BUFFER inputs = BUFFER(2 * POLICY_FACTS_BYTES_MAX);
+
+    TRY(buffer_add_text(&inputs, "{\"evaluator\":\"" POLICY_EVALUATOR "\",\"facts\":", err));
+    TRY(facts_write(&inputs, judging->facts, err));
+    TRY(buffer_format(&inputs, err, ",\"groups\":\"%s\",\"policies\":%s}", judging->groups->digest,
+                      judging->documents->digests));
+    sha_text(buffer_bytes(&inputs), judging->decision->id);
+    return SUCCESS;
+}
+
+/* A warning's text is in the exception, which may go before the decision does. */
+static struct result keep_details(struct policy_decision *decision, struct error *err)
+{
+    struct warning *warnings = decision->warnings.items;
+
+    for (size_t i = 0; i < decision->warnings.count; i++) {
+        warnings[i].detail = arena_copy_text(decision->arena, bytes_of_text(warnings[i].detail));
+        if (warnings[i].detail == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    }
+    return SUCCESS;
+}
+
+static struct result decide(struct judging *judging, struct error *err)
+{
+    struct policy_decision *decision = judging->decision;
+
+    decision->groups_digest = judging->groups->digest;
+    decision->documents_digests = judging->documents->digests;
+    if (!scope_cut(judging->facts->scope, judging->segments, &judging->segment_count))
+        return failure(err, ERROR_LIMIT, "a scope of more than %d bytes", POLICY_SCOPE_MAX);
+    TRY(warn_of_exceptions(judging, err));
+    TRY(judge_policies(judging, err));
+    TRY(check_retention(judging, err));
+    TRY(keep_details(decision, err));
+    return identify(judging, err);
+}
+
+struct result policy_decide(const struct policy_documents *documents, const struct policy_facts *facts,
+                            const struct policy_groups *groups, struct policy_decision **decision_out,
+                            struct error *err)
+{
+    OWNED(arena) *arena = NULL;
+
+    TRY(arena_new(DECISION_ARENA_MAX, &arena, err));
+    struct policy_decision *decision = arena_take(arena, sizeof *decision);
+    if (decision == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    decision->arena = arena;
+    struct judging judging = {
+        .documents = documents, .facts = facts, .groups = groups, .decision = decision};
+    TRY(decide(&judging, err));
+    (void)GIVE(arena); /* it goes with the decision, which lives in it */
+    *decision_out = decision;
+    return SUCCESS;
+}

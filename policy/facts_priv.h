@@ -1,0 +1,14 @@
+/*
+ * policy/facts_priv.h -- facts in their canonical spelling, as they enter a decision's id.
+ */
+#pragma once
+
+#include "policy/compiled_priv.h"
+#include "policy/evaluate.h"
+
+#define POLICY_FACTS_BYTES_MAX (1024 * 1024) /* exceptions are most of it */
+
+/** Appends the canonical JSON of facts. */
+RESULT facts_write(struct buffer *buffer, const struct policy_facts *facts, struct error *err);
+/** Of struct policy_exception *, by canonical text. */
+int compare_exceptions(const void *a, const void *b);

@@ -1,0 +1,273 @@
+/* Three-valued tests of facts: false beats unknown beats true in "all of", the other way round in "any of". */
+#include <assert.h>
+#include <string.h>
+
+#include "policy/compiled_priv.h"
+#include "policy/evaluate.h"
+
+static const char *const predicate_facts[TEST_COUNT] = {
+    [TEST_GEO_WITHIN] = "geo",       [TEST_GEO_IN_GROUP] = "geo",       [TEST_REGIME_ANY] = "regimes",
+    [TEST_REGIME_IN_GROUP] = "regimes", [TEST_OPERATOR] = "operator",   [TEST_ATTRS_ALL] = "attrs",
+    [TEST_KEY_GEO] = "key.geo",      [TEST_KEY_CONTROL] = "key.control", [TEST_ASSURANCE] = "assurance",
+    [TEST_RECIPIENT] = "recipient",
+};
+
+static enum truth truth_of(bool is_true)
+{
+    return is_true ? TRUTH_TRUE : TRUTH_FALSE;
+}
+
+static bool contains(const struct text_list *list, const char *text)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->texts[i], text) == 0) return true;
+    return false;
+}
+
+/* "AE" holds "AE" and "AE/DU", and not "AEX". */
+static bool is_within(const char *place, const char *root)
+{
+    const size_t length = strlen(root);
+
+    return strncmp(place, root, length) == 0 && (place[length] == '\0' || place[length] == '/');
+}
+
+/* A root finer than what is known of the place can neither be proven nor excluded. */
+static enum truth geo_within(const char *place, const struct text_list *roots)
+{
+    if (place == NULL) return TRUTH_UNKNOWN;
+    for (size_t i = 0; i < roots->count; i++)
+        if (is_within(place, roots->texts[i])) return TRUTH_TRUE;
+    for (size_t i = 0; i < roots->count; i++)
+        if (is_within(roots->texts[i], place)) return TRUTH_UNKNOWN;
+    return TRUTH_FALSE;
+}
+
+/* No controller sits within the roots; none named is unknown. */
+static enum truth free_of_control(const struct text_list *controllers, const struct text_list *roots)
+{
+    enum truth worst = controllers->count == 0 ? TRUTH_UNKNOWN : TRUTH_TRUE;
+
+    for (size_t i = 0; i < controllers->count; i++) {
+        const enum truth inside = geo_within(controllers->texts[i], roots);
+        if (inside == TRUTH_TRUE) return TRUTH_FALSE;
+        if (inside == TRUTH_UNKNOWN) worst = TRUTH_UNKNOWN;
+    }
+    return worst;
+}
+
+static enum truth shares(bool is_known, const struct text_list *have, const struct text_list *wanted)
+{
+    if (!is_known) return TRUTH_UNKNOWN;
+    for (size_t i = 0; i < have->count; i++)
+        if (contains(wanted, have->texts[i])) return TRUTH_TRUE;
+    return TRUTH_FALSE;
+}
+
+static enum truth has_all(bool is_known, const struct text_list *have, const struct text_list *wanted)
+{
+    if (!is_known) return TRUTH_UNKNOWN;
+    for (size_t i = 0; i < wanted->count; i++)
+        if (!contains(have, wanted->texts[i])) return TRUTH_FALSE;
+    return TRUTH_TRUE;
+}
+
+static int compare_group(const void *key, const void *group)
+{
+    const struct policy_group *member = group;
+    const char *const name = key;
+
+    return strcmp(name, member->name);
+}
+
+/* NULL: there is no such group, or it is of another kind; what it would hold is then unknown. */
+static const struct policy_group *group_of(const struct policy_groups *groups, const char *name, enum group_kind kind)
+{
+    if (groups->count == 0) return NULL;
+    const struct policy_group *found =
+        bsearch(name, groups->groups, groups->count, sizeof *groups->groups, compare_group);
+    return found == NULL || found->kind != kind ? NULL : found;
+}
+
+static enum truth in_group(const struct policy_group *group, const struct target *target)
+{
+    if (group == NULL) return TRUTH_UNKNOWN;
+    if (group->kind == GROUP_GEO) return geo_within(target->geo, &group->members);
+    return shares(target->has_regimes, &target->regimes, &group->members);
+}
+
+static enum group_kind kind_of(const struct predicate *predicate)
+{
+    return predicate->kind == TEST_GEO_IN_GROUP ? GROUP_GEO : GROUP_REGIME;
+}
+
+static enum truth in_groups(const struct predicate *predicate, const struct target *target,
+                            const struct policy_groups *groups)
+{
+    enum truth best = TRUTH_FALSE;
+
+    for (size_t i = 0; i < predicate->texts.count && best != TRUTH_TRUE; i++) {
+        const enum truth found = in_group(group_of(groups, predicate->texts.texts[i], kind_of(predicate)), target);
+        if (found > best) best = found;
+    }
+    return best;
+}
+
+static enum truth predicate_holds(const struct predicate *predicate, const struct target *target,
+                                  const struct policy_groups *groups)
+{
+    const struct text_list *wanted = &predicate->texts;
+
+    switch (predicate->kind) {
+    case TEST_GEO_WITHIN: return geo_within(target->geo, wanted);
+    case TEST_GEO_IN_GROUP:
+    case TEST_REGIME_IN_GROUP: return in_groups(predicate, target, groups);
+    case TEST_REGIME_ANY: return shares(target->has_regimes, &target->regimes, wanted);
+    case TEST_OPERATOR: return free_of_control(&target->controllers, wanted);
+    case TEST_ATTRS_ALL: return has_all(target->has_attrs, &target->attrs, wanted);
+    case TEST_KEY_GEO: return geo_within(target->key_geo, wanted);
+    case TEST_KEY_CONTROL:
+        return target->key_control == NULL ? TRUTH_UNKNOWN : truth_of(contains(wanted, target->key_control));
+    case TEST_ASSURANCE:
+        return target->assurance < 0 ? TRUTH_UNKNOWN : truth_of(target->assurance >= predicate->number);
+    case TEST_RECIPIENT:
+        return target->recipient == NULL ? TRUTH_UNKNOWN : truth_of(contains(wanted, target->recipient));
+    case TEST_COUNT: break;
+    }
+    abort(); /* a predicate that was compiled and is not known: a bug */
+}
+
+enum truth target_meets(const struct target_test *test, const struct target *target,
+                        const struct policy_groups *groups)
+{
+    enum truth worst = TRUTH_TRUE;
+
+    for (size_t i = 0; i < test->count && worst != TRUTH_FALSE; i++) {
+        const enum truth found = predicate_holds(&test->predicates[i], target, groups);
+        if (found < worst) worst = found;
+    }
+    return worst;
+}
+
+/* The groups that gave `truth` are named each by itself when they are unknown, else the fact is. */
+static size_t group_names(const struct predicate *predicate, const struct target *target,
+                          const struct policy_groups *groups, const char **names, size_t count)
+{
+    const enum truth truth = in_groups(predicate, target, groups);
+
+    for (size_t i = 0; i < predicate->texts.count; i++) {
+        const struct policy_group *group = group_of(groups, predicate->texts.texts[i], kind_of(predicate));
+        if (in_group(group, target) != truth) continue;
+        names[count++] = group == NULL ? predicate->group_facts.texts[i] : predicate_facts[predicate->kind];
+    }
+    return count;
+}
+
+size_t target_names(const struct target_test *test, const struct target *target, const struct policy_groups *groups,
+                    const char **names, size_t count)
+{
+    const enum truth truth = target_meets(test, target, groups);
+
+    for (size_t i = 0; i < test->count; i++) {
+        const struct predicate *predicate = &test->predicates[i];
+        if (predicate_holds(predicate, target, groups) != truth) continue;
+        if (predicate->group_facts.count > 0)
+            count = group_names(predicate, target, groups, names, count);
+        else
+            names[count++] = predicate_facts[predicate->kind];
+    }
+    return count;
+}
+
+static bool shares_regime(const struct text_list *wanted, const struct label *label)
+{
+    for (size_t i = 0; i < label->regime_count; i++)
+        if (contains(wanted, label->regimes[i])) return true;
+    return false;
+}
+
+/* Bits of the conditions that do not hold, in the order of label_facts. */
+enum { LACKS_ATTACHED = 1, LACKS_CLASS = 2, LACKS_LINEAGE = 4, LACKS_SUBJECTS = 8 };
+static const char *const label_facts[] = {"label.attached", "label.class", "label.lineage", "label.subjects"};
+
+static unsigned label_lacks(const struct label_test *test, const struct label *label)
+{
+    unsigned lacks = 0;
+
+    if (test->attached_any.count > 0 && !shares_regime(&test->attached_any, label)) lacks |= LACKS_ATTACHED;
+    if (test->class_at_least >= 0 && (int)label->class < test->class_at_least) lacks |= LACKS_CLASS;
+    if (test->class_at_most >= 0 && (int)label->class > test->class_at_most) lacks |= LACKS_CLASS;
+    if (test->lineage_at_least >= 0 && (int)label->lineage < test->lineage_at_least) lacks |= LACKS_LINEAGE;
+    if (test->subjects_any != 0 && (label->subjects & test->subjects_any) == 0) lacks |= LACKS_SUBJECTS;
+    if ((label->subjects & test->subjects_none) != 0) lacks |= LACKS_SUBJECTS;
+    return lacks;
+}
+
+bool label_meets(const struct label_test *test, const struct label *label)
+{
+    return label_lacks(test, label) == 0;
+}
+
+size_t label_names(const struct label_test *test, const struct label *label, const char **names, size_t count)
+{
+    const unsigned lacks = label_lacks(test, label);
+
+    for (unsigned i = 0; i < 4; i++)
+        if ((lacks >> i & 1) != 0) names[count++] = label_facts[i];
+    return count;
+}
+
+bool scope_cut(const char *scope, struct bytes segments_out[SCOPE_SEGMENTS_MAX], size_t *count_out)
+{
+    const size_t length = strlen(scope);
+    size_t count = 0, start = 0;
+
+    if (length > POLICY_SCOPE_MAX) return false;
+    for (size_t i = 0; i <= length; i++) {
+        if (i < length && scope[i] != '/') continue;
+        segments_out[count++] = (struct bytes){(const uint8_t *)scope + start, i - start};
+        start = i + 1;
+    }
+    *count_out = count;
+    return true;
+}
+
+static bool is_word(struct bytes segment, const char *word)
+{
+    return bytes_equal(segment, bytes_of_text(word));
+}
+
+static bool segment_matches(struct bytes want, struct bytes have)
+{
+    return bytes_equal(want, have) || (is_word(want, "*") && !is_word(have, "**"));
+}
+
+/* Goes back only to the last "**": one that matched earlier need never give up anything. So the time is bounded. */
+static bool pattern_matches(const struct scope_pattern *pattern, const struct bytes *segments, size_t count)
+{
+    size_t at = 0, wanted = 0, resume_at = 0, resume_wanted = SIZE_MAX;
+
+    while (at < count) {
+        if (wanted < pattern->count && is_word(pattern->segments[wanted], "**")) {
+            resume_wanted = ++wanted;
+            resume_at = at;
+        } else if (wanted < pattern->count && segment_matches(pattern->segments[wanted], segments[at])) {
+            wanted++;
+            at++;
+        } else if (resume_wanted != SIZE_MAX) {
+            wanted = resume_wanted;
+            at = ++resume_at;
+        } else {
+            return false;
+        }
+    }
+    while (wanted < pattern->count && is_word(pattern->segments[wanted], "**")) wanted++;
+    return wanted == pattern->count;
+}
+
+bool scope_matches(const struct policy_document *document, const struct bytes *segments, size_t count)
+{
+    for (size_t i = 0; i < document->scope_count; i++)
+        if (pattern_matches(&document->scopes[i], segments, count)) return true;
+    return false;
+}

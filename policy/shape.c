@@ -1,0 +1,172 @@
+#include "policy/shape_priv.h"
+
+#include <string.h>
+
+#include "policy/document.h"
+
+/* Where in the value the check is; the path is put together only when something is wrong. */
+struct place {
+    const struct place *up;
+    const char *name;
+};
+
+#define PATH_MAX_BYTES 120 /* leaves room for the reason in an error's message */
+
+static size_t path_write(const struct place *place, char *path, size_t at)
+{
+    if (place->up != NULL) {
+        at = path_write(place->up, path, at);
+        if (at + 1 < PATH_MAX_BYTES) path[at++] = '.';
+    }
+    const size_t length = strlen(place->name);
+    const size_t room = PATH_MAX_BYTES - 1 - at;
+    const size_t taken = length < room ? length : room;
+    memcpy(path + at, place->name, taken);
+    return at + taken;
+}
+
+static struct result wrong(const struct place *place, enum error_kind kind, const char *what, struct error *err)
+{
+    char path[PATH_MAX_BYTES] = {0};
+
+    (void)path_write(place, path, 0);
+    return failure(err, kind, "%s: %s", path, what);
+}
+
+static struct result expected(const struct place *place, const char *what, struct error *err)
+{
+    char path[PATH_MAX_BYTES] = {0};
+
+    (void)path_write(place, path, 0);
+    return failure(err, ERROR_INVALID, "%s: %s expected", path, what);
+}
+
+int word_index(const char *const *words, const char *text)
+{
+    for (int i = 0; words[i] != NULL; i++)
+        if (strcmp(words[i], text) == 0) return i;
+    return -1;
+}
+
+static bool text_holds(const struct shape *shape, const json_t *value)
+{
+    if (!json_is_string(value)) return false;
+    const char *text = json_string_value(value);
+    if (shape->words != NULL) return word_index(shape->words, text) >= 0;
+    const struct bytes bytes = {(const uint8_t *)text, json_string_length(value)};
+    return shape->holds == NULL ? bytes.length > 0 : shape->holds(bytes);
+}
+
+static bool scalar_holds(const struct shape *shape, const json_t *value)
+{
+    if (shape->kind == SHAPE_TEXT) return text_holds(shape, value);
+    if (shape->kind == SHAPE_BOOLEAN) return json_is_boolean(value);
+    if (shape->kind == SHAPE_ANYTHING) return true;
+    return json_is_integer(value) && json_integer_value(value) >= shape->low &&
+           json_integer_value(value) <= shape->high;
+}
+
+static struct result check(const struct shape *shape, const json_t *value, const struct place *place,
+                           struct error *err);
+
+static struct result check_list(const struct shape *shape, const json_t *value, const struct place *place,
+                                struct error *err)
+{
+    if (!json_is_array(value) || json_array_size(value) < shape->least) return expected(place, shape->what, err);
+    if (json_array_size(value) > shape->most) return wrong(place, ERROR_LIMIT, "more members than are taken", err);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        TRY(check(shape->each, json_array_get(value, i), place, err));
+    return SUCCESS;
+}
+
+/* jansson's iterators take no const, though they change nothing. */
+static json_t *iterable(const json_t *value)
+{
+    return (json_t *)(uintptr_t)value;
+}
+
+static struct result check_map(const struct shape *shape, const json_t *value, const struct place *place,
+                               struct error *err)
+{
+    const struct place member = {place, "*"};
+    const char *key;
+    json_t *each;
+
+    if (!json_is_object(value)) return expected(place, shape->what, err);
+    if (json_object_size(value) > shape->most) return wrong(place, ERROR_LIMIT, "more members than are taken", err);
+    json_object_foreach (iterable(value), key, each) {
+        if (shape->key_holds != NULL && !shape->key_holds(bytes_of_text(key)))
+            return wrong(place, ERROR_INVALID, "a name that is not of the form that is wanted", err);
+    }
+    json_object_foreach (iterable(value), key, each)
+        TRY(check(shape->each, each, &member, err));
+    return SUCCESS;
+}
+
+static bool is_known(const struct shape *shape, const char *key)
+{
+    for (const struct shape_member *member = shape->members; member->name != NULL; member++)
+        if (strcmp(member->name, key) == 0) return true;
+    return false;
+}
+
+/* A name may be anything, and the message goes to logs and terminals: only a plain one is repeated. */
+static bool is_plain(const char *key)
+{
+    const size_t length = strlen(key);
+
+    return length >= 1 && length <= 40 &&
+           strspn(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == length;
+}
+
+static struct result check_names(const struct shape *shape, const json_t *value, const struct place *place,
+                                 struct error *err)
+{
+    const char *unknown = NULL, *key;
+    json_t *each;
+    char path[PATH_MAX_BYTES] = {0};
+
+    json_object_foreach (iterable(value), key, each)
+        if (!is_known(shape, key) && (unknown == NULL || strcmp(key, unknown) < 0)) unknown = key;
+    if (unknown == NULL) return SUCCESS;
+    (void)path_write(place, path, 0);
+    return failure(err, ERROR_INVALID, "%s: a member that is not known: %s", path,
+                   is_plain(unknown) ? unknown : "(its name has other letters)");
+}
+
+static struct result check_object(const struct shape *shape, const json_t *value, const struct place *place,
+                                  struct error *err)
+{
+    if (!json_is_object(value)) return expected(place, shape->what, err);
+    TRY(check_names(shape, value, place, err));
+    for (const struct shape_member *member = shape->members; member->name != NULL; member++) {
+        const struct place below = {place, member->name};
+        if (member->is_required && json_object_get(value, member->name) == NULL)
+            return wrong(&below, ERROR_INVALID, "is missing", err);
+    }
+    for (const struct shape_member *member = shape->members; member->name != NULL; member++) {
+        const struct place below = {place, member->name};
+        const json_t *each = json_object_get(value, member->name);
+        if (each != NULL) TRY(check(member->shape, each, &below, err));
+    }
+    return SUCCESS;
+}
+
+static struct result check(const struct shape *shape, const json_t *value, const struct place *place,
+                           struct error *err)
+{
+    if (shape->kind == SHAPE_LIST) return check_list(shape, value, place, err);
+    if (shape->kind == SHAPE_MAP) return check_map(shape, value, place, err);
+    if (shape->kind == SHAPE_OBJECT) return check_object(shape, value, place, err);
+    if (!scalar_holds(shape, value)) return expected(place, shape->what, err);
+    if (shape->kind == SHAPE_TEXT && json_string_length(value) > POLICY_TEXT_MAX)
+        return wrong(place, ERROR_LIMIT, "a longer text than is taken", err);
+    return SUCCESS;
+}
+
+struct result shape_check(const struct shape *shape, const json_t *value, const char *where, struct error *err)
+{
+    const struct place place = {NULL, where};
+
+    return check(shape, value, &place, err);
+}

@@ -1,0 +1,53 @@
+/*
+ * policy/shape_priv.h -- what JSON of ours may look like, as tables, and one strict check of it.
+ *
+ * Nothing is ever ignored: a member that the table does not have refuses the whole value. The first problem is
+ * reported, members in the order of their names, so that the same input always gives the same message.
+ */
+#pragma once
+
+#include "base/json.h"
+
+enum shape_kind { SHAPE_ANYTHING, SHAPE_TEXT, SHAPE_WHOLE, SHAPE_BOOLEAN, SHAPE_LIST, SHAPE_MAP, SHAPE_OBJECT };
+
+struct shape;
+
+struct shape_member {
+    const char *name;
+    const struct shape *shape;
+    bool is_required;
+};
+
+struct shape {
+    enum shape_kind kind;
+    const char *what;                   /* for people: "a place such as AE/DU" */
+    bool (*holds)(struct bytes text);   /* TEXT; NULL: anything but "" */
+    const char *const *words;           /* TEXT: one of these, NULL-terminated; NULL: `holds` decides */
+    int64_t low, high;                  /* WHOLE */
+    size_t least, most;                 /* LIST, MAP: how many; more than `most` is ERROR_LIMIT */
+    const struct shape *each;           /* LIST, MAP */
+    bool (*key_holds)(struct bytes key);/* MAP; NULL: any name */
+    const struct shape_member *members; /* OBJECT: sorted by name, until name is NULL */
+};
+
+/** ERROR_INVALID "policy.rules.target: a member that is not known: geo_withn", or ERROR_LIMIT. */
+RESULT shape_check(const struct shape *shape, const json_t *value, const char *where, struct error *err);
+
+extern const struct shape shape_policy, shape_applies_to, shape_exception, shape_label, shape_floor_label;
+extern const struct shape shape_target, shape_groups, shape_facts, shape_digest, shape_set;
+
+/* Words of the language, NULL-terminated; their places are the values of the enums. */
+extern const char *const class_names[], *const lineage_names[], *const subject_names[], *const operation_names[];
+
+enum effect { EFFECT_REQUIRE, EFFECT_DENY, EFFECT_OBLIGE, EFFECT_PERMIT };
+extern const char *const effect_names[];
+extern const struct shape *const shape_rules[]; /* of a rule with that effect */
+
+enum group_kind { GROUP_GEO, GROUP_REGIME };
+extern const char *const group_kind_names[];
+extern const struct shape *const shape_group_kinds[];
+
+/** Index of `text` among NULL-terminated words, or -1. */
+int word_index(const char *const *words, const char *text);
+/** "2026-11-20", a day that exists -> days since 1970. */
+bool day_parse(struct bytes text, int64_t *day_out);

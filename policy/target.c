@@ -1,0 +1,115 @@
+#include "policy/target.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "policy/compiled_priv.h"
+
+static struct result compile_target(struct target *target, struct error *err)
+{
+    const json_t *json = target->json, *key = json_object_get(json, "key");
+    const json_t *regimes = json_object_get(json, "regimes"), *attrs = json_object_get(json, "attrs");
+
+    TRY(shape_check(&shape_target, json, "target", err));
+    TRY(canonical_copy(json, POLICY_DOCUMENT_BYTES_MAX, &target->canonical, err));
+    target->geo = json_text_of(json, "geo");
+    target->key_geo = json_text_of(key, "geo");
+    target->key_control = json_text_of(key, "control");
+    target->recipient = json_text_of(json, "recipient");
+    if (!json_integer_of(json, "assurance", &target->assurance)) target->assurance = -1;
+    target->has_regimes = regimes != NULL;
+    target->has_attrs = attrs != NULL;
+    TRY(compile_texts(target->arena, regimes, &target->regimes, err));
+    TRY(compile_texts(target->arena, attrs, &target->attrs, err));
+    return compile_texts(target->arena, json_object_get(json_object_get(json, "operator"), "controlled_from"),
+                         &target->controllers, err);
+}
+
+struct result target_new(const json_t *json, struct target **target_out, struct error *err)
+{
+    OWNED(target) *target = memory_zeroed(1, sizeof *target);
+
+    if (target == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for facts");
+    TRY(arena_new(POLICY_ARENA_MAX, &target->arena, err));
+    target->json = json_incref((json_t *)(uintptr_t)json); /* only the count changes */
+    TRY(compile_target(target, err));
+    *target_out = GIVE(target);
+    return SUCCESS;
+}
+
+const char *target_canonical(const struct target *target)
+{
+    return target->canonical;
+}
+
+void target_free(struct target *target)
+{
+    if (target == NULL) return;
+    arena_free(target->arena);
+    json_decref(target->json);
+    free(target->canonical);
+    free(target);
+}
+
+static struct result compile_group(struct arena *arena, const json_t *json, struct policy_group *group,
+                                   struct error *err)
+{
+    const char *kind = json_text_of(json, "kind");
+    const int index = kind == NULL ? -1 : word_index(group_kind_names, kind);
+
+    if (index < 0) return failure(err, ERROR_INVALID, "groups.%s: kind: \"geo\" or \"regime\" expected", group->name);
+    TRY(shape_check(shape_group_kinds[index], json, "groups.*", err));
+    group->kind = (enum group_kind)index;
+    return compile_texts(arena, json_object_get(json, "members"), &group->members, err);
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct policy_group *left = a, *right = b;
+
+    return strcmp(left->name, right->name);
+}
+
+static struct result compile_groups(struct policy_groups *groups, struct error *err)
+{
+    struct buffer OWNED_BUFFER canonical = BUFFER(POLICY_DOCUMENT_BYTES_MAX);
+    const char *name;
+    json_t *each;
+
+    TRY(shape_check(&shape_groups, groups->json, "groups", err));
+    TRY(json_write_canonical(&canonical, groups->json, err));
+    sha_text(buffer_bytes(&canonical), groups->digest);
+    groups->groups = arena_take(groups->arena, (json_object_size(groups->json) + 1) * sizeof *groups->groups);
+    if (groups->groups == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for groups");
+    json_object_foreach (groups->json, name, each) {
+        groups->groups[groups->count].name = name;
+        TRY(compile_group(groups->arena, each, &groups->groups[groups->count++], err));
+    }
+    qsort(groups->groups, groups->count, sizeof *groups->groups, compare_groups);
+    return SUCCESS;
+}
+
+struct result policy_groups_new(const json_t *json, struct policy_groups **groups_out, struct error *err)
+{
+    OWNED(policy_groups) *groups = memory_zeroed(1, sizeof *groups);
+
+    if (groups == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for groups");
+    TRY(arena_new(POLICY_ARENA_MAX, &groups->arena, err));
+    groups->json = json_incref((json_t *)(uintptr_t)json); /* only the count changes */
+    TRY(compile_groups(groups, err));
+    *groups_out = GIVE(groups);
+    return SUCCESS;
+}
+
+const char *policy_groups_digest(const struct policy_groups *groups)
+{
+    return groups->digest;
+}
+
+void policy_groups_free(struct policy_groups *groups)
+{
+    if (groups == NULL) return;
+    arena_free(groups->arena);
+    json_decref(groups->json);
+    free(groups);
+}
