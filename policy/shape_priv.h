@@ -2,7 +2,7 @@
  * policy/shape_priv.h -- what JSON of ours may look like, as tables, and one strict check of it.
  *
  * Nothing is ever ignored: a member that the table does not have refuses the whole value. The first problem is
- * reported, members in the order of their names, so that the same input always gives the same message.
+ * reported, members in the order of the table, so that the same input always gives the same message.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct shape {
     size_t least, most;                 /* LIST, MAP: how many; more than `most` is ERROR_LIMIT */
     const struct shape *each;           /* LIST, MAP */
     bool (*key_holds)(struct bytes key);/* MAP; NULL: any name */
-    const struct shape_member *members; /* OBJECT: sorted by name, until name is NULL */
+    const struct shape_member *members; /* OBJECT: in the order of checking, until name is NULL */
 };
 
 /** ERROR_INVALID "policy.rules.target: a member that is not known: geo_withn", or ERROR_LIMIT. */

@@ -142,8 +142,8 @@ static bool is_region(struct bytes text)
     static const struct shape name = {.kind = SHAPE_TEXT, .what = (described), .holds = (function)}
 #define WORD_OF(name, described, list) \
     static const struct shape name = {.kind = SHAPE_TEXT, .what = (described), .words = (list)}
-#define LIST_OF(name, shape, minimum, maximum)                                                                        \
-    static const struct shape name = {.kind = SHAPE_LIST, .what = "a list of at least " #minimum, .each = &(shape), \
+#define LIST_OF(name, member, minimum, maximum)                                                                       \
+    static const struct shape name = {.kind = SHAPE_LIST, .what = "a list of at least " #minimum, .each = &(member), \
                                       .least = (minimum), .most = (maximum)}
 #define WHOLE_OF(name, minimum, maximum) \
     static const struct shape name = {.kind = SHAPE_WHOLE, .what = "a whole number in its range", .low = (minimum), .high = (maximum)}
