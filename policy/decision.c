@@ -165,8 +165,10 @@ static struct result write_warning(struct buffer *buffer, const void *item, stru
     return write_text(buffer, "policy", warning->policy, err);
 }
 
-static struct result write_list(struct buffer *buffer, const struct list *list, size_t size,
-                                RESULT (*write)(struct buffer *, const void *, struct error *), struct error *err)
+typedef RESULT write_item(struct buffer *buffer, const void *item, struct error *err);
+
+static struct result write_list(struct buffer *buffer, const struct list *list, size_t size, write_item *write,
+                                struct error *err)
 {
     TRY(buffer_add_u8(buffer, '[', err));
     for (size_t i = 0; i < list->count; i++) {
