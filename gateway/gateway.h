@@ -9,11 +9,11 @@
 #include "gateway/settings.h"
 
 struct authenticator;
-struct blob_store;
 struct credentials;
 struct decider;
 struct keyd_client;
 struct quota;
+struct registry;
 struct sequencer;
 struct server;
 
@@ -24,7 +24,7 @@ struct gateway {
     struct sequencer *sequencer;
     struct decider *decider;
     struct authenticator *authenticator;
-    struct blob_store *blobs;            /* opaque here: only registry/ and below look inside */
+    struct registry *registry;           /* regions, uploads, keys: registry/registry.h */
     struct work_pool *readers;           /* decisions and handlers; each worker has its own struct pg */
     struct work_pool *movers;            /* bodies, in and out; the same */
     struct quota *quota;
