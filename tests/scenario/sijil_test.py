@@ -65,16 +65,20 @@ class Server:
         self.options = list(options)
         self.process = None
         self.log = open(os.path.join(self.root, "log"), "ab")
-        # Keys stand outside the registry's folder; each scenario has its own.
-        self.environment = {**os.environ, "XDG_DATA_HOME": os.path.join(self.root, "data")}
+        # The key ring's passphrase stands outside the registry's folder; each scenario has its own.
+        self.passphrase = os.path.join(self.root, "passphrase")
+        with open(self.passphrase, "w", encoding="ascii") as file:
+            file.write(os.urandom(24).hex() + "\n")
 
     def command(self):
         return [program("sijild"), "--embedded", self.folder, "--listen-port", str(self.port),
-                "--passphrase-file", os.path.join(self.root, "passphrase"), *self.options]
+                "--public-url", f"https://127.0.0.1:{self.port}", *self.options]
 
     def start(self, wait=True):
-        self.process = subprocess.Popen(self.command(), stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
-                                        env=self.environment)
+        with open(self.passphrase, "rb") as secret:
+            self.process = subprocess.Popen([*self.command(), "--passphrase-fd", str(secret.fileno())],
+                                            stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
+                                            pass_fds=[secret.fileno()])
         if wait:
             self.wait_ready()
         return self
@@ -100,7 +104,7 @@ class Server:
 
     @property
     def ca_file(self):
-        return os.path.join(self.folder, "ca.pem")
+        return os.path.join(self.folder, "tls", "ca.pem")
 
     @property
     def admin(self):
