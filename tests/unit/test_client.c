@@ -1,0 +1,214 @@
+#include "tests/support/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "client/layout.h"
+#include "client/progress.h"
+#include "client/reference.h"
+#include "crypto/digest.h"
+
+static const struct title_row {
+    const char *name, *title;
+    bool safe;
+} title_rows[] = {
+    {"a file", "model.onnx", true},
+    {"a file in a folder", "weights/part-1.bin", true},
+    {"a dot at the front", ".config", true},
+    {"three dots", "...", true},
+    {"other scripts", "\xd9\x86\xd9\x85\xd9\x88\xd8\xb0\xd8\xac.onnx", true},
+    {"nothing", "", false},
+    {"the folder itself", ".", false},
+    {"the folder above", "..", false},
+    {"above, then somewhere", "../etc/passwd", false},
+    {"down and up", "a/../../b", false},
+    {"up at the end", "a/..", false},
+    {"a dot in the middle", "a/./b", false},
+    {"absolute", "/etc/passwd", false},
+    {"an empty part", "a//b", false},
+    {"a slash at the end", "a/", false},
+    {"a backslash", "a\\..\\b", false},
+    {"a line feed", "a\nb", false},
+    {"an escape sequence", "\x1b[2J", false},
+    {"delete", "a\x7f", false},
+};
+
+static void titles(void **state)
+{
+    const struct title_row *row = *state;
+
+    assert_int_equal(title_is_safe(row->title), row->safe);
+}
+
+static const struct path_row {
+    const char *name, *path, *title; /* title NULL: refused */
+} path_rows[] = {
+    {"as it is", "model.onnx", "model.onnx"},
+    {"a relative path is kept", "weights/a.bin", "weights/a.bin"},
+    {"a leading dot goes", "././weights/a.bin", "weights/a.bin"},
+    {"an absolute path loses its folders", "/srv/models/a.onnx", "a.onnx"},
+    {"a climbing one too", "../a.onnx", "a.onnx"},
+    {"only a folder", "a/", NULL},
+    {"only dots", "..", NULL},
+};
+
+static void titles_of_paths(void **state)
+{
+    const struct path_row *row = *state;
+    char title[1024] = "untouched";
+    struct error err = {0};
+
+    const bool ok = layer_title(row->path, title, sizeof title, &err).ok;
+    assert_int_equal(ok, row->title != NULL);
+    assert_string_equal(title, row->title == NULL ? "untouched" : row->title);
+}
+
+#define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+static const struct reference_row {
+    const char *name, *text, *host, *repository, *reference; /* host NULL: refused */
+    bool is_digest;
+} reference_rows[] = {
+    {"a tag", "reg.example/acme/models/digits:v1", "reg.example", "acme/models/digits", "v1", false},
+    {"a port", "127.0.0.1:8443/acme/models/digits:v1", "127.0.0.1:8443", "acme/models/digits", "v1", false},
+    {"no tag", "reg.example/acme/models/digits", "reg.example", "acme/models/digits", "latest", false},
+    {"a deep name", "reg.example/acme/models/a/b/c:v1", "reg.example", "acme/models/a/b/c", "v1", false},
+    {"a digest", "reg.example/acme/models/digits@sha256:" HEX64, "reg.example", "acme/models/digits", "sha256:" HEX64,
+     true},
+    {"IPv6", "[::1]:8443/acme/models/digits:v1", "[::1]:8443", "acme/models/digits", "v1", false},
+    {"no host", "digits:v1", NULL, NULL, NULL, false},
+    {"an empty host", "/acme/models/digits", NULL, NULL, NULL, false},
+    {"two segments", "reg.example/acme/digits:v1", NULL, NULL, NULL, false},
+    {"capitals", "reg.example/Acme/models/digits:v1", NULL, NULL, NULL, false},
+    {"an empty tag", "reg.example/acme/models/digits:", NULL, NULL, NULL, false},
+    {"a tag with a slash", "reg.example/acme/models/digits:a/b", NULL, NULL, NULL, false},
+    {"a short digest", "reg.example/acme/models/digits@sha256:12", NULL, NULL, NULL, false},
+    {"a user in the host", "user@reg.example/acme/models/digits", NULL, NULL, NULL, false},
+};
+
+static void references(void **state)
+{
+    const struct reference_row *row = *state;
+    struct remote_reference reference = {.host = "untouched"};
+    struct error err = {0};
+
+    const bool ok = remote_reference_parse(row->text, &reference, &err).ok;
+    assert_int_equal(ok, row->host != NULL);
+    assert_string_equal(reference.host, ok ? row->host : "untouched");
+    if (!ok) return;
+    assert_string_equal(reference.repository, row->repository);
+    assert_string_equal(reference.reference, row->reference);
+    assert_int_equal(reference.is_digest, row->is_digest);
+}
+
+static void kinds_of_layers(void **state)
+{
+    (void)state;
+    assert_string_equal(layer_media_type("model.onnx", false), "application/vnd.cncf.model.weight.v1.raw");
+    assert_string_equal(layer_media_type("tokenizer.json", false), "application/vnd.cncf.model.weight.config.v1.raw");
+    assert_string_equal(layer_media_type("README.md", false), "application/vnd.cncf.model.doc.v1.raw");
+    assert_string_equal(layer_media_type("README.md", true), "application/vnd.cncf.model.dataset.v1.raw");
+}
+
+static const struct layer_file two_files[] = {
+    {.path = "a", .title = "model.onnx", .media_type = "application/vnd.cncf.model.weight.v1.raw",
+     .digest = "sha256:" HEX64, .size = 7},
+    {.path = "b", .title = "a \"quoted\" name", .media_type = "application/vnd.cncf.model.doc.v1.raw",
+     .digest = "sha256:" HEX64, .size = 8},
+};
+
+static void manifests_are_valid_json_with_both_names(void **state)
+{
+    struct buffer OWNED_BUFFER config = BUFFER(4096);
+    struct buffer OWNED_BUFFER manifest = BUFFER(4096);
+    OWNED_JSON value = NULL;
+    OWNED_JSON annotations = json_pack("{s:s}", "key", "value");
+    struct error err = {0};
+
+    (void)state;
+    assert_true(layout_config(two_files, COUNT(two_files), &config, &err).ok);
+    assert_true(layout_manifest(two_files, COUNT(two_files), buffer_bytes(&config), annotations, &manifest, &err).ok);
+    assert_true(json_read(buffer_bytes(&manifest), 4096, &value, &err).ok);
+    const json_t *layers = json_object_get(value, "layers");
+    assert_int_equal(json_array_size(layers), 2);
+    const json_t *named = json_object_get(json_array_get(layers, 1), "annotations");
+    assert_string_equal(json_text_of(named, "org.opencontainers.image.title"), "a \"quoted\" name");
+    assert_string_equal(json_text_of(named, "org.cncf.model.filepath"), "a \"quoted\" name");
+    assert_string_equal(json_text_of(json_object_get(value, "annotations"), "key"), "value");
+
+    const struct digest digest = digest_of(DIGEST_SHA256, buffer_bytes(&config));
+    char text[DIGEST_TEXT_SIZE];
+    digest_format(&digest, text);
+    assert_string_equal(json_text_of(json_object_get(value, "config"), "digest"), text);
+}
+
+/* A link that an earlier pull, or somebody else, left in the target folder leads nowhere. */
+static void links_are_not_followed(void **state)
+{
+    char folder[] = "/tmp/sijil-test-XXXXXX";
+    OWNED_FD target = -1;
+    OWNED_FD fd = -1;
+    struct error err = {0};
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_true(file_open(folder, O_RDONLY | O_DIRECTORY, 0, &target, &err).ok);
+    assert_int_equal(symlinkat("/tmp", target, "link"), 0);
+    assert_int_equal(symlinkat("/etc/passwd", target, "file"), 0);
+    assert_false(title_open(target, "link/x", O_WRONLY | O_CREAT, &fd, &err).ok);
+    assert_false(title_open(target, "file", O_WRONLY | O_CREAT, &fd, &err).ok);
+    assert_int_equal(fd, -1);
+    assert_true(title_open(target, "new/deep/file", O_WRONLY | O_CREAT, &fd, &err).ok);
+    assert_int_equal(unlinkat(target, "link", 0) + unlinkat(target, "file", 0) + unlinkat(target, "new/deep/file", 0), 0);
+    assert_int_equal(unlinkat(target, "new/deep", AT_REMOVEDIR) + unlinkat(target, "new", AT_REMOVEDIR) + rmdir(folder), 0);
+}
+
+static void sizes_read_well(void **state)
+{
+    char text[24];
+
+    (void)state;
+    format_size(0, text);
+    assert_string_equal(text, "0 B");
+    format_size(1536, text);
+    assert_string_equal(text, "1.5 KiB");
+    format_size((uint64_t)100 << 30, text);
+    assert_string_equal(text, "100.0 GiB");
+}
+
+static void manifests_survive_lack_of_memory(void **state)
+{
+    (void)state;
+    for (unsigned long nth = 1;; nth++) {
+        struct buffer OWNED_BUFFER manifest = BUFFER(4096);
+        struct error err = {0};
+
+        fault_arm(nth);
+        const bool ok = layout_manifest(two_files, COUNT(two_files), bytes_of_text("{}"), NULL, &manifest, &err).ok;
+        const bool fired = fault_has_fired();
+        fault_arm(0);
+        if (!fired) {
+            assert_true(ok);
+            break;
+        }
+        assert_false(ok);
+        assert_int_equal(err.kind, ERROR_NO_MEMORY);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(kinds_of_layers),       cmocka_unit_test(manifests_are_valid_json_with_both_names),
+        cmocka_unit_test(links_are_not_followed), cmocka_unit_test(sizes_read_well),
+        cmocka_unit_test(manifests_survive_lack_of_memory),
+    };
+
+    return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) +
+           RUN_TABLE(reference_rows, references) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+}
