@@ -311,20 +311,13 @@ def prepare():
     server.admin_auditor = sijil_test.make_robot(server, "auditor", "auditor", "main")
 
 
-def main():
-    prepare()
-    try:
-        sijil_test.run(
-            tokens_that_break_parsers_are_refused, wrong_secrets_and_unknown_robots_look_the_same,
-            a_short_token_is_told_what_it_lacks, a_header_of_a_mebibyte_is_refused_and_counted,
-            length_and_chunking_together_are_refused, paths_with_tricks_are_refused,
-            three_hundred_thousand_brackets_are_refused, a_manifest_of_five_mebibytes_is_too_large,
-            a_manifest_whose_blobs_are_missing_names_them, a_wrong_digest_is_refused_and_loses_nothing_else,
-            digests_that_are_none_are_refused, a_truncated_object_is_never_served, a_flipped_bit_is_never_served,
-            a_moved_object_is_never_served, a_stopped_database_is_a_503_and_then_it_is_over,
-            a_dead_key_process_is_a_503_and_then_it_is_over)
-    finally:
-        server.__exit__(*sys.exc_info()[:1], None, None)
-
-
-main()
+prepare()
+sijil_test.run(
+    tokens_that_break_parsers_are_refused, wrong_secrets_and_unknown_robots_look_the_same,
+    a_short_token_is_told_what_it_lacks, a_header_of_a_mebibyte_is_refused_and_counted,
+    length_and_chunking_together_are_refused, paths_with_tricks_are_refused,
+    three_hundred_thousand_brackets_are_refused, a_manifest_of_five_mebibytes_is_too_large,
+    a_manifest_whose_blobs_are_missing_names_them, a_wrong_digest_is_refused_and_loses_nothing_else,
+    digests_that_are_none_are_refused, a_truncated_object_is_never_served, a_flipped_bit_is_never_served,
+    a_moved_object_is_never_served, a_stopped_database_is_a_503_and_then_it_is_over,
+    a_dead_key_process_is_a_503_and_then_it_is_over, server=server)

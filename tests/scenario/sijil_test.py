@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import urllib.parse
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
@@ -145,14 +146,20 @@ class Server:
     def __enter__(self):
         return self.start()
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(self, kind, value, trace):
+        self.finish(kind is not None)
+
+    def finish(self, failed):
+        """Stops it; keeps its folder, and shows the end of its log, if something went wrong."""
         code = self.stop()
         self.log.close()
-        if kind is not None:
-            sys.stderr.write(f"the server's log is {self.root}/log\n")
-            return
-        shutil.rmtree(self.root, ignore_errors=True)
-        assert code == 0, f"sijild ended with {code}"
+        if failed or code != 0:
+            with open(os.path.join(self.root, "log"), encoding="utf-8", errors="replace") as log:
+                sys.stderr.write("".join(log.readlines()[-40:]))
+            sys.stderr.write(f"the server's folder is {self.root}\n")
+        else:
+            shutil.rmtree(self.root, ignore_errors=True)
+        assert failed or code == 0, f"sijild ended with {code}"
 
 
 class Client:
@@ -261,8 +268,8 @@ def make_robot(server, name, role, scope, organisation="main"):
     return robot["name"], robot["secret"]
 
 
-def run(*cases):
-    """Runs each case, prints what it is called, and exits non-zero if one failed."""
+def run(*cases, server=None):
+    """Runs each case, prints what it is called, stops the server that they share, exits non-zero if one failed."""
     failed = 0
     for case in cases:
         name = case.__name__.replace("_", " ")
@@ -270,9 +277,10 @@ def run(*cases):
             case()
             print(f"ok   {name}", flush=True)
         except Exception:  # a case that can't run has failed
-            import traceback
             traceback.print_exc()
             print(f"FAIL {name}", flush=True)
             failed += 1
+    if server is not None:
+        server.finish(failed > 0)
     print(f"{len(cases) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Stock clients and our own, against a real server: skopeo and `sijil` push and pull a real ONNX model unchanged."""
+import filecmp
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import sijil_test
+from sijil_test import Server, program, sha256
+
+server = Server()
+work = tempfile.mkdtemp(prefix="sijil-clients-", dir="/var/tmp")
+state = {}
+environment = {**os.environ, "XDG_CONFIG_HOME": work + "/config", "XDG_CACHE_HOME": work + "/cache"}
+
+
+def host():
+    return f"127.0.0.1:{server.port}"
+
+
+def sijil(*words, code=0, text=None, folder=None):
+    done = subprocess.run([program("sijil"), *words], input=text, text=True, capture_output=True, env=environment,
+                          cwd=folder or work, timeout=300)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def skopeo(*words):
+    done = subprocess.run(["skopeo", *words], text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+def model():
+    return work + "/model/model.onnx"
+
+
+def logging_in_checks_the_secret():
+    name, secret = state["login"]
+    refused = sijil("login", host(), "--username", name, "--ca-file", server.ca_file, text="wrong\n", code=4)
+    assert "401" in refused.stderr or "log in" in refused.stderr, refused.stderr
+    untrusted = sijil("login", host(), "--username", name, text=secret + "\n", code=4)
+    assert "certificate" in untrusted.stderr, untrusted.stderr
+    sijil("login", host(), "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
+    hosts = work + "/config/sijil/hosts.json"
+    assert os.stat(hosts).st_mode & 0o777 == 0o600
+
+
+def sijil_pushes_and_pulls_unchanged():
+    pushed = sijil("push", "model.onnx", "metrics.json", host() + "/main/models/digits:v1", "--json", folder=work + "/model")
+    state["digest"] = json.loads(pushed.stdout)["digest"]
+    pulled = sijil("pull", host() + "/main/models/digits:v1", "-o", work + "/pulled")
+    assert pulled.stdout.strip() == state["digest"]
+    for name in ("model.onnx", "metrics.json"):
+        assert filecmp.cmp(f"{work}/model/{name}", f"{work}/pulled/{name}", shallow=False), name
+    again = sijil("push", "model.onnx", "metrics.json", host() + "/main/models/digits:v1", folder=work + "/model")
+    assert again.stderr.count("there already") == 2, again.stderr
+
+
+def the_manifest_is_a_modelpack():
+    manifest = server.client(state["login"]).repository("main/models/digits").call("GET", "manifests/v1").json
+    assert manifest["artifactType"] == "application/vnd.cncf.model.manifest.v1+json"
+    layer = manifest["layers"][0]
+    assert layer["annotations"]["org.cncf.model.filepath"] == layer["annotations"]["org.opencontainers.image.title"] \
+        == "model.onnx"
+
+
+def skopeo_copies_it_out_and_in_unchanged():
+    certificates = work + "/certificates"
+    os.makedirs(certificates)
+    shutil.copy(server.ca_file, certificates + "/ca.crt")
+    login = ":".join(state["login"])
+    source = f"docker://{host()}/main/models/digits"
+    skopeo("copy", "--src-cert-dir", certificates, "--src-creds", login, source + ":v1", f"dir:{work}/copy")
+    skopeo("copy", "--dest-cert-dir", certificates, "--dest-creds", login, "--preserve-digests", f"dir:{work}/copy",
+           f"docker://{host()}/main/models/copied:v1")
+    seen = json.loads(skopeo("inspect", "--raw", "--cert-dir", certificates, "--creds", login,
+                             f"docker://{host()}/main/models/copied:v1"))
+    assert seen["artifactType"] == "application/vnd.cncf.model.manifest.v1+json"
+    sijil("pull", f"{host()}/main/models/copied@{state['digest']}", "-o", work + "/from-skopeo")
+    assert filecmp.cmp(model(), work + "/from-skopeo/model.onnx", shallow=False)
+
+
+def curl_pushes_and_pulls_unchanged():
+    def curl(*words):
+        done = subprocess.run(["curl", "-fsS", "--cacert", server.ca_file, *words], capture_output=True, timeout=120)
+        assert done.returncode == 0, (words[:3], done.stderr)
+        return done.stdout
+    base = f"https://{host()}/v2/main/models/curled"
+    token = json.loads(curl("-u", ":".join(state["login"]),
+                            f"https://{host()}/token?scope=repository:main/models/curled:pull,push"))["token"]
+    bearer = ["-H", "Authorization: Bearer " + token]
+    headers = curl(*bearer, "-X", "POST", "-D", "-", "-o", "/dev/null", base + "/blobs/uploads/").decode()
+    location = next(line.split(":", 1)[1].strip() for line in headers.splitlines() if line.lower().startswith("location:"))
+    with open(model(), "rb") as file:
+        digest = sha256(file.read())
+    mark = "&" if "?" in location else "?"
+    curl(*bearer, "-T", model(), "-H", "Content-Type: application/octet-stream", f"{location}{mark}digest={digest}")
+    curl(*bearer, "-o", work + "/by-curl", f"{base}/blobs/{digest}")
+    assert filecmp.cmp(model(), work + "/by-curl", shallow=False)
+
+
+def a_name_that_leaves_the_folder_is_refused():
+    place = server.client(state["login"]).repository("main/models/evil")
+    for title in ("../escaped", "/tmp/escaped", "a/../../escaped", "a\\..\\b"):
+        blob = b"evil"
+        manifest = json.loads(place.manifest(blob))
+        place.push_blob(blob)
+        manifest["layers"][0]["annotations"] = {"org.opencontainers.image.title": title}
+        assert place.put_manifest("v1", json.dumps(manifest).encode()).status == 201
+        refused = sijil("pull", host() + "/main/models/evil:v1", "-o", work + "/target/inner", code=1) \
+            if os.path.isdir(work + "/target") else None
+        if refused is None:
+            os.makedirs(work + "/target/inner")
+            refused = sijil("pull", host() + "/main/models/evil:v1", "-o", work + "/target/inner", code=1)
+        assert "leave the target folder" in refused.stderr, refused.stderr
+    assert not os.path.exists(work + "/target/escaped") and not os.listdir(work + "/target/inner")
+
+
+def a_broken_upload_is_resumed_by_another_run():
+    """The first run is killed in the middle of a large file; the second goes on from what the registry has."""
+    large = work + "/large.bin"
+    with open(large, "wb") as file:
+        for _ in range(48):
+            file.write(os.urandom(4 << 20))
+    target = host() + "/main/models/large:v1"
+    first = subprocess.Popen([program("sijil"), "push", large, target], env=environment, stderr=subprocess.DEVNULL)
+    notes = work + "/cache/sijil"
+    import time
+    until = time.monotonic() + 60
+    while not (os.path.isdir(notes) and os.listdir(notes)) and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.6)
+    assert first.poll() is None, "the push was over before it could be killed"
+    first.kill()
+    first.wait()
+    time.sleep(0.5)
+    second = sijil("push", large, target)
+    assert "pushed (resumed)" in second.stderr, second.stderr
+    sijil("pull", target, "-o", work + "/large-pulled")
+    assert filecmp.cmp(large, work + "/large-pulled/large.bin", shallow=False)
+
+
+def tags_are_listed_and_deleted():
+    sijil("push", "model.onnx", host() + "/main/models/tagged:b", folder=work + "/model")
+    sijil("push", "model.onnx", host() + "/main/models/tagged:a", folder=work + "/model")
+    assert sijil("tags", host() + "/main/models/tagged").stdout.split() == ["a", "b"]
+    sijil("delete", host() + "/main/models/tagged:a")
+    assert sijil("tags", host() + "/main/models/tagged").stdout.split() == ["b"]
+    gone = sijil("pull", host() + "/main/models/tagged:a", code=3)
+    assert "MANIFEST_UNKNOWN" in gone.stderr, gone.stderr
+
+
+def refusals_name_the_rule_and_what_is_missing():
+    admin = server.client(server.admin)
+    admin.api("POST", "/projects", {"organisation": "main", "name": "health",
+                                    "label": {"class": "sensitive", "subjects": ["health"]}})
+    robot = admin.api("GET", "/robots?limit=1000")["robots"]
+    mine = next(one["id"] for one in robot if one["name"] == state["login"][0])
+    admin.api("POST", "/bindings", {"robot": mine, "role": "publisher", "scope": "main/health"})
+    sijil("push", "model.onnx", host() + "/main/health/scans:v1", folder=work + "/model")
+    refused = sijil("pull", host() + "/main/health/scans:v1", "-o", work + "/none", code=4)
+    for word in ("403", "DENIED", "H-READ-AE", "geo"):
+        assert word in refused.stderr, refused.stderr
+    hidden = sijil("pull", host() + "/other/secret/scans:v1", "-o", work + "/none", code=3)
+    unknown = sijil("pull", host() + "/main/models/never-pushed:v1", "-o", work + "/none", code=3)
+    assert "404" in hidden.stderr and "404" in unknown.stderr
+
+
+def the_log_is_shown_and_proven_offline():
+    auditor = sijil_test.make_robot(server, "auditor", "auditor", "main")
+    sijil("login", host(), "--username", auditor[0], "--ca-file", server.ca_file, text=auditor[1] + "\n")
+    tail = sijil("audit", "tail", host(), "--lines", "50").stdout
+    assert "manifest.push" in tail and "denied" in tail, tail
+    denied = json.loads(sijil("audit", "tail", host(), "--key", "out:denied", "--lines", "1", "--json").stdout)
+    key = sijil("audit", "key", host()).stdout.strip()
+    sijil("audit", "proof", host(), str(denied["seq"]), "-o", work + "/proof")
+    def verify(entry, code):
+        done = subprocess.run([program("sijil-verify"), "proof", "--key", key, "--entry", entry,
+                               work + "/proof/entry.tlog-proof"], capture_output=True, text=True, timeout=30)
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    verify(work + "/proof/entry.json", 0)
+    with open(work + "/proof/entry.json", encoding="utf-8") as file:
+        forged = file.read().replace('"denied"', '"allowed"')
+    with open(work + "/proof/forged.json", "w", encoding="utf-8") as file:
+        file.write(forged)
+    verify(work + "/proof/forged.json", 1)
+
+
+def usage_errors_say_what_is_wrong():
+    assert "there is no command" in sijil("pusch", code=2).stderr
+    assert "usage" in sijil("push", "x", code=2).stderr
+    assert "HOST/ORGANISATION/PROJECT/REPOSITORY" in sijil("pull", "digits", code=1).stderr
+    assert "sijil login" in sijil("pull", "127.0.0.1:1/main/models/x:v1", code=4).stderr
+    assert sijil("--help").stdout.startswith("usage: sijil")
+    assert "--output" in sijil("pull", "--help").stdout
+
+
+subprocess.run(["/usr/bin/python3", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../script/demo.d/train.py"),
+                work + "/model"], check=True, stdout=subprocess.DEVNULL)
+server.start()
+state["login"] = sijil_test.make_robot(server, "ci", "publisher", "main/models")
+try:
+    sijil_test.run(
+        logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack,
+        skopeo_copies_it_out_and_in_unchanged, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
+        a_broken_upload_is_resumed_by_another_run, tags_are_listed_and_deleted,
+        refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, usage_errors_say_what_is_wrong,
+        server=server)
+finally:
+    shutil.rmtree(work, ignore_errors=True)
