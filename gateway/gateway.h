@@ -9,7 +9,7 @@
 #include "gateway/settings.h"
 
 struct authenticator;
-struct credentials;
+struct authz_directory;
 struct decider;
 struct keyd_client;
 struct quota;
@@ -23,6 +23,7 @@ struct gateway {
     struct keyd_client *keyd;
     struct sequencer *sequencer;
     struct decider *decider;
+    struct authz_directory *directory;   /* the newest snapshot of robots and issuers */
     struct authenticator *authenticator;
     struct registry *registry;           /* regions, uploads, keys: registry/registry.h */
     struct work_pool *readers;           /* decisions and handlers; each worker has its own struct pg */

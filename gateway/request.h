@@ -17,6 +17,8 @@
 struct gateway;  /* everything that is shared: gateway/gateway.h */
 struct route;    /* a row of gateway/routes.def: gateway/route.h */
 struct response; /* gateway/response.h */
+struct response_source;
+struct authentication; /* authz/authenticate.h */
 
 enum method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_PUT, METHOD_PATCH, METHOD_DELETE, METHOD_COUNT };
 #define METHOD_BIT(method) (1U << (method))
@@ -48,6 +50,7 @@ struct request {
     char client_address[46];             /* "127.0.0.1", or "unix" */
     char client_confirmation[44];        /* x5t#S256 of the client's certificate (RFC 8705), or "" */
     struct principal principal;
+    const struct authentication *authentication; /* what the credential came to; NULL for probes */
 
     /* What the route's pattern captured, percent-decoded and checked; NULL if the pattern has no such part. */
     const char *name;                    /* repository, project or organisation */
@@ -60,7 +63,10 @@ struct request {
     struct permit *permit;               /* RECORD_FIRST: set before the handler runs; else by request_record() */
     struct bytes body;                   /* for routes with a gathered body, complete */
 
-    struct response *response;           /* the handler's answer; NULL: the failure that it returned is the answer */
+    bool speaks_oci;                     /* below /v2: errors are OCI's, not RFC 9457's */
+    struct response *response;           /* the answer, once one was made (gateway/response.h) */
+    struct response *blank;              /* where it is made; the server's own, as is the next */
+    const struct response_source *source; /* of an answer that was made; closed with the request */
     void *handler_state;                 /* the handler's own, in the arena */
 };
 

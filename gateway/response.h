@@ -24,7 +24,7 @@ struct response_source {
     /** Called exactly once, on a worker, also when nothing was read (HEAD, or the client went away). May be NULL. */
     void (*close)(void *state);
 };
-#define RESPONSE_BLOCK_SIZE (256 * 1024) /* a read asks for so much, but for the last one */
+#define RESPONSE_BLOCK_SIZE ((size_t)4 * 65520) /* a read asks for so much, but for the last one: four records of SJB1 */
 
 #define RESPONSE_HEADERS_MAX 24 /* a pushed index with ten OCI-Tag values, and what each answer has */
 
@@ -45,7 +45,7 @@ void response_bytes(struct request *request, unsigned status, const char *conten
 void response_text(struct request *request, unsigned status, const char *text);
 /** Writes `value` (compact, any order of keys); the caller keeps it. application/json. */
 void response_json(struct request *request, unsigned status, const json_t *value);
-/** The source is copied; its state is not. */
+/** The source is copied; its state is not. At most one for each request. */
 void response_from_source(struct request *request, unsigned status, const char *content_type,
                           const struct response_source *source);
 /** Adds a header to the answer that was made; name and value are copied. A value with a control character is a bug. */
@@ -57,5 +57,10 @@ void response_oci_error(struct request *request, unsigned status, const char *co
                         const json_t *detail);
 /** RFC 9457: application/problem+json with type, title, status, detail and the request's id as instance. */
 void response_problem(struct request *request, unsigned status, const char *title, const char *detail);
+/** The same with the members of `extra` beside them (RFC 9457 section 3.2); it stays the caller's. */
+void response_problem_with(struct request *request, unsigned status, const char *title, const char *detail,
+                           const json_t *extra);
+/** 404, byte for byte the same for what does not exist and for what this caller may not know of. */
+void response_unknown(struct request *request);
 /** The answer to a failure, as OCI error on /v2 and as problem elsewhere, by the table in gateway/failure.c. */
 void response_failure(struct request *request, const struct error *err);

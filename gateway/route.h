@@ -44,8 +44,10 @@ struct route {
     route_target *target;         /* names what is decided; NULL only for probes */
     const struct handler *handler;
     size_t action_count;
-    enum action actions[ROUTE_ACTIONS_MAX]; /* the only ones that `target` may name */
+    enum action actions[1 + ROUTE_ACTIONS_MAX]; /* from [1] on: the only ones that `target` may name */
 };
+/** Whether the row lists `action`. */
+bool route_has_action(const struct route *route, enum action action);
 
 #define X_ROUTE_ENUM(name, ...) ROUTE_##name,
 enum route_number {

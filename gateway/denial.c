@@ -1,0 +1,94 @@
+/* What a caller is told when the answer is no. */
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/challenge.h"
+#include "gateway/exchange_priv.h"
+
+/* RFC 6750 section 3; built from the route alone, so that it is the same whether or not the thing exists. */
+static struct result challenge_text(const struct request *request, struct buffer *text, struct error *err)
+{
+    struct authentication found = {0};
+    struct scope scope;
+
+    if (request->route->credential == CREDENTIAL_MINT)
+        return buffer_format(text, err, "Basic realm=\"%s\"", request->gateway->settings->service);
+    if (request->authentication != NULL) found = *request->authentication;
+    if (found.error == OAUTH_NONE && found.principal.kind != PRINCIPAL_NONE) found.error = OAUTH_INSUFFICIENT_SCOPE;
+    scope_of_pairs(request->pairs, request->pair_count, &scope);
+    return challenge_write(request->gateway->authenticator, &scope, &found, text, err);
+}
+
+static void challenge_header(struct request *request)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(CHALLENGE_MAX);
+    struct error err = {0};
+
+    if (challenge_text(request, &text, &err).ok)
+        response_header(request, "WWW-Authenticate", "%s", buffer_text(&text));
+    else
+        response_failure(request, &err);
+}
+
+static void challenge(struct request *request)
+{
+    const struct authentication *authentication = request->authentication;
+    const char *why = authentication == NULL || authentication->error == OAUTH_NONE
+                          ? "a token for this is needed; the header WWW-Authenticate says where to get it"
+                          : authentication->description;
+
+    if (request->speaks_oci)
+        response_oci_error(request, 401, "UNAUTHORIZED", why, NULL);
+    else
+        response_problem(request, 401, "A credential is needed", why);
+    challenge_header(request);
+}
+
+static json_t *reason_of(const struct denial *denial)
+{
+    json_t *reason = json_pack("{s:s, s:s, s:s}", "rule", denial->rule, "policy", denial->policy, "message",
+                               denial->message);
+
+    if (reason != NULL && denial->missing[0] != '\0')
+        (void)json_object_set_new(reason, "missing", json_string(denial->missing));
+    return reason;
+}
+
+/* The first reason stands for itself, and with the others in "denials". */
+static json_t *detail_of(const struct decision *decision)
+{
+    const size_t count = decision_denial_count(decision);
+    json_t *detail = count == 0 ? json_object() : reason_of(decision_denial(decision, 0));
+    json_t *denials = json_array();
+
+    for (size_t i = 0; denials != NULL && i < count; i++)
+        (void)json_array_append_new(denials, reason_of(decision_denial(decision, i)));
+    (void)json_object_del(detail, "message");
+    (void)json_object_set_new(detail, "decision", json_string(decision_id(decision)));
+    (void)json_object_set_new(detail, "denials", denials);
+    return detail;
+}
+
+static void refuse(struct request *request, const struct decision *decision)
+{
+    const char *message = decision_denial_count(decision) == 0 ? "not allowed" : decision_denial(decision, 0)->message;
+    OWNED_JSON detail = detail_of(decision);
+
+    if (request->speaks_oci)
+        response_oci_error(request, 403, "DENIED", message, detail);
+    else
+        response_problem_with(request, 403, "Not allowed", message, detail);
+}
+
+void denial_answer(struct exchange *exchange, const struct decision *decision)
+{
+    struct request *request = &exchange->request;
+
+    switch (decision_verdict(decision)) {
+    case VERDICT_CHALLENGE: challenge(request); return;
+    case VERDICT_HIDE: response_unknown(request); return;
+    case VERDICT_ALLOW:
+    case VERDICT_DENY: break;
+    }
+    refuse(request, decision);
+}

@@ -1,0 +1,151 @@
+/*
+ * gateway/exchange_priv.h -- a request together with the connection that it came on.
+ *
+ * Who may touch it: while it is suspended, the worker or the sequencer's callback that has it; else the connection's
+ * event thread. Only the two rings (intake, outflow) are shared, under `mutex`. An exchange is freed by whoever is
+ * last: the event thread when MHD is done with the request, or the job that still runs then.
+ */
+#pragma once
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+#include "base/work.h"
+#include "gateway/gateway.h"
+#include "gateway/http_check.h"
+#include "gateway/link_priv.h"
+#include "gateway/pipeline.h"
+#include "gateway/quota.h"
+#include "gateway/response.h"
+#include "gateway/route.h"
+
+enum phase {
+    PHASE_HEAD,   /* the head is arriving, or just arrived */
+    PHASE_WORK,   /* suspended: a worker or the sequencer has it */
+    PHASE_GATHER, /* the body goes into `body` */
+    PHASE_STREAM, /* the body goes into the intake ring */
+    PHASE_ANSWER, /* there is an answer; what is left of the body is drained first */
+    PHASE_SENT    /* MHD has the answer */
+};
+
+#define INTAKE_SLOTS      8
+#define INTAKE_SLOT_SIZE  ((size_t)128 * 1024)
+#define OUTFLOW_SLOTS     4
+#define EXCHANGE_MEMORY   ((size_t)1 << 20) /* arena of one request; bodies are not in it */
+
+/** Upload: the event thread fills slots, one mover at a time empties them. */
+struct intake {
+    uint8_t *slots[INTAKE_SLOTS]; /* allocated when first used */
+    size_t filled[INTAKE_SLOTS];
+    unsigned head, count;         /* full slots; the one after them is being filled */
+    bool is_full;                 /* the event thread suspended because no slot was free */
+    bool has_ended, has_failed;
+};
+
+/** Download: one mover at a time fills slots, the event thread empties them. */
+struct outflow {
+    uint8_t *slots[OUTFLOW_SLOTS];
+    size_t filled[OUTFLOW_SLOTS], used; /* used: of the first slot */
+    unsigned head, count;
+    uint64_t read_bytes;          /* of the source, so far */
+    bool is_empty;                /* the event thread suspended because no slot was full */
+    bool has_failed;
+};
+
+struct exchange {
+    struct request request;
+    struct response blank;
+    struct server *server;
+    struct link *link;
+    struct MHD_Connection *connection; /* not to be touched once `is_gone` */
+
+    char *target;                /* as it came; NULL if it was too long to keep */
+    size_t target_length;
+    const char *target_end;      /* where MHD has the '\0' after it, to check that nothing was hidden */
+    struct http_framing framing;
+    struct path *path;
+    enum phase phase;
+    bool is_at_head;             /* the answer can still go out instead of 100 Continue */
+    bool is_body_done;
+    uint64_t drained_bytes, body_bytes, sent_bytes;
+    struct buffer body;          /* gathered */
+
+    struct work_job job;
+    size_t step;                 /* of the pipeline */
+    void (*next)(struct exchange *exchange, struct pg *pg); /* what the job does */
+    int64_t begun_us, queued_ms; /* monotonic */
+    struct decision *decision;
+    struct record record;
+    unsigned stale_count;
+    bool is_recorded;            /* an event says what became of this request, or a counter that becomes one */
+    bool has_sequence;
+    bool is_denied_late;         /* request_record() decided again, and the answer is now no */
+    uint64_t sequence;
+    bool has_begun;              /* the handler ran, so its release must */
+    bool is_stream;              /* counted among the bodies that move */
+    bool is_refused_by_parser;   /* MHD answered by itself, which server.c counted */
+    struct quota_ticket tickets[2];
+
+    pthread_mutex_t mutex;       /* for all below */
+    bool is_busy;                /* a job is queued or runs on the rings */
+    bool is_gone;                /* MHD is done with the request */
+    bool was_cut;                /* ... before the whole body was there */
+    struct intake intake;
+    struct outflow outflow;
+};
+
+/* gateway/exchange.c */
+void *exchange_begin(void *server, const char *target, struct MHD_Connection *connection);
+enum MHD_Result exchange_continue(void *server, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data, size_t *data_size,
+                                  void **exchange);
+void exchange_end(void *server, struct MHD_Connection *connection, void **exchange,
+                  enum MHD_RequestTerminationCode why);
+void exchange_suspend(struct exchange *exchange);
+/** Hands the exchange back to its event thread, which goes on with `phase`. */
+void exchange_resume(struct exchange *exchange, enum phase phase);
+/** Frees it. May block if the handler has a release. */
+void exchange_free(struct exchange *exchange);
+/** MHD is done with it and no job runs: frees it, on a mover if that may take time. */
+void exchange_leave(struct exchange *exchange);
+/** Queues a job; false when there are too many. */
+bool exchange_submit(struct exchange *exchange, struct work_pool *pool, void (*next)(struct exchange *, struct pg *));
+
+/* gateway/head.c */
+/** Copies and checks the head. False: refused. */
+bool head_take(struct exchange *exchange, const char *method, const char *version,
+               struct http_refusal *refusal_out);
+
+/* gateway/send.c */
+enum MHD_Result send_answer(struct exchange *exchange);
+/** For refusals of the head: answers and closes, whatever else was sent. */
+enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusal *refusal);
+
+/* gateway/intake.c */
+/** Takes what fits; the rest stays in MHD's buffer and the connection is suspended. At the end a mover finishes. */
+enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t *data_size);
+
+/* gateway/outflow.c */
+/** Reads the first block. On failure nothing was sent yet. */
+RESULT outflow_begin(struct exchange *exchange, struct error *err);
+ssize_t outflow_give(void *exchange, uint64_t position, char *place, size_t size);
+
+/* gateway/pipeline.c, beside gateway/pipeline.h */
+/** The gathered body is complete and the exchange is suspended. */
+void pipeline_continue(struct exchange *exchange);
+/** The streamed body was written; on a mover. */
+void pipeline_finish(struct exchange *exchange, struct pg *pg);
+/** An answer was made, or `failure` is it: goes back to the event thread. */
+void pipeline_answer(struct exchange *exchange, const struct error *failure);
+
+/* gateway/record.c */
+/** Decides on request->pairs; exchange->decision. */
+RESULT exchange_decide(struct exchange *exchange, struct error *err);
+/** Prepares exchange->record for exchange->decision, which it takes over. */
+void exchange_record_prepare(struct exchange *exchange, struct change *change);
+/** Takes over sequence and permit from a record that is done. */
+void exchange_record_take(struct exchange *exchange);
+
+/* gateway/denial.c */
+/** The answer to a decision that is not VERDICT_ALLOW. */
+void denial_answer(struct exchange *exchange, const struct decision *decision);

@@ -1,0 +1,203 @@
+#include "gateway/gateway.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "audit/sequencer.h"
+#include "authz/authenticate.h"
+#include "base/log.h"
+#include "crypto/keyd_client.h"
+#include "gateway/quota.h"
+#include "gateway/server.h"
+#include "gateway/tables.h"
+#include "policy/decider.h"
+#include "registry/registry.h"
+#include "storage/migrate.h"
+
+#define DESCRIPTORS_SPARE 256 /* objects, database connections, keyd: beside one for each connection */
+
+static struct result open_worker(void *context, void **state_out, struct error *err)
+{
+    const struct gateway *gateway = context;
+    struct pg *pg = NULL;
+
+    TRY(pg_open(gateway->settings->database, gateway_tables, &pg, err));
+    *state_out = pg;
+    return SUCCESS;
+}
+
+static void close_worker(void *state)
+{
+    pg_free(state);
+}
+
+/* The queue has no limit of its own: requests are turned away before they come to it (exchange.c). */
+static struct result open_pool(struct gateway *gateway, const char *name, int64_t threads,
+                               struct work_pool **pool_out, struct error *err)
+{
+    const struct work_options options = {.name = name,
+                                         .threads = (unsigned)threads,
+                                         .queue_max = UINT_MAX,
+                                         .worker_new = open_worker,
+                                         .worker_free = close_worker,
+                                         .context = gateway};
+    return work_pool_new(&options, pool_out, err);
+}
+
+static struct result open_sequencer(struct gateway *gateway, struct error *err)
+{
+    struct sequencer_options options = {.conninfo = gateway->settings->database,
+                                        .tables = gateway_tables,
+                                        .keyd = gateway->keyd,
+                                        .deadline_ms = (unsigned)gateway->settings->record_timeout};
+
+    memcpy(options.origin, gateway->origin, sizeof options.origin);
+    (void)snprintf(options.instance, sizeof options.instance, "%.63s", gateway->settings->instance);
+    return sequencer_start(&options, &gateway->sequencer, err);
+}
+
+static struct result open_authenticator(struct gateway *gateway, const struct keyd_identity *identity,
+                                        struct error *err)
+{
+    const struct authenticator_options options = {.issuer = gateway->settings->public_url,
+                                                  .service = gateway->settings->service,
+                                                  .token_kid = identity->token_kid,
+                                                  .token_public = identity->token_public,
+                                                  .directory = gateway->directory};
+    return authenticator_new(&options, &gateway->authenticator, err);
+}
+
+static struct result open_decider(struct gateway *gateway, struct error *err)
+{
+    const struct decider_options options = {.conninfo = gateway->settings->database,
+                                            .keyd = gateway->keyd,
+                                            .directory = gateway->directory,
+                                            .poll_ms = 5000,
+                                            .stale_ms = 30000,
+                                            .metadata_region = gateway->settings->metadata_region};
+    return decider_start(&options, &gateway->decider, err);
+}
+
+static struct result open_registry(struct gateway *gateway, struct error *err)
+{
+    const struct settings *settings = gateway->settings;
+    struct registry_region regions[SETTINGS_REGIONS_MAX];
+    const struct registry_options options = {.keyd = gateway->keyd,
+                                             .sequencer = gateway->sequencer,
+                                             .region_count = settings->region_count,
+                                             .regions = regions,
+                                             .key_lifetime_ms = 60000,
+                                             .key_count = 4096,
+                                             .uploads_max = (unsigned)settings->streams_max,
+                                             .uploads_idle_max = 32};
+
+    for (size_t i = 0; i < settings->region_count; i++)
+        regions[i] = (struct registry_region){.id = settings->regions[i].title,
+                                              .driver = settings->regions[i].driver,
+                                              .location = settings->regions[i].location};
+    return registry_new(&options, &gateway->registry, err);
+}
+
+static struct result gateway_open(struct gateway *gateway, struct error *err)
+{
+    const struct settings *settings = gateway->settings;
+    struct keyd_identity identity;
+
+    TRY(storage_check_schema(settings->database, err));
+    TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &gateway->keyd, err));
+    TRY(keyd_identify(gateway->keyd, &identity, err));
+    memcpy(gateway->origin, identity.origin, sizeof gateway->origin);
+    TRY(quota_new((unsigned)settings->connections_max, &gateway->quota, err));
+    TRY(open_sequencer(gateway, err));
+    TRY(authz_directory_new(&gateway->directory, err));
+    TRY(open_decider(gateway, err));
+    TRY(open_authenticator(gateway, &identity, err));
+    TRY(open_registry(gateway, err));
+    TRY(open_pool(gateway, "reader", settings->reader_threads, &gateway->readers, err));
+    return open_pool(gateway, "mover", settings->mover_threads, &gateway->movers, err);
+}
+
+/* In the opposite order: what works goes before what it works with. */
+static void gateway_close(struct gateway *gateway)
+{
+    work_pool_free(gateway->movers);
+    work_pool_free(gateway->readers);
+    registry_free(gateway->registry);
+    authenticator_free(gateway->authenticator);
+    decider_free(gateway->decider);
+    authz_directory_free(gateway->directory);
+    sequencer_free(gateway->sequencer);
+    quota_free(gateway->quota);
+    keyd_client_free(gateway->keyd);
+}
+
+/* A thousand connections need as many descriptors; the soft limit is often 1024. */
+static void raise_descriptors(const struct settings *settings)
+{
+    struct rlimit limit;
+    const rlim_t wanted = (rlim_t)settings->connections_max + DESCRIPTORS_SPARE;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
+        log_line(LOG_WARNING, "too few file descriptors for connections_max; raise the limit (ulimit -n)", NULL);
+}
+
+static void signals_of_interest(sigset_t *signals)
+{
+    (void)sigemptyset(signals);
+    (void)sigaddset(signals, SIGTERM);
+    (void)sigaddset(signals, SIGINT);
+    (void)sigaddset(signals, SIGHUP);
+}
+
+static void serve(struct server *server, const sigset_t *signals)
+{
+    struct error err = {0};
+    int caught = 0;
+
+    while (sigwait(signals, &caught) == 0 && caught == SIGHUP) {
+        if (server_reload(server, &err).ok)
+            log_line(LOG_INFO, "certificates were read again", NULL);
+        else
+            log_error("the old certificates stay", &err);
+    }
+    log_line(LOG_INFO, "stopping", "signal", caught == SIGINT ? "SIGINT" : "SIGTERM", NULL);
+}
+
+static struct result gateway_serve(struct gateway *gateway, const sigset_t *signals, struct error *err)
+{
+    struct server *server = NULL;
+    char port[8];
+
+    TRY(gateway_open(gateway, err));
+    TRY(server_start(gateway, &server, err));
+    (void)snprintf(port, sizeof port, "%d", server_port(server));
+    log_line(LOG_INFO, "listening", "address", gateway->settings->listen_address, "port", port, "url",
+             gateway->settings->public_url, NULL);
+    serve(server, signals);
+    server_stop(server);
+    return SUCCESS;
+}
+
+struct result gateway_run(const struct settings *settings, struct error *err)
+{
+    struct gateway gateway = {.settings = settings};
+    enum log_level level = LOG_INFO;
+    sigset_t signals, before;
+
+    if (log_level_find(settings->log_level, &level)) log_set_level(level);
+    (void)signal(SIGPIPE, SIG_IGN);
+    raise_descriptors(settings);
+    signals_of_interest(&signals);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, &before); /* in all threads: sigwait() takes them */
+    const struct result result = gateway_serve(&gateway, &signals, err);
+    gateway_close(&gateway);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return result;
+}

@@ -1,0 +1,96 @@
+/* The head of a request: out of MHD's memory into the arena, and checked. */
+#include <string.h>
+
+#include "base/text.h"
+#include "gateway/exchange_priv.h"
+#include "gateway/server_priv.h"
+
+struct copying {
+    struct arena *arena;
+    struct fields fields;
+    const char *expected;  /* where the next line must begin if nothing was hidden between the lines */
+    bool is_seamless, is_broken;
+};
+
+/*
+ * libmicrohttpd 0.9.75 cuts lines in place: CR and LF both become '\0'. So a value, its two zero bytes and the next
+ * name follow each other exactly when the line ended in CRLF, was not folded and held no NUL; the API shows none of
+ * that. Later versions check it themselves (see server.c).
+ */
+static enum MHD_Result copy_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_size,
+                                  const char *value, size_t value_size)
+{
+    struct copying *copying = context;
+    struct fields *fields = &copying->fields;
+    struct field field = {.name = arena_copy_text(copying->arena, (struct bytes){(const uint8_t *)name, name_size}),
+                          .value = ""};
+
+    (void)kind;
+    if (value != NULL)
+        field.value = arena_copy_text(copying->arena, (struct bytes){(const uint8_t *)value, value_size});
+    if (field.name == NULL || field.value == NULL) {
+        copying->is_broken = true;
+        return MHD_NO;
+    }
+    copying->is_seamless = copying->is_seamless && name == copying->expected && value != NULL;
+    if (value != NULL) copying->expected = value + value_size + 2;
+    if (fields->count <= REQUEST_HEADERS_MAX) fields->list[fields->count++] = field;
+    return MHD_YES;
+}
+
+static bool ends_in_empty_line(const struct copying *copying)
+{
+    return copying->expected[0] == '\0' && copying->expected[1] == '\0';
+}
+
+static void trim_values(struct fields *fields)
+{
+    for (size_t i = 0; i < fields->count; i++) {
+        char *value = (char *)(uintptr_t)fields->list[i].value; /* in our arena, so ours to change */
+        size_t length = strlen(value);
+        while (length > 0 && (value[length - 1] == ' ' || value[length - 1] == '\t')) value[--length] = '\0';
+    }
+}
+
+/* W3C Trace Context, version 00: "00-<32 hex>-<16 hex>-<2 hex>". */
+static void take_trace(struct request *request)
+{
+    const char *value = request_header(request, "traceparent");
+    uint8_t trace[16];
+
+    if (value == NULL || strlen(value) != 55 || strncmp(value, "00-", 3) != 0 || value[35] != '-') return;
+    if (text_from_hex((struct bytes){(const uint8_t *)value + 3, 32}, trace, sizeof trace))
+        memcpy(request->trace, value + 3, 32);
+}
+
+bool head_take(struct exchange *exchange, const char *method, const char *version,
+               struct http_refusal *refusal_out)
+{
+    struct request *request = &exchange->request;
+    struct copying copying = {.arena = request->arena, .expected = version + strlen(version) + 2, .is_seamless = true};
+
+    copying.fields.list = arena_take(request->arena, (REQUEST_HEADERS_MAX + 1) * sizeof(struct field));
+    *refusal_out = (struct http_refusal){503, "no memory"};
+    if (copying.fields.list == NULL) return false;
+    *refusal_out = (struct http_refusal){414, "the request target is too long"};
+    if (exchange->target == NULL) return false;
+
+    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, copy_field, &copying);
+    *refusal_out = (struct http_refusal){431, "the headers are too large"};
+    if (copying.is_broken) return false;
+
+    const struct http_head head = {
+        .method = method,
+        .version = version,
+        .target = {(const uint8_t *)exchange->target, exchange->target_length},
+        .headers = copying.fields,
+        .is_seamless = !server_must_check_lines() ||
+                       (copying.is_seamless && exchange->target_end + 1 == version && ends_in_empty_line(&copying)),
+    };
+    if (!http_check(&head, &exchange->server->limits, &exchange->framing, refusal_out)) return false;
+    trim_values(&copying.fields);
+    request->headers = copying.fields;
+    take_trace(request);
+    *refusal_out = (struct http_refusal){501, "this method is not known here"};
+    return method_find(method, &request->method);
+}

@@ -1,0 +1,37 @@
+/*
+ * gateway/http_check.h -- what must be true of a request's head before anybody believes any of it.
+ *
+ * libmicrohttpd 0.9.75 takes much that two readers could understand differently (docs/http.md). Whatever this refuses
+ * is answered with the status that it names and the connection is closed, because where the next request begins is
+ * then a matter of opinion (RFC 9112 section 11.2).
+ */
+#pragma once
+
+#include "gateway/request.h"
+
+struct http_head {
+    const char *method, *version;
+    struct bytes target;       /* as it came, query included */
+    struct fields headers;
+    bool is_seamless;          /* each line ended in CRLF and held no NUL or fold, as far as the server could see */
+};
+
+struct http_limits {
+    size_t headers, path, query; /* bytes */
+};
+
+struct http_refusal {
+    unsigned status;
+    const char *why; /* constant text */
+};
+
+/** How the body is framed, once the head was found good. */
+struct http_framing {
+    bool has_body, is_chunked;
+    bool expects_continue;
+    uint64_t length; /* of a body that is not chunked */
+};
+
+/** False: refused. */
+bool http_check(const struct http_head *head, const struct http_limits *limits, struct http_framing *framing_out,
+                struct http_refusal *refusal_out);

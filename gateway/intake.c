@@ -1,0 +1,143 @@
+/*
+ * Bodies that stream in: a ring between the event thread, which copies, and one mover at a time, which hashes,
+ * encrypts and writes. A mover is taken only while a slot is full.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "gateway/exchange_priv.h"
+#include "gateway/numbers_priv.h"
+#include "gateway/server_priv.h"
+
+#define SLOTS_A_TURN 8 /* then other uploads have their turn */
+
+static void pump(struct exchange *exchange, struct pg *pg);
+
+/* With the mutex held. */
+static void schedule(struct exchange *exchange)
+{
+    if (exchange->is_busy) return;
+    exchange->is_busy = exchange_submit(exchange, exchange->server->gateway->movers, pump);
+    if (!exchange->is_busy) exchange->intake.has_failed = true;
+}
+
+static uint8_t *slot_to_fill(struct intake *intake, unsigned *index_out)
+{
+    const unsigned index = (intake->head + intake->count) % INTAKE_SLOTS;
+
+    if (intake->count == INTAKE_SLOTS) return NULL;
+    if (intake->slots[index] == NULL) intake->slots[index] = memory_resize(NULL, INTAKE_SLOT_SIZE);
+    if (intake->slots[index] == NULL) intake->has_failed = true;
+    *index_out = index;
+    return intake->slots[index];
+}
+
+/* Copies until the data or the room ends; how much was taken. */
+static size_t copy_in(struct exchange *exchange, const char *data, size_t size)
+{
+    struct intake *intake = &exchange->intake;
+    size_t taken = 0;
+
+    while (taken < size && !intake->has_failed) {
+        unsigned index = 0;
+        uint8_t *slot = slot_to_fill(intake, &index);
+        if (slot == NULL) break;
+        const size_t room = INTAKE_SLOT_SIZE - intake->filled[index];
+        const size_t part = size - taken < room ? size - taken : room;
+        memcpy(slot + intake->filled[index], data + taken, part);
+        intake->filled[index] += part;
+        taken += part;
+        if (intake->filled[index] < INTAKE_SLOT_SIZE) break;
+        intake->count++;
+        schedule(exchange);
+    }
+    return taken;
+}
+
+static void end_body(struct exchange *exchange)
+{
+    struct intake *intake = &exchange->intake;
+    const unsigned index = (intake->head + intake->count) % INTAKE_SLOTS;
+
+    if (intake->count < INTAKE_SLOTS && intake->filled[index] > 0) intake->count++;
+    intake->has_ended = true;
+    exchange->is_body_done = true;
+    exchange_suspend(exchange);
+    schedule(exchange);
+}
+
+enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t *data_size)
+{
+    struct intake *intake = &exchange->intake;
+    const uint64_t most = (uint64_t)exchange->server->gateway->settings->drain_size_max;
+
+    if (atomic_load(&exchange->server->is_stopping)) return MHD_NO;
+    pthread_mutex_lock(&exchange->mutex);
+    if (*data_size == 0) {
+        end_body(exchange);
+    } else {
+        size_t taken = copy_in(exchange, data, *data_size);
+        if (intake->has_failed) exchange->drained_bytes += *data_size - taken;
+        if (intake->has_failed) taken = *data_size;
+        exchange->body_bytes += taken;
+        *data_size -= taken;
+        intake->is_full = *data_size > 0;
+        if (intake->is_full) exchange_suspend(exchange);
+    }
+    pthread_mutex_unlock(&exchange->mutex);
+    return exchange->drained_bytes > most ? MHD_NO : MHD_YES;
+}
+
+/* With the mutex held: the event thread may go on. */
+static void let_in(struct exchange *exchange)
+{
+    if (!exchange->intake.is_full) return;
+    exchange->intake.is_full = false;
+    exchange_resume(exchange, PHASE_STREAM);
+}
+
+/* With the mutex held at start and end, not while the handler writes. False once there is nothing to write. */
+static bool write_slot(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct intake *intake = &exchange->intake;
+    const unsigned index = intake->head;
+    struct error err = {0};
+
+    if (intake->count == 0 || intake->has_failed || exchange->is_gone) return false;
+    pthread_mutex_unlock(&exchange->mutex);
+    const struct bytes bytes = {intake->slots[index], intake->filled[index]};
+    const bool ok = request->route->handler->write(request, pg, bytes, &err).ok;
+    if (!ok) response_failure(request, &err);
+    pthread_mutex_lock(&exchange->mutex);
+    intake->filled[index] = 0;
+    intake->head = (index + 1) % INTAKE_SLOTS;
+    intake->count--;
+    intake->has_failed = !ok || request->response != NULL;
+    if (intake->count <= INTAKE_SLOTS / 2 || intake->has_failed) let_in(exchange);
+    return true;
+}
+
+/* On a mover. */
+static void pump(struct exchange *exchange, struct pg *pg)
+{
+    struct intake *intake = &exchange->intake;
+
+    pthread_mutex_lock(&exchange->mutex);
+    for (int turn = 0; turn < SLOTS_A_TURN && write_slot(exchange, pg); turn++) continue;
+    if (intake->has_failed) let_in(exchange);
+    const bool has_more = intake->count > 0 && !intake->has_failed && !exchange->is_gone;
+    const bool is_gone = exchange->is_gone;
+    const bool has_ended = intake->has_ended && !is_gone && !has_more;
+    exchange->is_busy = has_more || has_ended;
+    pthread_mutex_unlock(&exchange->mutex);
+
+    if (is_gone) {
+        exchange_leave(exchange);
+    } else if (has_more) {
+        if (!exchange_submit(exchange, exchange->server->gateway->movers, pump)) pump(exchange, pg);
+    } else if (has_ended) {
+        exchange->is_busy = false; /* suspended: nobody else looks */
+        pipeline_finish(exchange, pg);
+    }
+}

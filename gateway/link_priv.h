@@ -1,0 +1,58 @@
+/*
+ * gateway/link_priv.h -- one TCP connection, watched from outside.
+ *
+ * libmicrohttpd knows idle time only. A thread of ours looks at every connection twice a second and cuts those that
+ * take too long for their head or move bytes too slowly; how many bytes moved is asked of the kernel (TCP_INFO), so
+ * that the path of the bytes does not count anything.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/result.h"
+
+struct credentials;
+
+enum link_stage {
+    LINK_WAITING, /* between requests, or before the first */
+    LINK_HEAD,    /* the request line is here, the headers are not */
+    LINK_OURS,    /* we work; the client may take its time */
+    LINK_BODY,    /* a body should arrive */
+    LINK_ANSWER   /* an answer should leave */
+};
+
+struct link {
+    struct link *next, *previous;
+    int fd;
+    bool is_tcp;
+    struct credentials *credentials; /* that its handshake was made with; NULL without TLS */
+    uint64_t verified_by;            /* generation of the authorities that judged the client's certificate; 0: none */
+    char confirmation[44];           /* x5t#S256 of it, or "" */
+    bool has_requested;
+    _Atomic int stage;
+    _Atomic int64_t since_ms;        /* monotonic: when the stage began */
+
+    /* The watcher's own. */
+    int seen_stage;
+    int64_t window_ms;
+    uint64_t window_bytes;
+    bool is_cut;
+};
+
+struct link_limits {
+    int64_t idle_ms, head_ms, window_ms, rate; /* rate: bytes a second */
+};
+
+struct watcher;
+
+RESULT watcher_start(const struct link_limits *limits, struct watcher **watcher_out, struct error *err);
+void watcher_stop(struct watcher *watcher);
+/** NULL when memory is out. */
+struct link *link_new(struct watcher *watcher, int fd);
+/** Before the descriptor is closed. */
+void link_free(struct watcher *watcher, struct link *link);
+void link_enter(struct link *link, enum link_stage stage);
+/** Cuts all connections: for the end of a shutdown that took too long. */
+void watcher_cut_all(struct watcher *watcher);

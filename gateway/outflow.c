@@ -1,0 +1,135 @@
+/*
+ * Bodies that stream out: one mover at a time reads (and decrypts) ahead of the client into a ring, from which the
+ * event thread copies.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "gateway/exchange_priv.h"
+#include "gateway/numbers_priv.h"
+#include "gateway/server_priv.h"
+
+#define SLOTS_A_TURN 8 /* then other downloads have their turn */
+
+static void pump(struct exchange *exchange, struct pg *pg);
+
+/* Reads the next block into `slot`; its size. */
+static struct result read_block(struct exchange *exchange, uint8_t **slot, size_t *filled_out, struct error *err)
+{
+    const struct response_source *source = exchange->request.source;
+    const uint64_t at = exchange->outflow.read_bytes;
+    const size_t size = source->length - at < RESPONSE_BLOCK_SIZE ? (size_t)(source->length - at) : RESPONSE_BLOCK_SIZE;
+
+    if (*slot == NULL) *slot = memory_resize(NULL, RESPONSE_BLOCK_SIZE);
+    if (*slot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read ahead");
+    TRY(source->read(source->state, at, *slot, size, err));
+    *filled_out = size;
+    return SUCCESS;
+}
+
+struct result outflow_begin(struct exchange *exchange, struct error *err)
+{
+    struct outflow *outflow = &exchange->outflow;
+
+    if (exchange->request.source->length == 0) return SUCCESS;
+    TRY(read_block(exchange, &outflow->slots[0], &outflow->filled[0], err));
+    outflow->read_bytes = outflow->filled[0];
+    outflow->count = 1;
+    return SUCCESS;
+}
+
+/* With the mutex held. */
+static void schedule(struct exchange *exchange)
+{
+    struct outflow *outflow = &exchange->outflow;
+
+    if (exchange->is_busy || outflow->has_failed || outflow->count == OUTFLOW_SLOTS) return;
+    if (outflow->read_bytes == exchange->request.source->length) return;
+    exchange->is_busy = exchange_submit(exchange, exchange->server->gateway->movers, pump);
+    if (!exchange->is_busy) outflow->has_failed = true;
+}
+
+/* With the mutex held. */
+static size_t copy_out(struct outflow *outflow, char *place, size_t size)
+{
+    const size_t left = outflow->filled[outflow->head] - outflow->used;
+    const size_t part = size < left ? size : left;
+
+    memcpy(place, outflow->slots[outflow->head] + outflow->used, part);
+    outflow->used += part;
+    if (outflow->used < outflow->filled[outflow->head]) return part;
+    outflow->used = 0;
+    outflow->head = (outflow->head + 1) % OUTFLOW_SLOTS;
+    outflow->count--;
+    return part;
+}
+
+ssize_t outflow_give(void *context, uint64_t position, char *place, size_t size)
+{
+    struct exchange *exchange = context;
+    struct outflow *outflow = &exchange->outflow;
+    ssize_t given = 0;
+
+    (void)position; /* libmicrohttpd asks in order */
+    pthread_mutex_lock(&exchange->mutex);
+    if (outflow->count > 0) {
+        given = (ssize_t)copy_out(outflow, place, size);
+        exchange->sent_bytes += (uint64_t)given;
+    }
+    schedule(exchange);
+    if (given == 0 && (outflow->has_failed || atomic_load(&exchange->server->is_stopping))) {
+        metric_add(&metrics_gateway[METRIC_ABORTED], 1);
+        given = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (given == 0) {
+        outflow->is_empty = true;
+        exchange_suspend(exchange);
+    }
+    pthread_mutex_unlock(&exchange->mutex);
+    return given;
+}
+
+/* With the mutex held: the event thread may go on. */
+static void let_out(struct exchange *exchange)
+{
+    if (!exchange->outflow.is_empty) return;
+    exchange->outflow.is_empty = false;
+    link_enter(exchange->link, LINK_ANSWER);
+    exchange_resume(exchange, PHASE_SENT);
+}
+
+/* With the mutex held at start and end, not while the source reads. False once there is nothing to do. */
+static bool read_slot(struct exchange *exchange)
+{
+    struct outflow *outflow = &exchange->outflow;
+    const unsigned index = (outflow->head + outflow->count) % OUTFLOW_SLOTS;
+    struct error err = {0};
+
+    if (exchange->is_gone || outflow->has_failed || outflow->count == OUTFLOW_SLOTS) return false;
+    if (outflow->read_bytes == exchange->request.source->length) return false;
+    pthread_mutex_unlock(&exchange->mutex);
+    const bool ok = read_block(exchange, &outflow->slots[index], &outflow->filled[index], &err).ok;
+    if (!ok) log_error("an answer was broken off", &err);
+    pthread_mutex_lock(&exchange->mutex);
+    outflow->has_failed = !ok;
+    if (ok) outflow->read_bytes += outflow->filled[index];
+    if (ok) outflow->count++;
+    let_out(exchange);
+    return ok;
+}
+
+/* On a mover. */
+static void pump(struct exchange *exchange, struct pg *pg)
+{
+    struct outflow *outflow = &exchange->outflow;
+
+    (void)pg;
+    pthread_mutex_lock(&exchange->mutex);
+    for (int turn = 0; turn < SLOTS_A_TURN && read_slot(exchange); turn++) continue;
+    exchange->is_busy = false;
+    const bool is_gone = exchange->is_gone;
+    if (!is_gone) schedule(exchange);
+    if (!is_gone && outflow->has_failed) let_out(exchange);
+    pthread_mutex_unlock(&exchange->mutex);
+    if (is_gone) exchange_leave(exchange);
+}

@@ -1,0 +1,8 @@
+/* gateway/percent_priv.h -- percent-encoding (RFC 3986 section 2.1), decoded exactly once. */
+#pragma once
+
+#include "base/arena.h"
+
+/** Into the arena, as text. `plus_is_blank` for forms. ERROR_INVALID for half an escape, or a NUL. */
+RESULT percent_decode(struct bytes raw, bool plus_is_blank, struct arena *arena, const char **text_out,
+                      struct error *err);

@@ -1,0 +1,411 @@
+#include "gateway/pipeline.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/authenticate.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "gateway/exchange_priv.h"
+#include "gateway/numbers_priv.h"
+#include "gateway/path.h"
+#include "gateway/query.h"
+#include "gateway/server_priv.h"
+
+#define STALE_MAX 5 /* as in record.c */
+
+enum way {
+    WAY_NEXT, /* the next step */
+    WAY_WAIT, /* whoever is waited for goes on with the next step; the exchange is not ours any more */
+    WAY_ANSWER /* there is an answer */
+};
+
+static enum way answer_failure(struct exchange *exchange, const struct error *err)
+{
+    response_failure(&exchange->request, err);
+    return WAY_ANSWER;
+}
+
+static void not_allowed(struct request *request, unsigned methods)
+{
+    char allow[64] = "";
+    size_t length = 0;
+
+    for (int method = 0; method < METHOD_COUNT; method++)
+        if ((methods & METHOD_BIT(method)) != 0)
+            length += (size_t)snprintf(allow + length, sizeof allow - length, "%s%s", length == 0 ? "" : ", ",
+                                       method_name((enum method)method));
+    if (request->speaks_oci)
+        response_oci_error(request, 405, "UNSUPPORTED", "this path has no such method", NULL);
+    else
+        response_problem(request, 405, "Method not allowed", "this path has no such method");
+    response_header(request, "Allow", "%s", allow);
+}
+
+static enum way unrouted(struct exchange *exchange, const struct route_match *match)
+{
+    if (match->answer == ROUTE_METHOD)
+        not_allowed(&exchange->request, match->methods);
+    else
+        response_unknown(&exchange->request);
+    metric_add(&metrics_gateway[METRIC_REFUSED_ROUTE], 1);
+    sequencer_count_refused(exchange->server->gateway->sequencer);
+    exchange->is_recorded = true;
+    return WAY_ANSWER;
+}
+
+static struct result find_route(struct exchange *exchange, struct route_match *match_out, struct error *err)
+{
+    struct request *request = &exchange->request;
+    const struct bytes target = {(const uint8_t *)exchange->target, exchange->target_length};
+    struct bytes path = {0}, query = {0};
+    struct path *split = arena_take(request->arena, sizeof *split);
+
+    if (split == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a path");
+    if (!target_split(target, &path, &query)) return failure(err, ERROR_INVALID, "the request target has no path");
+    TRY(path_split(path, request->arena, split, err));
+    request->speaks_oci = strcmp(split->segments[0], "v2") == 0;
+    TRY(query_read(query, request->arena, &request->arguments, err));
+    return route_find(split, request->method, request->arena, match_out, err);
+}
+
+static enum way step_route(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct route_match match = {0};
+    struct error err = {0};
+
+    (void)pg;
+    if (!find_route(exchange, &match, &err).ok) {
+        if (err.kind == ERROR_LIMIT) response_problem(request, 414, "The query is too long", err.message);
+        return err.kind == ERROR_LIMIT ? WAY_ANSWER : answer_failure(exchange, &err);
+    }
+    if (match.answer != ROUTE_FOUND) return unrouted(exchange, &match);
+    request->route = match.route;
+    request->name = match.name;
+    request->reference = match.reference;
+    if (exchange->framing.has_body && match.route->body == BODY_NONE) {
+        const struct error unasked = {ERROR_INVALID, "this request has no body"};
+        return answer_failure(exchange, &unasked);
+    }
+    if (match.route->body_limit != 0 && exchange->framing.length > match.route->body_limit) {
+        err.kind = ERROR_LIMIT;
+        (void)snprintf(err.message, sizeof err.message, "the body may have at most %zu bytes", match.route->body_limit);
+        return answer_failure(exchange, &err);
+    }
+    return WAY_NEXT;
+}
+
+static enum way gather_body(struct exchange *exchange)
+{
+    exchange->body = BUFFER(exchange->request.route->body_limit);
+    exchange_resume(exchange, PHASE_GATHER);
+    return WAY_WAIT;
+}
+
+static enum way step_form(struct exchange *exchange, struct pg *pg)
+{
+    (void)pg;
+    if (exchange->request.route->body != BODY_FORM || !exchange->framing.has_body) return WAY_NEXT;
+    return gather_body(exchange);
+}
+
+static struct result check_credential(struct exchange *exchange, struct error *err)
+{
+    struct request *request = &exchange->request;
+    struct authentication *found = arena_take(request->arena, sizeof *found);
+    const char *thumbprint = request->client_confirmation;
+    const struct credential credential = {
+        .place = request->route->credential == CREDENTIAL_MINT ? CREDENTIAL_AT_TOKEN : CREDENTIAL_AT_ROUTE,
+        .authorization = request_header(request, "Authorization"),
+        .thumbprint = thumbprint[0] == '\0' ? NULL : thumbprint,
+        .now_ms = clock_wall_ms(),
+    };
+
+    if (found == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
+    TRY(authenticate(request->gateway->authenticator, &credential, found, err));
+    request->authentication = found;
+    if (found->error == OAUTH_NONE) request->principal = found->principal;
+    return SUCCESS;
+}
+
+static struct result enter_quota(struct exchange *exchange, struct error *err)
+{
+    const struct request *request = &exchange->request;
+    const struct settings *settings = request->gateway->settings;
+    const struct quota_limits limits = {.at_a_time = (unsigned)settings->requests_per_principal,
+                                        .rate = (unsigned)settings->request_rate_per_principal};
+    char key[sizeof request->principal.issuer + sizeof request->principal.subject + 1];
+
+    if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS;
+    (void)snprintf(key, sizeof key, "%s %s", request->principal.issuer, request->principal.subject);
+    return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->tickets[1], err);
+}
+
+static enum way step_authenticate(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    (void)pg;
+    if (request->route->credential == CREDENTIAL_NONE) return WAY_NEXT;
+    if (!check_credential(exchange, &err).ok) return answer_failure(exchange, &err);
+    if (enter_quota(exchange, &err).ok) return WAY_NEXT;
+    if (request->speaks_oci)
+        response_oci_error(request, 429, "TOOMANYREQUESTS", err.message, NULL);
+    else
+        response_problem(request, 429, "Too many requests", err.message);
+    response_header(request, "Retry-After", "%d", 1);
+    metric_add(&metrics_gateway[METRIC_REFUSED_PRINCIPAL], 1);
+    sequencer_count_refused(request->gateway->sequencer);
+    exchange->is_recorded = true;
+    return WAY_ANSWER;
+}
+
+/* Who has no good credential does not get his body stored, only drained. */
+static enum way step_gather(struct exchange *exchange, struct pg *pg)
+{
+    const struct request *request = &exchange->request;
+
+    (void)pg;
+    if (request->route->body != BODY_GATHERED || !exchange->framing.has_body) return WAY_NEXT;
+    return request->principal.kind == PRINCIPAL_NONE ? WAY_NEXT : gather_body(exchange);
+}
+
+/* A target function that names what routes.def does not is a bug. */
+static void require_actions(const struct request *request)
+{
+    assert(request->pair_count > 0);
+    for (size_t i = 0; i < request->pair_count; i++)
+        assert(route_has_action(request->route, request->pairs[i].action));
+}
+
+static enum way step_decide(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    if (request->route->record == RECORD_NONE) return WAY_NEXT;
+    request->pair_count = 0;
+    if (!request->route->target(request, pg, &err).ok) return answer_failure(exchange, &err);
+    if (request->response != NULL) return WAY_ANSWER;
+    require_actions(request);
+    return exchange_decide(exchange, &err).ok ? WAY_NEXT : answer_failure(exchange, &err);
+}
+
+static void continue_later(struct exchange *exchange);
+
+/* On the sequencer's thread, which must not be kept. */
+static void recorded(struct record *record)
+{
+    continue_later((struct exchange *)(void *)((char *)record - offsetof(struct exchange, record)));
+}
+
+static enum way step_record(struct exchange *exchange, struct pg *pg)
+{
+    const struct request *request = &exchange->request;
+
+    (void)pg;
+    exchange->record.done = NULL;
+    if (request->route->record == RECORD_NONE) return WAY_NEXT;
+    if (request->route->record == RECORD_WITH_CHANGE && decision_verdict(exchange->decision) == VERDICT_ALLOW)
+        return WAY_NEXT;
+    exchange_record_prepare(exchange, NULL);
+    exchange->record.done = recorded;
+    sequencer_submit(request->gateway->sequencer, &exchange->record);
+    return WAY_WAIT;
+}
+
+static size_t step_of_decide(void);
+
+static enum way step_recorded(struct exchange *exchange, struct pg *pg)
+{
+    static const struct error unavailable = {ERROR_UNAVAILABLE, "the audit log can't be written now"};
+    static const struct error unstable = {ERROR_UNAVAILABLE, "the rights change too fast to decide"};
+    struct record *record = &exchange->record;
+
+    (void)pg;
+    if (record->done == NULL) return WAY_NEXT; /* nothing was recorded yet: a change will be */
+    exchange_record_take(exchange);
+    switch (record->status) {
+    case RECORD_DONE:
+        if (decision_verdict(record->decision) == VERDICT_ALLOW) return WAY_NEXT;
+        denial_answer(exchange, record->decision);
+        return WAY_ANSWER;
+    case RECORD_STALE:
+        exchange->step = step_of_decide();
+        return ++exchange->stale_count < STALE_MAX ? WAY_NEXT : answer_failure(exchange, &unstable);
+    case RECORD_REFUSED:
+    case RECORD_UNAVAILABLE: break;
+    }
+    return answer_failure(exchange, &unavailable);
+}
+
+/*
+ * No answer goes out and no body comes in without an event. A handler that failed before it came to its change gets
+ * two events, that it was allowed and that it failed, because a change that fails would make its whole group wait.
+ */
+static struct result ensure_recorded(struct exchange *exchange, const struct error *handler_failure,
+                                     struct error *err)
+{
+    struct request *request = &exchange->request;
+
+    if (exchange->is_recorded || request->route->record != RECORD_WITH_CHANGE) return SUCCESS;
+    TRY(request_record(request, NULL, err));
+    if (handler_failure == NULL) return SUCCESS;
+    return request_record_outcome(request, OUTCOME_FAILED, error_kind_name(handler_failure->kind), NULL, err);
+}
+
+static void answer_unless_denied(struct exchange *exchange, const struct error *err)
+{
+    if (exchange->is_denied_late)
+        denial_answer(exchange, exchange->record.decision);
+    else
+        response_failure(&exchange->request, err);
+}
+
+/* What the handler came to, as answer. */
+static void conclude(struct exchange *exchange, struct result result, const struct error *err)
+{
+    struct error unrecorded = {0};
+
+    if (!result.ok) log_error(exchange->request.route->name, err);
+    if (!ensure_recorded(exchange, result.ok ? NULL : err, &unrecorded).ok)
+        answer_unless_denied(exchange, &unrecorded);
+    else if (!result.ok)
+        answer_unless_denied(exchange, err);
+}
+
+/* Whether one more body may move now. */
+static struct result enter_stream(struct exchange *exchange, struct error *err)
+{
+    const int64_t most = exchange->request.gateway->settings->streams_max;
+
+    exchange->is_stream = true;
+    metric_add(&metrics_gateway[METRIC_STREAMS_NOW], 1);
+    if (atomic_fetch_add(&exchange->server->streams, 1) < most) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "%lld bodies are being taken in already", (long long)most);
+}
+
+static struct result begin_handler(struct exchange *exchange, struct pg *pg, struct error *err)
+{
+    TRY(enter_stream(exchange, err));
+    exchange->has_begun = true;
+    return exchange->request.route->handler->begin(&exchange->request, pg, err);
+}
+
+static enum way begin_stream(struct exchange *exchange, struct pg *pg)
+{
+    struct error err = {0};
+    const struct result result = begin_handler(exchange, pg, &err);
+
+    if (!result.ok || exchange->request.response != NULL) {
+        conclude(exchange, result, &err);
+        return WAY_ANSWER;
+    }
+    if (!ensure_recorded(exchange, NULL, &err).ok) {
+        answer_unless_denied(exchange, &err);
+        return WAY_ANSWER;
+    }
+    if (exchange->framing.has_body)
+        exchange_resume(exchange, PHASE_STREAM);
+    else
+        pipeline_finish(exchange, pg);
+    return WAY_WAIT;
+}
+
+static enum way step_handle(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    if (request->route->body == BODY_STREAMED) return begin_stream(exchange, pg);
+    exchange->has_begun = true;
+    const struct result result = request->route->handler->handle(request, pg, &err);
+    conclude(exchange, result, &err);
+    return WAY_ANSWER;
+}
+
+static const struct step {
+    const char *name;
+    enum way (*run)(struct exchange *exchange, struct pg *pg);
+} steps[] = {
+    {"route", step_route},   {"form", step_form},     {"authenticate", step_authenticate}, {"gather", step_gather},
+    {"decide", step_decide}, {"record", step_record}, {"recorded", step_recorded},         {"handle", step_handle},
+};
+#define STEP_COUNT (sizeof steps / sizeof steps[0])
+
+static size_t step_of_decide(void)
+{
+    size_t step = 0;
+
+    while (steps[step].run != step_decide) step++;
+    return step;
+}
+
+void pipeline_answer(struct exchange *exchange, const struct error *failed)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    if (failed != NULL) response_failure(request, failed);
+    if (request->response != NULL && request->response->source != NULL && request->method == METHOD_GET &&
+        !outflow_begin(exchange, &err).ok) {
+        log_error("the first block of an answer can't be read", &err);
+        response_failure(request, &err);
+    }
+    exchange_resume(exchange, PHASE_ANSWER);
+}
+
+void pipeline_finish(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    if (!exchange->intake.has_failed) {
+        conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
+    } else if (request->response == NULL) {
+        const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
+        response_failure(request, &no_memory);
+    }
+    pipeline_answer(exchange, NULL);
+}
+
+static bool waited_too_long(const struct exchange *exchange)
+{
+    const int64_t longest_ms = exchange->request.gateway->settings->queue_timeout;
+
+    return !exchange->is_recorded && clock_monotonic_ms() - exchange->queued_ms > longest_ms;
+}
+
+static void run_steps(struct exchange *exchange, struct pg *pg)
+{
+    const struct error late = {ERROR_UNAVAILABLE, "no worker was free in time"};
+    enum way way = WAY_NEXT;
+
+    if (waited_too_long(exchange)) {
+        metric_add(&metrics_gateway[METRIC_REFUSED_BUSY], 1);
+        pipeline_answer(exchange, &late);
+        return;
+    }
+    while (way == WAY_NEXT && exchange->step < STEP_COUNT) way = steps[exchange->step++].run(exchange, pg);
+    if (way != WAY_WAIT) pipeline_answer(exchange, NULL);
+}
+
+static void continue_later(struct exchange *exchange)
+{
+    const struct error busy = {ERROR_UNAVAILABLE, "too many requests wait already"};
+
+    if (!exchange_submit(exchange, exchange->server->gateway->readers, run_steps)) pipeline_answer(exchange, &busy);
+}
+
+void pipeline_start(struct exchange *exchange)
+{
+    continue_later(exchange);
+}
+
+void pipeline_continue(struct exchange *exchange)
+{
+    continue_later(exchange);
+}

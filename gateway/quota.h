@@ -1,0 +1,32 @@
+/*
+ * gateway/quota.h -- how many requests one address or one principal may have at a time, and a second.
+ *
+ * Nobody can take all workers, or fill the audit log, for others. Keys are hashed; the table has a fixed size, and
+ * when it is full a new key is refused like one that has too many.
+ */
+#pragma once
+
+#include "base/owned.h"
+#include "base/result.h"
+
+struct quota;
+
+struct quota_limits {
+    unsigned at_a_time;
+    unsigned rate;       /* a second, with a burst of ten times as many; 0: not limited */
+};
+
+/** Taken by quota_enter(), given back by quota_leave(). Zeroed: none. */
+struct quota_ticket {
+    unsigned slot; /* 1 + index */
+};
+
+/** Room for `keys` keys at a time. */
+RESULT quota_new(unsigned keys, struct quota **quota_out, struct error *err);
+/** ERROR_LIMIT, whose message names the limit. `kind` keeps addresses and principals apart. */
+RESULT quota_enter(struct quota *quota, const char *kind, const char *key, const struct quota_limits *limits,
+                   struct quota_ticket *ticket_out, struct error *err);
+void quota_leave(struct quota *quota, struct quota_ticket *ticket);
+
+void quota_free(struct quota *quota);
+DEFINE_OWNED(quota);

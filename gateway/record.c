@@ -1,0 +1,143 @@
+/* Decisions and their events, for a request. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "gateway/exchange_priv.h"
+#include "gateway/numbers_priv.h"
+#include "policy/decider.h"
+
+#define STALE_MAX 5 /* a policy that changes faster than we decide is an operator's mistake: 503 */
+
+static struct exchange *exchange_of(struct request *request)
+{
+    return (struct exchange *)(void *)((char *)request - offsetof(struct exchange, request));
+}
+
+struct result exchange_decide(struct exchange *exchange, struct error *err)
+{
+    const struct request *request = &exchange->request;
+    struct decision_request question = {.principal = &request->principal,
+                                        .pair_count = request->pair_count,
+                                        .now_ms = clock_wall_ms()};
+
+    memcpy(question.pairs, request->pairs, sizeof question.pairs);
+    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    decision_free(exchange->decision);
+    exchange->decision = NULL;
+    return decider_decide(request->gateway->decider, &question, &exchange->decision, err);
+}
+
+static struct event_context context_of(const struct request *request)
+{
+    struct event_context context = {.client_address = request->client_address,
+                                    .user_agent = request_header(request, "User-Agent")};
+
+    if (request->principal.kind != PRINCIPAL_NONE) {
+        context.issuer = request->principal.issuer;
+        context.subject = request->principal.subject;
+    }
+    memcpy(context.request_id, request->id, sizeof context.request_id);
+    return context;
+}
+
+void exchange_record_prepare(struct exchange *exchange, struct change *change)
+{
+    record_done(&exchange->record);
+    exchange->record = (struct record){.decision = exchange->decision,
+                                       .context = context_of(&exchange->request),
+                                       .change = change};
+    exchange->decision = NULL;
+}
+
+void exchange_record_take(struct exchange *exchange)
+{
+    struct record *record = &exchange->record;
+    struct request *request = &exchange->request;
+
+    if (record->status == RECORD_STALE) {
+        metric_add(&metrics_gateway[METRIC_STALE], 1);
+        return;
+    }
+    exchange->is_recorded = true;
+    if (record->status == RECORD_UNAVAILABLE) {
+        metric_add(&metrics_gateway[METRIC_UNRECORDED], 1);
+        return;
+    }
+    exchange->has_sequence = !record->folded;
+    exchange->sequence = record->sequence;
+    if (record->permit == NULL) return;
+    permit_free(request->permit);
+    request->permit = GIVE(record->permit);
+}
+
+static struct result record_and_wait(struct exchange *exchange, struct change *change, struct error *err)
+{
+    exchange_record_prepare(exchange, change);
+    sequencer_submit_and_wait(exchange->request.gateway->sequencer, &exchange->record);
+    exchange_record_take(exchange);
+    switch (exchange->record.status) {
+    case RECORD_DONE: return SUCCESS;
+    case RECORD_REFUSED: *err = exchange->record.error; return (struct result){.ok = false};
+    case RECORD_STALE: return failure(err, ERROR_CONFLICT, "the rights changed meanwhile");
+    case RECORD_UNAVAILABLE: break;
+    }
+    return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now, so nothing was done");
+}
+
+/* Decides anew, and records a denial: what was allowed a moment ago is not any more. */
+static struct result decide_again(struct exchange *exchange, struct error *err)
+{
+    TRY(exchange_decide(exchange, err));
+    if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
+    TRY(record_and_wait(exchange, NULL, err));
+    exchange->is_denied_late = true;
+    return failure(err, ERROR_DENIED, "not allowed any more");
+}
+
+static struct result record_decision(struct exchange *exchange, struct change *change, struct error *err)
+{
+    for (int tries = 0; tries < STALE_MAX; tries++) {
+        if (exchange->decision == NULL) TRY(decide_again(exchange, err));
+        const struct result result = record_and_wait(exchange, change, err);
+        if (result.ok || exchange->record.status != RECORD_STALE) return result;
+    }
+    return failure(err, ERROR_UNAVAILABLE, "the rights change too fast to decide");
+}
+
+struct result request_record(struct request *request, struct change *change, struct error *err)
+{
+    if (request->permit != NULL) return request_record_outcome(request, OUTCOME_COMPLETED, "", change, err);
+    return record_decision(exchange_of(request), change, err);
+}
+
+static struct result outcome_of(struct record *record, struct error *err)
+{
+    switch (record->status) {
+    case RECORD_DONE: return SUCCESS;
+    case RECORD_REFUSED: *err = record->error; return (struct result){.ok = false};
+    case RECORD_STALE: return failure(err, ERROR_CONFLICT, "the rights changed meanwhile");
+    case RECORD_UNAVAILABLE: break;
+    }
+    return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now");
+}
+
+struct result request_record_outcome(struct request *request, enum outcome outcome, const char *note,
+                                     struct change *change, struct error *err)
+{
+    struct exchange *exchange = exchange_of(request);
+    struct record record = {.under = request->permit, .outcome = outcome, .context = context_of(request),
+                            .change = change};
+
+    (void)snprintf(record.note, sizeof record.note, "%s", note);
+    sequencer_submit_and_wait(request->gateway->sequencer, &record);
+    const struct result result = outcome_of(&record, err);
+    const enum record_status status = record.status;
+    if (status == RECORD_DONE && !record.folded) exchange->sequence = record.sequence;
+    record_done(&record);
+    if (status != RECORD_STALE) return result;
+
+    /* Decided under an older epoch: whether the rest may still be done is decided now. */
+    metric_add(&metrics_gateway[METRIC_STALE], 1);
+    return record_decision(exchange, change, err);
+}

@@ -1,0 +1,119 @@
+#include "gateway/route.h"
+
+#include <string.h>
+
+#include "gateway/path.h"
+
+#define COUNT_ACTIONS(...) (sizeof((const enum action[]){0, ##__VA_ARGS__}) / sizeof(enum action) - 1)
+
+const struct route routes[ROUTE_COUNT] = {
+#define ROUTE(row, bits, shape, credentials, recording, kind, limit, function, served, ...)                  \
+    [ROUTE_##row] = {.name = #row, .methods = (bits), .pattern = (shape), .credential = (credentials),       \
+                     .record = (recording), .body = (kind), .body_limit = (limit), .target = (function),     \
+                     .handler = &(served), .action_count = COUNT_ACTIONS(__VA_ARGS__), .actions = {ACTION_COUNT, ##__VA_ARGS__}},
+#include "gateway/routes.def"
+#undef ROUTE
+};
+
+bool route_has_action(const struct route *route, enum action action)
+{
+    for (size_t i = 1; i <= route->action_count; i++)
+        if (route->actions[i] == action) return true;
+    return false;
+}
+
+#define PATTERN_SEGMENTS_MAX 12 /* the longest pattern has eight */
+
+struct shape {
+    size_t count;
+    struct bytes segments[PATTERN_SEGMENTS_MAX];
+};
+
+static struct shape shape_of(const char *pattern)
+{
+    struct shape shape = {0};
+
+    for (const char *at = pattern; *at == '/' && shape.count < PATTERN_SEGMENTS_MAX;) {
+        const size_t length = strcspn(++at, "/");
+        shape.segments[shape.count++] = (struct bytes){(const uint8_t *)at, length};
+        at += length;
+    }
+    return shape;
+}
+
+static bool is_name(struct bytes segment)
+{
+    return bytes_equal(segment, bytes_of_text("{name}"));
+}
+
+/* One segment of the pattern against one of the path. */
+static bool segment_fits(struct bytes wanted, const char *segment, const char **reference)
+{
+    if (!bytes_equal(wanted, bytes_of_text("{reference}"))) return bytes_equal(wanted, bytes_of_text(segment));
+    if (segment[0] == '\0') return false;
+    *reference = segment;
+    return true;
+}
+
+struct fit {
+    size_t name_first, name_count; /* segments of the path that {name} takes */
+    const char *reference;
+};
+
+static bool path_fits(const struct shape *shape, const struct path *path, struct fit *fit)
+{
+    size_t before = 0;
+
+    while (before < shape->count && !is_name(shape->segments[before])) before++;
+    const size_t after = before == shape->count ? 0 : shape->count - before - 1;
+    const bool has_name = before < shape->count;
+    if (has_name ? path->count <= before + after : path->count != before) return false;
+
+    for (size_t i = 0; i < after; i++)
+        if (!segment_fits(shape->segments[shape->count - 1 - i], path->segments[path->count - 1 - i],
+                          &fit->reference))
+            return false;
+    for (size_t i = 0; i < before; i++)
+        if (!segment_fits(shape->segments[i], path->segments[i], &fit->reference)) return false;
+    fit->name_first = before;
+    fit->name_count = has_name ? path->count - before - after : 0;
+    return true;
+}
+
+static const char *join_name(const struct path *path, const struct fit *fit, struct arena *arena)
+{
+    size_t size = 1;
+    char *name, *at;
+
+    for (size_t i = 0; i < fit->name_count; i++) size += strlen(path->segments[fit->name_first + i]) + 1;
+    name = at = arena_take(arena, size);
+    if (name == NULL) return NULL;
+    for (size_t i = 0; i < fit->name_count; i++) {
+        const char *segment = path->segments[fit->name_first + i];
+        if (i > 0) *at++ = '/';
+        memcpy(at, segment, strlen(segment));
+        at += strlen(segment);
+    }
+    return name;
+}
+
+struct result route_find(const struct path *path, enum method method, struct arena *arena,
+                         struct route_match *match_out, struct error *err)
+{
+    struct route_match match = {.answer = ROUTE_UNKNOWN};
+
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
+        const struct shape shape = shape_of(routes[i].pattern);
+        struct fit fit = {0};
+        if (!path_fits(&shape, path, &fit)) continue;
+        match.methods |= routes[i].methods;
+        match.answer = ROUTE_METHOD;
+        if ((routes[i].methods & METHOD_BIT(method)) == 0) continue;
+        match = (struct route_match){.answer = ROUTE_FOUND, .route = &routes[i], .reference = fit.reference};
+        if (fit.name_count > 0) match.name = join_name(path, &fit, arena);
+        if (fit.name_count > 0 && match.name == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a name");
+        break;
+    }
+    *match_out = match;
+    return SUCCESS;
+}

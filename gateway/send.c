@@ -1,0 +1,98 @@
+/* Answers: from struct response to libmicrohttpd's. */
+#include <string.h>
+
+#include "audit/sequencer.h"
+#include "gateway/exchange_priv.h"
+#include "gateway/numbers_priv.h"
+#include "gateway/server_priv.h"
+
+#define MHD_BLOCK_SIZE ((size_t)256 * 1024)
+
+static bool has_header(const struct response *response, const char *name)
+{
+    for (size_t i = 0; i < response->headers.count; i++)
+        if (strcasecmp(response->headers.list[i].name, name) == 0) return true;
+    return false;
+}
+
+static void add(struct MHD_Response *reply, const char *name, const char *value)
+{
+    (void)MHD_add_response_header(reply, name, value);
+}
+
+/* What every answer has, unless the handler said otherwise. */
+static void add_default(struct MHD_Response *reply, const struct response *response, const char *name,
+                        const char *value)
+{
+    if (!has_header(response, name)) add(reply, name, value);
+}
+
+static void add_headers(struct exchange *exchange, const struct response *response, struct MHD_Response *reply)
+{
+    const struct gateway *gateway = exchange->server->gateway;
+    char audit[sizeof gateway->origin + 24];
+
+    for (size_t i = 0; i < response->headers.count; i++)
+        add(reply, response->headers.list[i].name, response->headers.list[i].value);
+    add(reply, "X-Request-Id", exchange->request.id);
+    if (exchange->has_sequence) {
+        (void)snprintf(audit, sizeof audit, "%s/%llu", gateway->origin, (unsigned long long)exchange->sequence);
+        add(reply, "Sijil-Audit", audit);
+    }
+    if (exchange->request.speaks_oci) add(reply, "Docker-Distribution-Api-Version", "registry/2.0");
+    add(reply, "X-Content-Type-Options", "nosniff");
+    add_default(reply, response, "Cache-Control", "no-store");
+    add_default(reply, response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    if (response->close_connection || atomic_load(&exchange->server->is_draining)) add(reply, "Connection", "close");
+}
+
+static struct MHD_Response *reply_of(struct exchange *exchange, const struct response *response)
+{
+    if (response->source != NULL && response->source->length > 0)
+        return MHD_create_response_from_callback(response->source->length, MHD_BLOCK_SIZE, outflow_give, exchange, NULL);
+    return MHD_create_response_from_buffer(response->source != NULL ? 0 : response->body.length,
+                                           (void *)(uintptr_t)response->body.data, MHD_RESPMEM_PERSISTENT);
+}
+
+static void count_status(unsigned status)
+{
+    static const enum gateway_metric classes[] = {METRIC_STATUS_2, METRIC_STATUS_3, METRIC_STATUS_4, METRIC_STATUS_5};
+
+    if (status >= 200 && status < 600) metric_add(&metrics_gateway[classes[status / 100 - 2]], 1);
+}
+
+enum MHD_Result send_answer(struct exchange *exchange)
+{
+    static const char text[] = "the answer could not be made\n";
+    struct response broken = {.status = 500, .body = bytes_of_text(text), .close_connection = true};
+    const struct response *response = exchange->request.response;
+
+    if (response == NULL || response->is_broken) exchange->request.response = exchange->request.blank;
+    if (response == NULL || response->is_broken) response = &broken;
+    struct MHD_Response *reply = reply_of(exchange, response);
+    if (reply == NULL) return MHD_NO;
+    add_headers(exchange, response, reply);
+    exchange->request.blank->status = response->status;
+    exchange->phase = PHASE_SENT;
+    link_enter(exchange->link, LINK_ANSWER);
+    count_status(response->status);
+    const enum MHD_Result queued = MHD_queue_response(exchange->connection, response->status, reply);
+    MHD_destroy_response(reply);
+    return queued;
+}
+
+enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusal *refusal)
+{
+    struct request *request = &exchange->request;
+
+    request->speaks_oci = exchange->target != NULL && strncmp(exchange->target, "/v2/", 4) == 0;
+    if (request->speaks_oci)
+        response_oci_error(request, refusal->status, "UNKNOWN", refusal->why, NULL);
+    else
+        response_problem(request, refusal->status, "The request is not well-formed", refusal->why);
+    request->response->close_connection = true;
+    sequencer_count_refused(exchange->server->gateway->sequencer);
+    metric_add(&metrics_gateway[METRIC_REFUSED_HEAD], 1);
+    exchange->is_recorded = true;
+    return send_answer(exchange);
+}

@@ -1,0 +1,295 @@
+#include "gateway/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "audit/sequencer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "gateway/exchange_priv.h"
+#include "gateway/numbers_priv.h"
+#include "gateway/server_priv.h"
+#include "gateway/tls_priv.h"
+
+#define CONNECTION_MEMORY ((size_t)128 * 1024) /* a head of 64 KiB, and a body buffer that reads well */
+#define EVENT_THREADS_MAX 4                    /* more event threads than cores only take turns */
+#define BACKLOG           1024                 /* the kernel caps it at net.core.somaxconn */
+
+bool server_must_check_lines(void)
+{
+    return MHD_VERSION <= 0x00097500; /* later ones have MHD_OPTION_CLIENT_DISCIPLINE_LVL */
+}
+
+static void connection_changed(void *context, struct MHD_Connection *connection, void **place,
+                               enum MHD_ConnectionNotificationCode code)
+{
+    struct server *server = context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        struct link *link = info == NULL ? NULL : link_new(server->watcher, info->connect_fd);
+        if (link != NULL) tls_enter(server->tls, link, connection);
+        *place = link;
+    } else if (*place != NULL) {
+        tls_leave(*place);
+        link_free(server->watcher, *place);
+        *place = NULL;
+    }
+}
+
+/*
+ * libmicrohttpd answers some requests by itself (431, bad lengths, malformed lines) and tells nobody but its log:
+ * one line of this form for each. It says so once a request, so the count is exact.
+ */
+static void server_log(void *context, const char *format, va_list args)
+{
+    struct server *server = context;
+
+    if (strstr(format, "HTTP response code is %u") == NULL) return;
+    const unsigned status = va_arg(args, unsigned);
+    char text[12];
+
+    (void)snprintf(text, sizeof text, "%u", status);
+    metric_add(&metrics_gateway[METRIC_REFUSED_SERVER], 1);
+    metric_add(&metrics_gateway[METRIC_STATUS_4], 1);
+    sequencer_count_refused(server->gateway->sequencer);
+    log_line(LOG_INFO, "refused by the parser", "status", text, NULL);
+}
+
+/* Nothing is decoded by libmicrohttpd: gateway/path.h does it, once. */
+static size_t leave_escaped(void *context, struct MHD_Connection *connection, char *text)
+{
+    (void)context;
+    (void)connection;
+    return strlen(text);
+}
+
+static unsigned event_threads(const struct settings *settings)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (settings->event_threads > 0) return (unsigned)settings->event_threads;
+    return cores < 1 ? 1 : cores > EVENT_THREADS_MAX ? EVENT_THREADS_MAX : (unsigned)cores;
+}
+
+static struct result start_daemon(struct server *server, unsigned flags, struct MHD_OptionItem *own,
+                                  struct MHD_Daemon **daemon_out, struct error *err)
+{
+    const struct settings *settings = server->gateway->settings;
+    const unsigned threads = event_threads(settings);
+    struct MHD_OptionItem common[] = {
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)server_log, server},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, server},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)exchange_end, server},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)exchange_begin, server},
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_escaped, server},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)settings->connections_max, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)settings->idle_timeout, NULL},
+        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)settings->connections_per_address, NULL},
+        {MHD_OPTION_LISTEN_BACKLOG_SIZE, BACKLOG, NULL},
+        {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_LISTEN_BACKLOG_SIZE, threads > 1 ? threads : BACKLOG,
+         NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+
+    /* The logger goes first: with any other order the first complaints would go to standard error. */
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        flags | MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        exchange_continue, server, MHD_OPTION_ARRAY, common, MHD_OPTION_ARRAY, own, MHD_OPTION_END);
+    if (daemon == NULL) return failure(err, ERROR_UNAVAILABLE, "libmicrohttpd does not start");
+    *daemon_out = daemon;
+    return SUCCESS;
+}
+
+/* A numeric address only: a name would be resolved by somebody else. */
+static struct result address_of(const struct settings *settings, struct sockaddr_storage *address_out,
+                                socklen_t *length_out, struct error *err)
+{
+    struct sockaddr_in *four = (struct sockaddr_in *)(void *)address_out;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)address_out;
+    const uint16_t port = htons((uint16_t)settings->listen_port);
+
+    memset(address_out, 0, sizeof *address_out);
+    if (inet_pton(AF_INET, settings->listen_address, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET;
+        four->sin_port = port;
+        *length_out = sizeof *four;
+        return SUCCESS;
+    }
+    if (inet_pton(AF_INET6, settings->listen_address, &six->sin6_addr) != 1)
+        return failure(err, ERROR_INVALID, "listen_address = %s: a numeric IP address", settings->listen_address);
+    six->sin6_family = AF_INET6;
+    six->sin6_port = port;
+    *length_out = sizeof *six;
+    return SUCCESS;
+}
+
+static struct result listen_on(int fd, const struct sockaddr *address, socklen_t length, const char *what,
+                               struct error *err)
+{
+    const int yes = 1;
+
+    if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "can't make a socket: %s", strerror(errno));
+    if (address->sa_family != AF_UNIX) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(fd, address, length) != 0 || listen(fd, BACKLOG) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't listen on %s: %s", what, strerror(errno));
+    return SUCCESS;
+}
+
+static struct result bound_port(int fd, int *port_out, struct error *err)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+
+    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't see the port: %s", strerror(errno));
+    *port_out = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&address)->sin6_port
+                                                    : ((struct sockaddr_in *)(void *)&address)->sin_port);
+    return SUCCESS;
+}
+
+static struct result start_tls_on(struct server *server, int fd, struct error *err)
+{
+    struct MHD_OptionItem own[] = {
+        {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)tls_certificate_pem(server->tls)},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)tls_key_pem(server->tls)},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL},
+    };
+
+    TRY(bound_port(fd, &server->port, err));
+    TRY(start_daemon(server, MHD_USE_TLS, own, &server->daemons[server->daemon_count], err));
+    server->daemon_count++;
+    return SUCCESS;
+}
+
+static struct result start_tls(struct server *server, struct error *err)
+{
+    struct sockaddr_storage address;
+    socklen_t length = 0;
+
+    TRY(address_of(server->gateway->settings, &address, &length, err));
+    const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct result result = listen_on(fd, (struct sockaddr *)&address, length, server->gateway->settings->listen_address, err);
+    if (result.ok) result = start_tls_on(server, fd, err);
+    if (!result.ok && fd >= 0) (void)close(fd);
+    return result;
+}
+
+/* Plain HTTP for a proxy on this machine: whoever may open the socket file may speak. */
+static struct result start_unix(struct server *server, struct error *err)
+{
+    const char *path = server->gateway->settings->listen_socket;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (path[0] == '\0') return SUCCESS;
+    if (strlen(path) >= sizeof address.sun_path)
+        return failure(err, ERROR_INVALID, "listen_socket: at most %zu characters", sizeof address.sun_path - 1);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    (void)unlink(path);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const mode_t mask = umask(0117);
+    struct result result = listen_on(fd, (struct sockaddr *)&address, sizeof address, path, err);
+    (void)umask(mask);
+    struct MHD_OptionItem own[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
+    if (result.ok) result = start_daemon(server, 0, own, &server->daemons[server->daemon_count], err);
+    if (result.ok) server->daemon_count++;
+    if (!result.ok && fd >= 0) (void)close(fd);
+    return result;
+}
+
+static void server_free(struct server *server)
+{
+    for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
+    watcher_stop(server->watcher);
+    tls_free(server->tls);
+    free(server);
+}
+
+static struct result server_fill(struct server *server, struct error *err)
+{
+    const struct settings *settings = server->gateway->settings;
+    const struct link_limits limits = {.idle_ms = settings->idle_timeout * 1000,
+                                       .head_ms = settings->header_timeout * 1000,
+                                       .window_ms = settings->rate_window * 1000,
+                                       .rate = settings->rate_minimum};
+
+    server->limits = (struct http_limits){.headers = (size_t)settings->header_size_max,
+                                          .path = (size_t)settings->path_size_max,
+                                          .query = (size_t)settings->query_size_max};
+    TRY(tls_new(settings, &server->tls, err));
+    TRY(watcher_start(&limits, &server->watcher, err));
+    TRY(start_tls(server, err));
+    return start_unix(server, err);
+}
+
+struct result server_start(struct gateway *gateway, struct server **server_out, struct error *err)
+{
+    struct server *server = memory_zeroed(1, sizeof *server);
+
+    if (server == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a server");
+    server->gateway = gateway;
+    const struct result result = server_fill(server, err);
+    if (result.ok)
+        *server_out = server;
+    else
+        server_free(server);
+    return result;
+}
+
+struct result server_reload(struct server *server, struct error *err)
+{
+    TRY(tls_reload(server->tls, err));
+    metric_add(&metrics_gateway[METRIC_RELOADS], 1);
+    return SUCCESS;
+}
+
+int server_port(const struct server *server)
+{
+    return server->port;
+}
+
+/* Waits until a number is zero; false when the time is over. */
+static bool wait_for_none(const _Atomic int *count, int64_t longest_ms)
+{
+    const struct timespec moment = {.tv_nsec = 10 * 1000000L};
+
+    for (const int64_t end_ms = clock_monotonic_ms() + longest_ms; atomic_load(count) > 0;) {
+        if (clock_monotonic_ms() > end_ms) return false;
+        (void)nanosleep(&moment, NULL);
+    }
+    return true;
+}
+
+void server_stop(struct server *server)
+{
+    const int64_t longest_ms = server->gateway->settings->shutdown_timeout * 1000;
+
+    atomic_store(&server->is_draining, true);
+    for (unsigned i = 0; i < server->daemon_count; i++) {
+        const int fd = MHD_quiesce_daemon(server->daemons[i]);
+        if (fd >= 0) (void)close(fd);
+    }
+    if (!wait_for_none(&server->exchanges, longest_ms)) {
+        log_line(LOG_WARNING, "requests did not finish in time and are cut", NULL);
+        atomic_store(&server->is_stopping, true);
+        watcher_cut_all(server->watcher);
+    }
+    /* Every wait of a suspended connection has a deadline of its own, so this one ends. */
+    while (!wait_for_none(&server->suspended, longest_ms)) log_line(LOG_WARNING, "requests are still being worked on", NULL);
+    for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
+    server->daemon_count = 0;
+    while (!wait_for_none(&server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);
+    if (server->gateway->settings->listen_socket[0] != '\0') (void)unlink(server->gateway->settings->listen_socket);
+    server_free(server);
+}

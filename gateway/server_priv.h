@@ -1,0 +1,32 @@
+/* gateway/server_priv.h -- what the parts of the server share. */
+#pragma once
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+
+#include "gateway/gateway.h"
+#include "gateway/http_check.h"
+#include "gateway/link_priv.h"
+#include "gateway/server.h"
+
+struct tls;
+
+#define SERVER_DAEMONS 2 /* TLS, and the unix socket */
+
+struct server {
+    struct gateway *gateway;
+    struct http_limits limits;
+    struct tls *tls;
+    struct watcher *watcher;
+    struct MHD_Daemon *daemons[SERVER_DAEMONS];
+    unsigned daemon_count;
+    int port;
+    _Atomic int suspended;    /* connections; MHD must not be stopped before there are none */
+    _Atomic int exchanges;
+    _Atomic int streams;
+    _Atomic bool is_draining; /* answers say Connection: close */
+    _Atomic bool is_stopping; /* bodies are broken off */
+};
+
+/** This libmicrohttpd leaves the ends of header lines to us. */
+bool server_must_check_lines(void);
