@@ -1,0 +1,173 @@
+#include "keyd/answer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "crypto/random.h"
+#include "crypto/secret.h"
+#include "keyd/checkpoint.h"
+#include "keyd/policy_pin.h"
+#include "keyd/token.h"
+#include "keyd/wrap.h"
+
+/* What a reply points at until it is encoded. */
+struct scratch {
+    uint8_t key[32];
+    struct buffer text;
+};
+
+static void release(struct scratch *scratch)
+{
+    secret_wipe(scratch->key, sizeof scratch->key);
+    buffer_done(&scratch->text);
+}
+
+static struct result answer_identify(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                              struct scratch *scratch, struct error *err)
+{
+    struct keyd_identity *identity = &reply->as.identity;
+    struct ledger_state state;
+
+    (void)request;
+    /* Read before the flush: a count that is told is durable, later ones need not be. */
+    ledger_read(keyd->ledger, &state);
+    TRY(ledger_flush(keyd->ledger, err));
+    TRY(note_key_write(keyring_log_key(keyd->keyring), &scratch->text, err));
+    (void)snprintf(identity->origin, sizeof identity->origin, "%s", keyring_origin(keyd->keyring));
+    (void)snprintf(identity->log_vkey, sizeof identity->log_vkey, "%s", buffer_text(&scratch->text));
+    ecdsa_key_public(keyring_token_key(keyd->keyring), identity->token_public);
+    ecdsa_thumbprint(identity->token_public, identity->token_kid);
+    identity->log_size = state.log_size;
+    memcpy(identity->log_root, state.log_root, sizeof identity->log_root);
+    identity->policy_epoch = state.policy_epoch;
+    memcpy(identity->policy_digest, state.policy_digest, sizeof identity->policy_digest);
+    memcpy(identity->approver_root, state.approver, sizeof identity->approver_root);
+    identity->unwrap_count = state.unwrap_count;
+    memcpy(identity->unwrap_chain, state.unwrap_chain, sizeof identity->unwrap_chain);
+    return SUCCESS;
+}
+
+static struct result answer_wrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                          struct scratch *scratch, struct error *err)
+{
+    (void)scratch;
+    return wrap_data_key(keyd->keyring, &request->as.wrap.binding, request->as.wrap.data_key, &reply->as.wrapped,
+                         err);
+}
+
+/* Every key that leaves is counted first, with what it was asked for. */
+static struct result count_unwrap(const struct keyd *keyd, const struct keyd_binding *binding, struct error *err)
+{
+    uint8_t memory[256]; /* as in wrap.c */
+    struct buffer record = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
+
+    TRY(buffer_add_prefixed(&record, uuid_bytes(&binding->scope.organisation), err));
+    TRY(buffer_add_prefixed(&record, uuid_bytes(&binding->scope.project), err));
+    TRY(buffer_add_prefixed(&record, bytes_of_text(binding->scope.region), err));
+    TRY(buffer_add_prefixed(&record, uuid_bytes(&binding->blob), err));
+    TRY(buffer_add_prefixed(&record, (struct bytes){binding->commitment, sizeof binding->commitment}, err));
+    ledger_count_unwrap(keyd->ledger, buffer_bytes(&record));
+    return SUCCESS;
+}
+
+static struct result answer_unwrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                            struct scratch *scratch, struct error *err)
+{
+    const struct keyd_binding *binding = &request->as.unwrap.binding;
+
+    TRY(rate_take(keyd->rate, &binding->scope.project, clock_monotonic_ms(), err));
+    TRY(unwrap_data_key(keyd->keyring, binding, &request->as.unwrap.wrapped, scratch->key, err));
+    TRY(count_unwrap(keyd, binding, err));
+    reply->as.data_key = (struct bytes){scratch->key, DATA_KEY_SIZE};
+    return SUCCESS;
+}
+
+static struct result answer_token(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                           struct scratch *scratch, struct error *err)
+{
+    const int64_t now_s = clock_wall_ms() / 1000;
+
+    TRY(token_sign(keyd->keyring, &request->as.token, now_s, &scratch->text, err));
+    reply->as.token.text = buffer_bytes(&scratch->text);
+    reply->as.token.issued_at_s = now_s;
+    return SUCCESS;
+}
+
+static struct result answer_checkpoint(const struct keyd *keyd, const struct keyd_request *request,
+                                struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    TRY(checkpoint_sign(keyd->keyring, keyd->ledger, &request->as.checkpoint, clock_wall_ms(), &scratch->text, err));
+    reply->as.note = buffer_bytes(&scratch->text);
+    return SUCCESS;
+}
+
+static struct result answer_subject_index(const struct keyd *keyd, const struct keyd_request *request,
+                                      struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    (void)scratch;
+    return subject_index(keyd->keyring, request->as.subject_index.issuer, request->as.subject_index.subject,
+                         reply->as.index, err);
+}
+
+static struct result answer_subject_key_new(const struct keyd *keyd, const struct keyd_request *request,
+                                     struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    random_bytes(scratch->key, sizeof scratch->key);
+    reply->as.subject_key.key = (struct bytes){scratch->key, sizeof scratch->key};
+    return wrap_subject_key(keyd->keyring, request->as.subject_key.index, scratch->key,
+                            &reply->as.subject_key.wrapped, err);
+}
+
+static struct result answer_subject_key_open(const struct keyd *keyd, const struct keyd_request *request,
+                                      struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    TRY(unwrap_subject_key(keyd->keyring, request->as.subject_key.index, &request->as.subject_key.wrapped,
+                           scratch->key, err));
+    reply->as.subject_key.key = (struct bytes){scratch->key, sizeof scratch->key};
+    return SUCCESS;
+}
+
+static struct result answer_pin_approver(const struct keyd *keyd, const struct keyd_request *request,
+                                  struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    (void)reply, (void)scratch;
+    return approver_pin(keyd->ledger, request->as.approver, err);
+}
+
+static struct result answer_pin_policy(const struct keyd *keyd, const struct keyd_request *request,
+                                struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    struct policy_pin pin;
+
+    (void)scratch;
+    TRY(policy_pin(keyd->ledger, request->as.envelope, &pin, err));
+    reply->as.policy.epoch = pin.epoch;
+    memcpy(reply->as.policy.digest, pin.digest, sizeof pin.digest);
+    return SUCCESS;
+}
+
+typedef struct result (*handler)(const struct keyd *keyd, const struct keyd_request *request,
+                                 struct keyd_reply *reply, struct scratch *scratch, struct error *err);
+static const handler handlers[] = {
+#define X(number, type, name) [number] = answer_##name,
+    KEYD_TYPES(X)
+#undef X
+};
+
+struct result keyd_answer(const struct keyd *keyd, struct bytes message, struct buffer *reply_frame,
+                          struct error *err)
+{
+    struct keyd_request request;
+    struct scratch scratch __attribute__((cleanup(release))) = {.text = BUFFER(KEYD_TOKEN_MAX)};
+    struct error reason = {0};
+
+    TRY(keyd_request_read(message, &request, err));
+    struct keyd_reply reply = {.type = request.type, .id = request.id};
+    if (!handlers[request.type](keyd, &request, &reply, &scratch, &reason).ok) {
+        reply = (struct keyd_reply){.type = KEYD_ERROR, .id = request.id};
+        reply.as.error.kind = reason.kind;
+        reply.as.error.message = bytes_of_text(reason.message);
+    }
+    return keyd_reply_write(reply_frame, &reply, err);
+}

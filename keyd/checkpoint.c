@@ -1,0 +1,89 @@
+#include "keyd/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/format/checkpoint.h"
+
+static struct result check_first(const struct checkpoint_request *request, struct error *err)
+{
+    const struct merkle_hash empty = merkle_empty_root();
+
+    if (request->old_size != 0)
+        return failure(err, ERROR_CONFLICT, "no checkpoint was signed yet: prove from size 0, with no hashes");
+    if (request->proof_count != 0)
+        return failure(err, ERROR_INVALID, "nothing can be proven from size 0: the proof must be empty");
+    if (request->size == 0 && memcmp(request->root, empty.bytes, sizeof empty.bytes) != 0)
+        return failure(err, ERROR_CORRUPT, "the root of the empty log is another");
+    return SUCCESS;
+}
+
+static struct result check_growth(const struct checkpoint_request *request, const struct ledger_state *last,
+                                  struct error *err)
+{
+    struct merkle_hash old_root, root;
+    struct merkle_proof proof = {.count = request->proof_count};
+
+    if (request->size < last->log_size)
+        return failure(err, ERROR_CORRUPT, "the log shrank: %llu entries were signed, now it has %llu",
+                       (unsigned long long)last->log_size, (unsigned long long)request->size);
+    if (request->old_size != last->log_size)
+        return failure(err, ERROR_CONFLICT, "the last checkpoint has size %llu: prove from there",
+                       (unsigned long long)last->log_size);
+    _Static_assert(KEYD_PROOF_MAX == MERKLE_PROOF_MAX, "every proof can be sent");
+    for (size_t i = 0; i < proof.count; i++) memcpy(proof.hashes[i].bytes, request->proof[i], MERKLE_HASH_SIZE);
+    memcpy(old_root.bytes, last->log_root, sizeof old_root.bytes);
+    memcpy(root.bytes, request->root, sizeof root.bytes);
+    if (!merkle_verify_consistency(last->log_size, request->size, &old_root, &root, &proof))
+        return failure(err, ERROR_CORRUPT, "the log does not continue what was signed at size %llu: it forked",
+                       (unsigned long long)last->log_size);
+    return SUCCESS;
+}
+
+static struct result advance(const void *context, struct ledger_state *state, struct error *err)
+{
+    const struct checkpoint_request *request = context;
+
+    TRY(state->log_size == 0 ? check_first(request, err) : check_growth(request, state, err));
+    state->log_size = request->size;
+    memcpy(state->log_root, request->root, sizeof state->log_root);
+    return SUCCESS;
+}
+
+static struct result compose(const struct keyring *keyring, const struct checkpoint_request *request,
+                             struct buffer *note, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(CHECKPOINT_TEXT_MAX);
+    struct checkpoint checkpoint = {.size = request->size};
+    uint8_t signature[64];
+
+    (void)snprintf(checkpoint.origin, sizeof checkpoint.origin, "%s", keyring_origin(keyring));
+    memcpy(checkpoint.root.bytes, request->root, sizeof checkpoint.root.bytes);
+    TRY(checkpoint_write(&checkpoint, &text, err));
+    TRY(keyring_sign_log(keyring, buffer_bytes(&text), signature, err));
+    TRY(note_write_text(note, buffer_bytes(&text), err));
+    return note_write_signature(note, keyring_log_key(keyring), (struct bytes){signature, sizeof signature}, err);
+}
+
+/* The difference is taken without overflow: the request's clock may be any number. */
+static bool clock_is_close(int64_t theirs_s, int64_t ours_s)
+{
+    return theirs_s >= ours_s - CHECKPOINT_CLOCK_MAX_S && theirs_s <= ours_s + CHECKPOINT_CLOCK_MAX_S;
+}
+
+struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledger,
+                              const struct checkpoint_request *request, int64_t now_ms, struct buffer *note,
+                              struct error *err)
+{
+    if (!clock_is_close(request->now_s, now_ms / 1000))
+        return failure(err, ERROR_INVALID, "the database's clock is more than %d s off the one of sijil-keyd",
+                       CHECKPOINT_CLOCK_MAX_S);
+    if (request->size > MERKLE_SIZE_MAX)
+        return failure(err, ERROR_INVALID, "a log of more entries than a checkpoint can state");
+
+    const size_t length = note->length;
+    struct result result = compose(keyring, request, note, err);
+    if (result.ok) result = ledger_change(ledger, advance, request, err);
+    if (!result.ok) note->length = length; /* a signature that is not released never was */
+    return result;
+}

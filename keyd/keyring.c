@@ -1,0 +1,146 @@
+#include "keyd/keyring.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "crypto/ed25519.h"
+#include "crypto/hkdf.h"
+#include "crypto/random.h"
+#include "crypto/secret.h"
+#include "keyd/keyring_priv.h"
+
+struct keyring {
+    struct secret *body; /* a struct keyring_body */
+    struct ecdsa_key *token_key;
+    struct note_key log_key;
+};
+
+static const struct keyring_body *body_of(const struct keyring *keyring)
+{
+    return (const struct keyring_body *)(const void *)keyring->body->bytes;
+}
+
+/* The parts that are computed from the secrets, once. */
+static struct result prepare(struct keyring *keyring, struct error *err)
+{
+    OWNED(secret) *scalar = NULL;
+    OWNED(secret) *seed = NULL;
+    uint8_t log_public[ED25519_PUBLIC_SIZE];
+    const struct keyring_body *body = body_of(keyring);
+
+    TRY(secret_copy((struct bytes){body->token_scalar, sizeof body->token_scalar}, &scalar, err));
+    TRY(ecdsa_key_from_scalar(scalar, &keyring->token_key, err));
+    TRY(secret_copy((struct bytes){body->log_seed, sizeof body->log_seed}, &seed, err));
+    TRY(ed25519_public(seed, log_public, err));
+    return note_key_make(body->origin, NOTE_ED25519, log_public, &keyring->log_key, err);
+}
+
+struct result keyring_open(int directory, struct bytes passphrase, struct keyring **keyring_out,
+                           struct error *err)
+{
+    OWNED(keyring) *keyring = memory_zeroed(1, sizeof *keyring);
+
+    if (keyring == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the key ring");
+    TRY(keyring_unseal(directory, passphrase, &keyring->body, err));
+    TRY(prepare(keyring, err));
+    *keyring_out = GIVE(keyring);
+    return SUCCESS;
+}
+
+const char *keyring_origin(const struct keyring *keyring)
+{
+    return body_of(keyring)->origin;
+}
+
+const struct ecdsa_key *keyring_token_key(const struct keyring *keyring)
+{
+    return keyring->token_key;
+}
+
+const struct note_key *keyring_log_key(const struct keyring *keyring)
+{
+    return &keyring->log_key;
+}
+
+struct result keyring_sign_log(const struct keyring *keyring, struct bytes text, uint8_t signature_out[64],
+                               struct error *err)
+{
+    OWNED(secret) *seed = NULL;
+    const struct keyring_body *body = body_of(keyring);
+
+    TRY(secret_copy((struct bytes){body->log_seed, sizeof body->log_seed}, &seed, err));
+    return ed25519_sign(seed, text, signature_out, err);
+}
+
+const uint8_t *keyring_index_key(const struct keyring *keyring)
+{
+    return body_of(keyring)->index_key;
+}
+
+const uint8_t *keyring_ledger_key(const struct keyring *keyring)
+{
+    return body_of(keyring)->ledger_key;
+}
+
+uint32_t keyring_version(const struct keyring *keyring)
+{
+    const struct keyring_roots *versions = &body_of(keyring)->versions;
+
+    return versions->each[versions->count - 1].number;
+}
+
+uint32_t keyring_epoch(const struct keyring *keyring)
+{
+    const struct keyring_roots *epochs = &body_of(keyring)->epochs;
+
+    return epochs->each[epochs->count - 1].number;
+}
+
+static struct result find_root(const struct keyring_roots *roots, uint32_t number, struct bytes *root_out,
+                               struct error *err)
+{
+    for (uint32_t i = 0; i < roots->count; i++)
+        if (roots->each[i].number == number) {
+            *root_out = (struct bytes){roots->each[i].bytes, sizeof roots->each[i].bytes};
+            return SUCCESS;
+        }
+    return failure(err, ERROR_CORRUPT, "a key is wrapped under version %u, which the key ring does not hold", number);
+}
+
+struct result keyring_scope_key(const struct keyring *keyring, const struct key_scope *scope, uint32_t version,
+                                uint8_t key_out[32], struct error *err)
+{
+    uint8_t memory[256]; /* 27 letters, a number, two ids and a region behind lengths are 150 */
+    struct buffer info = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
+    struct bytes root;
+
+    TRY(find_root(&body_of(keyring)->versions, version, &root, err));
+    TRY(buffer_add_text(&info, "sijil key-encryption key v1", err));
+    TRY(buffer_add_u32(&info, version, err));
+    TRY(buffer_add_prefixed(&info, uuid_bytes(&scope->organisation), err));
+    TRY(buffer_add_prefixed(&info, uuid_bytes(&scope->project), err));
+    TRY(buffer_add_prefixed(&info, bytes_of_text(scope->region), err));
+    return hkdf_sha256(root, (struct bytes){0}, buffer_bytes(&info), key_out, 32, err);
+}
+
+struct result keyring_subject_key(const struct keyring *keyring, uint32_t epoch, uint8_t key_out[32],
+                                  struct error *err)
+{
+    uint8_t memory[64]; /* 24 letters and a number */
+    struct buffer info = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
+    struct bytes root;
+
+    TRY(find_root(&body_of(keyring)->epochs, epoch, &root, err));
+    TRY(buffer_add_text(&info, "sijil subject keys v1", err));
+    TRY(buffer_add_u32(&info, epoch, err));
+    return hkdf_sha256(root, (struct bytes){0}, buffer_bytes(&info), key_out, 32, err);
+}
+
+void keyring_free(struct keyring *keyring)
+{
+    if (keyring == NULL) return;
+    secret_free(keyring->body);
+    ecdsa_key_free(keyring->token_key);
+    free(keyring);
+}

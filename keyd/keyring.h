@@ -1,0 +1,62 @@
+/*
+ * keyd/keyring.h -- all long-lived keys of an installation: one sealed file, opened once, then only in locked memory.
+ *
+ * The file is `keyring` in keyd's folder. It says nothing without its passphrase, and is replaced as a whole
+ * (temporary file, fsync, rename, fsync of the folder). After opening, a key ring never changes: threads share it.
+ */
+#pragma once
+
+#include "audit/format/note.h"
+#include "crypto/ecdsa.h"
+#include "crypto/keyd_client.h"
+#include "crypto/password.h"
+#include "keyd/keyring_format.h"
+
+#define KEYRING_FILE "keyring"
+
+struct keyring;
+
+struct keyring_options {
+    const char *origin;          /* of the audit log; fixed from now on */
+    struct bytes passphrase;     /* at least one byte */
+    struct password_cost cost;   /* PASSWORD_COST_DEFAULT but in tests */
+};
+/**
+ * Makes a key ring with fresh keys in the folder `directory`; ERROR_CONFLICT if there is one, ERROR_INVALID for an
+ * origin that cannot name a log key. `prepare` makes the ledger: it is called before the file appears, so that a
+ * crash never leaves a key ring without one.
+ */
+RESULT keyring_create(int directory, const struct keyring_options *options,
+                      RESULT (*prepare)(int directory, const uint8_t ledger_key[32], struct error *err),
+                      struct error *err);
+/** ERROR_DENIED for a wrong passphrase (or a changed file), ERROR_NOT_FOUND, ERROR_CORRUPT. */
+RESULT keyring_open(int directory, struct bytes passphrase, struct keyring **keyring_out, struct error *err);
+/** Adds a version of the key-encryption keys, used from the next start on; the old ones still unwrap. */
+RESULT keyring_add_version(int directory, struct bytes passphrase, uint32_t *number_out, struct error *err);
+
+const char *keyring_origin(const struct keyring *keyring);
+/** The token key, loaded once. */
+const struct ecdsa_key *keyring_token_key(const struct keyring *keyring);
+/** The public half of the log key, as notes name it. */
+const struct note_key *keyring_log_key(const struct keyring *keyring);
+/** Signs a checkpoint's text with the log key. */
+RESULT keyring_sign_log(const struct keyring *keyring, struct bytes text, uint8_t signature_out[64],
+                        struct error *err);
+const uint8_t *keyring_index_key(const struct keyring *keyring);
+const uint8_t *keyring_ledger_key(const struct keyring *keyring);
+
+/** The versions that new keys are wrapped under. */
+uint32_t keyring_version(const struct keyring *keyring);
+uint32_t keyring_epoch(const struct keyring *keyring);
+/**
+ * The key-encryption key of a scope: HKDF(root of the version, info "sijil key-encryption key v1" || u32 version ||
+ * organisation, project and region, each behind a u32 length). ERROR_CORRUPT for a version that is not held.
+ */
+RESULT keyring_scope_key(const struct keyring *keyring, const struct key_scope *scope, uint32_t version,
+                         uint8_t key_out[32], struct error *err);
+/** The key that wraps subjects' keys in an epoch. */
+RESULT keyring_subject_key(const struct keyring *keyring, uint32_t epoch, uint8_t key_out[32], struct error *err);
+
+/** Wipes all keys. */
+void keyring_free(struct keyring *keyring);
+DEFINE_OWNED(keyring);

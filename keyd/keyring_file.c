@@ -1,0 +1,159 @@
+/* The file of the key ring: made, sealed, opened. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "audit/format/checkpoint.h"
+#include "base/file.h"
+#include "crypto/random.h"
+#include "keyd/keyring_priv.h"
+
+static struct keyring_body *body_in(struct secret *secret)
+{
+    return (struct keyring_body *)(void *)secret->bytes;
+}
+
+static struct result seal(const struct keyring_body *body, struct bytes passphrase, struct password_cost cost,
+                          struct buffer *file, struct error *err)
+{
+    OWNED(secret) *plain = NULL;
+    OWNED(secret) *key = NULL;
+    struct keyring_header header = {.cost = cost};
+    uint8_t raw[KEYRING_HEADER_SIZE], *place = NULL;
+
+    random_bytes(header.salt, sizeof header.salt);
+    keyring_header_write(&header, raw);
+    TRY(secret_new(KEYRING_BODY_MAX + 1, &plain, err));
+    struct buffer text = {.data = plain->bytes, .capacity = plain->length, .maximum = KEYRING_BODY_MAX};
+    TRY(keyring_body_write(body, &text, err));
+    TRY(password_key(passphrase, header.salt, header.cost, &key, err));
+    TRY(buffer_add(file, raw, sizeof raw, err));
+    TRY(buffer_reserve(file, text.length + BOX_OVERHEAD, &place, err));
+    box_seal(key->bytes, (struct bytes){raw, sizeof raw}, buffer_bytes(&text), place);
+    file->length += text.length + BOX_OVERHEAD;
+    return SUCCESS;
+}
+
+static struct result read_file(int directory, struct buffer *file, struct error *err)
+{
+    OWNED_FD fd = -1;
+    uint64_t size = 0;
+    uint8_t *place = NULL;
+
+    TRY(file_open_at(directory, KEYRING_FILE, O_RDONLY, 0, &fd, err));
+    TRY(file_size(fd, &size, err));
+    if (size > KEYRING_FILE_MAX) return failure(err, ERROR_CORRUPT, "the key ring is too large to be one");
+    TRY(buffer_reserve(file, size, &place, err));
+    TRY(file_read_at(fd, place, size, 0, err));
+    file->length = size;
+    return SUCCESS;
+}
+
+static struct result unseal(struct bytes file, struct bytes passphrase, struct keyring_header *header_out,
+                            struct secret **body_out, struct error *err)
+{
+    OWNED(secret) *key = NULL;
+    OWNED(secret) *plain = NULL;
+    OWNED(secret) *body = NULL;
+
+    TRY(keyring_header_read(file, header_out, err));
+    TRY(password_key(passphrase, header_out->salt, header_out->cost, &key, err));
+    const struct bytes header = {file.data, KEYRING_HEADER_SIZE};
+    const struct bytes box = {file.data + KEYRING_HEADER_SIZE, file.length - KEYRING_HEADER_SIZE};
+    TRY(secret_new(box.length - BOX_OVERHEAD + 1, &plain, err));
+    if (!box_open(key->bytes, header, box, plain->bytes, err).ok)
+        return failure(err, ERROR_DENIED, "the passphrase does not open the key ring (or its file was changed)");
+    TRY(secret_new(sizeof(struct keyring_body), &body, err));
+    TRY(keyring_body_read((struct bytes){plain->bytes, plain->length - 1}, body_in(body), err));
+    *body_out = GIVE(body);
+    return SUCCESS;
+}
+
+struct result keyring_unseal(int directory, struct bytes passphrase, struct secret **body_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER file = BUFFER(KEYRING_FILE_MAX);
+    struct keyring_header header;
+
+    TRY(read_file(directory, &file, err));
+    return unseal(buffer_bytes(&file), passphrase, &header, body_out, err);
+}
+
+/* A name that a checkpoint can't carry would make a log that can't be signed. */
+static struct result set_origin(struct keyring_body *body, const char *origin, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(CHECKPOINT_TEXT_MAX);
+    struct checkpoint checkpoint = {.size = 0};
+
+    if (strlen(origin) >= sizeof body->origin || strlen(origin) >= sizeof checkpoint.origin)
+        return failure(err, ERROR_INVALID, "an origin has at most %zu letters", sizeof body->origin - 1);
+    memcpy(checkpoint.origin, origin, strlen(origin) + 1);
+    TRY(checkpoint_write(&checkpoint, &text, err));
+    memcpy(body->origin, origin, strlen(origin) + 1);
+    return SUCCESS;
+}
+
+static struct result make_keys(struct keyring_body *body, struct error *err)
+{
+    OWNED(ecdsa_key) *token_key = NULL;
+    OWNED(secret) *scalar = NULL;
+
+    TRY(ecdsa_key_new(&token_key, err));
+    TRY(ecdsa_key_scalar(token_key, &scalar, err));
+    memcpy(body->token_scalar, scalar->bytes, sizeof body->token_scalar);
+    random_bytes(body->log_seed, sizeof body->log_seed);
+    random_bytes(body->index_key, sizeof body->index_key);
+    random_bytes(body->ledger_key, sizeof body->ledger_key);
+    body->versions.count = body->epochs.count = 1;
+    body->versions.each[0].number = body->epochs.each[0].number = 1;
+    random_bytes(body->versions.each[0].bytes, 32);
+    random_bytes(body->epochs.each[0].bytes, 32);
+    return SUCCESS;
+}
+
+static struct result check_absent(int directory, struct error *err)
+{
+    OWNED_FD fd = -1;
+
+    if (file_open_at(directory, KEYRING_FILE, O_RDONLY, 0, &fd, err).ok)
+        return failure(err, ERROR_CONFLICT, "there is a key ring already; it is never overwritten");
+    return err->kind == ERROR_NOT_FOUND ? SUCCESS : (struct result){.ok = false};
+}
+
+struct result keyring_create(int directory, const struct keyring_options *options,
+                             struct result (*prepare)(int directory, const uint8_t ledger_key[32],
+                                                      struct error *err),
+                             struct error *err)
+{
+    OWNED(secret) *body = NULL;
+    struct buffer OWNED_BUFFER file = BUFFER(KEYRING_FILE_MAX);
+
+    if (options->passphrase.length == 0) return failure(err, ERROR_INVALID, "the passphrase is empty");
+    TRY(check_absent(directory, err));
+    TRY(secret_new(sizeof(struct keyring_body), &body, err));
+    TRY(set_origin(body_in(body), options->origin, err));
+    TRY(make_keys(body_in(body), err));
+    TRY(seal(body_in(body), options->passphrase, options->cost, &file, err));
+    TRY(prepare(directory, body_in(body)->ledger_key, err));
+    return file_replace_at(directory, KEYRING_FILE, buffer_bytes(&file), 0600, err);
+}
+
+struct result keyring_add_version(int directory, struct bytes passphrase, uint32_t *number_out, struct error *err)
+{
+    OWNED(secret) *body = NULL;
+    struct buffer OWNED_BUFFER old = BUFFER(KEYRING_FILE_MAX);
+    struct buffer OWNED_BUFFER file = BUFFER(KEYRING_FILE_MAX);
+    struct keyring_header header;
+
+    TRY(read_file(directory, &old, err));
+    TRY(unseal(buffer_bytes(&old), passphrase, &header, &body, err));
+    struct keyring_roots *versions = &body_in(body)->versions;
+    if (versions->count == KEYRING_ROOTS_MAX)
+        return failure(err, ERROR_LIMIT, "the key ring holds %d versions already", KEYRING_ROOTS_MAX);
+    struct keyring_root *added = &versions->each[versions->count];
+    added->number = versions->each[versions->count - 1].number + 1;
+    random_bytes(added->bytes, sizeof added->bytes);
+    versions->count++;
+    TRY(seal(body_in(body), passphrase, header.cost, &file, err));
+    TRY(file_replace_at(directory, KEYRING_FILE, buffer_bytes(&file), 0600, err));
+    *number_out = added->number;
+    return SUCCESS;
+}

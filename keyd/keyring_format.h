@@ -1,0 +1,48 @@
+/*
+ * keyd/keyring_format.h -- the bytes of the sealed key ring (docs/keys.md).
+ *
+ * file    "SJKR" | u8 format = 1 | u8 kdf = 1 (argon2id 1.3) | u16 0 | u32 passes | u32 memory KiB | salt[16]
+ *         | box: nonce[24], ciphertext, tag[16] (XChaCha20-Poly1305 under the stretched passphrase, AAD = all before)
+ * body    u32 length and text of the origin | token key[32] | log seed[32] | index key[32] | ledger key[32]
+ *         | u32 count, then u32 number and root[32] of each key version | the same of each subject epoch
+ *
+ * Integers are big-endian; numbers start at 1 or more and rise; each list has 1 to KEYRING_ROOTS_MAX entries.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "crypto/aead.h"
+#include "crypto/password.h"
+
+#define KEYRING_HEADER_SIZE 32
+#define KEYRING_ROOTS_MAX   64    /* a rotation every month for five years */
+#define KEYRING_BODY_MAX    8192  /* two full lists and an origin are 4,875 */
+#define KEYRING_FILE_MAX    (KEYRING_HEADER_SIZE + KEYRING_BODY_MAX + BOX_OVERHEAD)
+#define KEYRING_ORIGIN_SIZE 128
+
+struct keyring_header {
+    struct password_cost cost;
+    uint8_t salt[PASSWORD_SALT_SIZE];
+};
+void keyring_header_write(const struct keyring_header *header, uint8_t out[KEYRING_HEADER_SIZE]);
+/** `file` is the whole file; ERROR_CORRUPT for one that is none of ours. */
+RESULT keyring_header_read(struct bytes file, struct keyring_header *header_out, struct error *err);
+
+struct keyring_root {
+    uint32_t number;
+    uint8_t bytes[32];
+};
+struct keyring_roots {
+    uint32_t count;
+    struct keyring_root each[KEYRING_ROOTS_MAX];
+};
+/** All secrets of the key ring. Lives in locked memory only. */
+struct keyring_body {
+    char origin[KEYRING_ORIGIN_SIZE];
+    uint8_t token_scalar[32], log_seed[32], index_key[32], ledger_key[32];
+    struct keyring_roots versions; /* of key-encryption keys */
+    struct keyring_roots epochs;   /* of the keys that wrap subjects' keys */
+};
+RESULT keyring_body_write(const struct keyring_body *body, struct buffer *out, struct error *err);
+/** ERROR_CORRUPT; `body` may be partly written then. */
+RESULT keyring_body_read(struct bytes raw, struct keyring_body *body, struct error *err);

@@ -1,0 +1,56 @@
+/*
+ * keyd/ledger.h -- what keyd has promised, kept outside the database: the last signed size and root of the log, the
+ * pinned approver and policy set, and the chain over all unwraps (docs/formats/audit-log.md section 15).
+ *
+ * ledger_change() returns only when the new state is durable: whoever releases a signature calls it first. The file
+ * `ledger` in keyd's folder holds two copies; each change is written to one, fsynced, then to the other and fsynced,
+ * so a crash at any moment, or one damaged copy, leaves a valid one that no released signature is ahead of. Copies
+ * carry an HMAC under a key of the key ring. After a write that failed nothing more is promised until a restart.
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/owned.h"
+#include "crypto/ecdsa.h"
+
+#define LEDGER_FILE      "ledger"
+#define LEDGER_COPY_SIZE 4096 /* one block of the disk each */
+#define LEDGER_KEY_SIZE  32
+
+struct ledger_state {
+    uint64_t log_size;
+    uint8_t log_root[32];
+    uint64_t policy_epoch; /* 0 before the first */
+    uint8_t policy_digest[32];
+    uint8_t approver[ECDSA_PUBLIC_SIZE]; /* all zero before it is pinned */
+    uint64_t unwrap_count;
+    uint8_t unwrap_chain[32];
+};
+
+struct ledger;
+
+/** Writes the first state (empty log) into the folder `directory`, durably. */
+RESULT ledger_create(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct error *err);
+/**
+ * ERROR_CONFLICT if another process has it open; ERROR_CORRUPT if neither copy is valid or there is no file: then
+ * only a backup that is not older helps. A damaged second copy is mended.
+ */
+RESULT ledger_open(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct ledger **ledger_out,
+                   struct error *err);
+void ledger_read(struct ledger *ledger, struct ledger_state *state_out);
+
+/**
+ * `change` judges and alters a copy of the state; if it succeeds, the copy becomes durable, then current. One at a
+ * time. Whatever it does to the unwrap fields is ignored. ERROR_UNAVAILABLE when the file can't be written.
+ */
+RESULT ledger_change(struct ledger *ledger,
+                     RESULT (*change)(const void *context, struct ledger_state *state, struct error *err),
+                     const void *context, struct error *err);
+
+/** One more unwrap: count + 1, chain = SHA-256(chain || record). Durable with the next change or ledger_flush(). */
+void ledger_count_unwrap(struct ledger *ledger, struct bytes record);
+/** Makes the unwraps counted so far durable: before they are told to anyone, and at the end. */
+RESULT ledger_flush(struct ledger *ledger, struct error *err);
+
+void ledger_free(struct ledger *ledger);
+DEFINE_OWNED(ledger);

@@ -1,0 +1,18 @@
+/*
+ * keyd/ledger_format.h -- the bytes of one copy of the ledger.
+ *
+ * "SJKL" | u8 1 | u64 sequence | u64 log size | root[32] | u64 policy epoch | digest[32] | approver[65]
+ * | u64 unwraps | chain[32] | HMAC-SHA256[32] over all before, under the ledger key; zeros up to LEDGER_COPY_SIZE.
+ */
+#pragma once
+
+#include "keyd/ledger.h"
+
+#define LEDGER_BODY_SIZE 206
+#define LEDGER_USED_SIZE (LEDGER_BODY_SIZE + 32)
+
+void ledger_copy_write(const struct ledger_state *state, uint64_t sequence, const uint8_t key[LEDGER_KEY_SIZE],
+                       uint8_t copy_out[LEDGER_COPY_SIZE]);
+/** False for a copy that is damaged, torn, or of another key ring. */
+bool ledger_copy_read(const uint8_t copy[LEDGER_COPY_SIZE], const uint8_t key[LEDGER_KEY_SIZE],
+                      struct ledger_state *state_out, uint64_t *sequence_out);

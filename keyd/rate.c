@@ -1,0 +1,80 @@
+#include "keyd/rate.h"
+
+#include <pthread.h>
+
+#include "base/memory.h"
+
+enum { SETS = 512, WAYS = 8 /* 4,096 projects at once */ };
+
+struct bucket {
+    struct uuid project;
+    int64_t left;    /* in thousandths of an unwrap */
+    int64_t seen_ms; /* when `left` was right; 0: not in use */
+};
+
+struct rate {
+    pthread_mutex_t lock;
+    struct bucket buckets[SETS][WAYS];
+};
+
+struct result rate_new(struct rate **rate_out, struct error *err)
+{
+    struct rate *rate = memory_zeroed(1, sizeof *rate);
+
+    if (rate == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the rate limit");
+    (void)pthread_mutex_init(&rate->lock, NULL);
+    *rate_out = rate;
+    return SUCCESS;
+}
+
+static void refill(struct bucket *bucket, int64_t now_ms)
+{
+    const int64_t full = (int64_t)UNWRAP_BURST * 1000;
+    const int64_t passed_ms = now_ms > bucket->seen_ms ? now_ms - bucket->seen_ms : 0;
+
+    /* So many milliseconds fill any bucket; the product below can't overflow. */
+    if (bucket->seen_ms == 0 || passed_ms > full / UNWRAP_RATE_PER_S)
+        bucket->left = full;
+    else
+        bucket->left += passed_ms * UNWRAP_RATE_PER_S;
+    if (bucket->left > full) bucket->left = full;
+    bucket->seen_ms = now_ms;
+}
+
+/* The project's bucket, or one that may be forgotten because it is full. */
+static struct bucket *find(struct bucket set[WAYS], const struct uuid *project, int64_t now_ms)
+{
+    struct bucket *free_one = NULL;
+
+    for (size_t i = 0; i < WAYS; i++) {
+        struct bucket *each = &set[i];
+        const bool in_use = each->seen_ms != 0;
+        if (in_use) refill(each, now_ms);
+        if (in_use && uuid_equal(&each->project, project)) return each;
+        if (!in_use || each->left == (int64_t)UNWRAP_BURST * 1000) free_one = each;
+    }
+    if (free_one == NULL) return NULL;
+    *free_one = (struct bucket){.project = *project};
+    refill(free_one, now_ms);
+    return free_one;
+}
+
+struct result rate_take(struct rate *rate, const struct uuid *project, int64_t now_ms, struct error *err)
+{
+    const size_t set = load_u16(project->bytes) % SETS;
+
+    (void)pthread_mutex_lock(&rate->lock);
+    struct bucket *bucket = find(rate->buckets[set], project, now_ms);
+    const bool allowed = bucket != NULL && bucket->left >= 1000;
+    if (allowed) bucket->left -= 1000;
+    (void)pthread_mutex_unlock(&rate->lock);
+    if (allowed) return SUCCESS;
+    return failure(err, ERROR_LIMIT, "the project's keys are unwrapped faster than %d a second", UNWRAP_RATE_PER_S);
+}
+
+void rate_free(struct rate *rate)
+{
+    if (rate == NULL) return;
+    (void)pthread_mutex_destroy(&rate->lock);
+    free(rate);
+}

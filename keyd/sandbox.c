@@ -1,0 +1,76 @@
+#include "keyd/sandbox.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+struct result sandbox_prepare(struct error *err)
+{
+    const struct rlimit no_core = {.rlim_cur = 0, .rlim_max = 0};
+
+    (void)umask(0077);
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        setrlimit(RLIMIT_CORE, &no_core) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "the process could not be closed off: %s", strerror(errno));
+    return SUCCESS;
+}
+
+bool sandbox_lock_memory(void)
+{
+    struct rlimit limit = {0};
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return false;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_MEMLOCK, &limit);
+    /* Under a limit, locking all would make later allocations fail; then only secrets are locked. */
+    if (limit.rlim_max != RLIM_INFINITY) return false;
+    return mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0;
+}
+
+/* Compute, time, threads that exist, the sockets and the file that are open. */
+static const int allowed[] = {
+    SCMP_SYS(read),           SCMP_SYS(write),         SCMP_SYS(writev),       SCMP_SYS(pread64),
+    SCMP_SYS(pwrite64),       SCMP_SYS(fsync),         SCMP_SYS(fdatasync),    SCMP_SYS(close),
+    SCMP_SYS(accept4),        SCMP_SYS(recvfrom),      SCMP_SYS(recvmsg),      SCMP_SYS(sendto),
+    SCMP_SYS(sendmsg),        SCMP_SYS(shutdown),      SCMP_SYS(getsockopt),   SCMP_SYS(poll),
+    SCMP_SYS(ppoll),          SCMP_SYS(futex),         SCMP_SYS(munmap),       SCMP_SYS(mremap),
+    SCMP_SYS(madvise),        SCMP_SYS(mlock),         SCMP_SYS(munlock),      SCMP_SYS(brk),
+    SCMP_SYS(getrandom),      SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction),  SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigtimedwait),
+    SCMP_SYS(sigaltstack),    SCMP_SYS(sched_yield),   SCMP_SYS(getpid),       SCMP_SYS(gettid),
+    SCMP_SYS(tgkill),         SCMP_SYS(exit),          SCMP_SYS(exit_group),   SCMP_SYS(set_robust_list),
+    SCMP_SYS(rseq),           SCMP_SYS(fstat),         SCMP_SYS(restart_syscall),
+};
+
+static int fill(scmp_filter_ctx filter)
+{
+    int problem = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+
+    for (size_t i = 0; i < sizeof allowed / sizeof allowed[0] && problem == 0; i++)
+        problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
+    if (problem == 0) /* memory that is never run */
+        problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+                                   SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    if (problem == 0)
+        problem = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+                                   SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    return problem;
+}
+
+struct result sandbox_enter(struct error *err)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+
+    if (filter == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the system call filter");
+    int problem = fill(filter);
+    if (problem == 0) problem = seccomp_load(filter);
+    seccomp_release(filter);
+    if (problem != 0)
+        return failure(err, ERROR_UNAVAILABLE, "the kernel refuses the system call filter: %s", strerror(-problem));
+    return SUCCESS;
+}

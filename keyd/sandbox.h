@@ -1,0 +1,17 @@
+/*
+ * keyd/sandbox.h -- what the process that holds the keys can still do: compute, serve the socket it has, and write
+ * the ledger it has open. No new socket, no file, no program, no new memory that can be run.
+ */
+#pragma once
+
+#include "base/result.h"
+
+/** At the very start: not dumpable or traceable, no core files, no new privileges, umask 0077. */
+RESULT sandbox_prepare(struct error *err);
+/**
+ * Locks all memory, present and future, where the limit allows it; secrets are locked in any case. False when it
+ * does not: swap should be encrypted then.
+ */
+bool sandbox_lock_memory(void);
+/** Filters the system calls of all threads from now on; all else fails with EPERM. */
+RESULT sandbox_enter(struct error *err);

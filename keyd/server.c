@@ -1,0 +1,224 @@
+#include "keyd/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "crypto/keyd_frame.h"
+
+enum {
+    MESSAGE_MS = 5000,      /* for one message to arrive, and for its reply to be taken */
+    IDLE_MS = 300000,       /* a client's pool keeps its connections for a while */
+    LOOK_MS = 500,          /* how often an idle thread looks whether it is wanted elsewhere */
+    STACK_SIZE = 512 * 1024 /* locked when it is touched */
+};
+
+struct worker {
+    struct server *server;
+    pthread_t thread;
+    bool is_started;
+    struct keyd_frame in, out;
+};
+
+struct server {
+    const struct keyd *keyd;
+    struct server_options options;
+    int listener;
+    pthread_mutex_t lock; /* of is_open */
+    pthread_cond_t opened;
+    bool is_open;
+    atomic_bool is_ending;
+    atomic_int busy;
+    struct worker workers[SERVER_CONNECTIONS];
+};
+
+static bool is_expected_peer(const struct server *server, int fd)
+{
+    struct ucred peer = {0};
+    socklen_t length = sizeof peer;
+    char uid[16]; /* a 32-bit number */
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+    for (size_t i = 0; i < server->options.uid_count; i++)
+        if (server->options.uids[i] == peer.uid) return true;
+    (void)snprintf(uid, sizeof uid, "%u", peer.uid);
+    log_line(LOG_WARNING, "a connection of another user was refused", "uid", uid, NULL);
+    return false;
+}
+
+/* All threads are taken, and somebody waits in the backlog. */
+static bool is_wanted_elsewhere(struct server *server)
+{
+    struct pollfd backlog = {.fd = server->listener, .events = POLLIN};
+
+    return atomic_load(&server->busy) == SERVER_CONNECTIONS && poll(&backlog, 1, 0) > 0;
+}
+
+/* True when a message has begun to arrive; false when the connection should end. */
+static bool wait_for_message(struct server *server, int fd)
+{
+    struct pollfd waiting = {.fd = fd, .events = POLLIN};
+    const int64_t until_ms = clock_monotonic_ms() + IDLE_MS;
+
+    for (;;) {
+        const int ready = poll(&waiting, 1, LOOK_MS);
+        if (ready > 0) return (waiting.revents & POLLIN) != 0;
+        if (ready < 0 && errno != EINTR) return false;
+        if (atomic_load(&server->is_ending) || clock_monotonic_ms() >= until_ms) return false;
+        if (is_wanted_elsewhere(server)) return false;
+    }
+}
+
+static bool serve_message(struct worker *worker, int fd)
+{
+    struct buffer reply = keyd_frame_buffer(&worker->out);
+    struct bytes message;
+    struct error err = {0};
+
+    bool ok = keyd_receive(fd, &worker->in, clock_monotonic_ms() + MESSAGE_MS, &message, &err).ok &&
+              keyd_answer(worker->server->keyd, message, &reply, &err).ok;
+    keyd_frame_wipe(&worker->in);
+    ok = ok && keyd_send(fd, buffer_bytes(&reply), clock_monotonic_ms() + MESSAGE_MS, &err).ok;
+    keyd_frame_wipe(&worker->out);
+    if (!ok && err.kind == ERROR_INVALID) log_error("a malformed message was refused", &err);
+    return ok;
+}
+
+static void serve(struct worker *worker, int fd)
+{
+    atomic_fetch_add(&worker->server->busy, 1);
+    if (is_expected_peer(worker->server, fd))
+        while (!atomic_load(&worker->server->is_ending) && wait_for_message(worker->server, fd))
+            if (!serve_message(worker, fd)) break;
+    atomic_fetch_sub(&worker->server->busy, 1);
+    (void)close(fd);
+}
+
+static bool wait_for_start(struct server *server)
+{
+    (void)pthread_mutex_lock(&server->lock);
+    while (!server->is_open && !atomic_load(&server->is_ending))
+        (void)pthread_cond_wait(&server->opened, &server->lock);
+    (void)pthread_mutex_unlock(&server->lock);
+    return !atomic_load(&server->is_ending);
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    struct server *server = worker->server;
+
+    if (!wait_for_start(server)) return NULL;
+    while (!atomic_load(&server->is_ending)) {
+        const int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0)
+            serve(worker, fd);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            (void)poll(NULL, 0, LOOK_MS); /* out of descriptors: others end soon */
+    }
+    return NULL;
+}
+
+static struct result start_worker(struct server *server, struct worker *worker, struct error *err)
+{
+    pthread_attr_t attributes;
+
+    TRY(keyd_frame_init(&worker->in, err));
+    TRY(keyd_frame_init(&worker->out, err));
+    if (pthread_attr_init(&attributes) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a thread");
+    (void)pthread_attr_setstacksize(&attributes, STACK_SIZE);
+    worker->server = server;
+    worker->is_started = pthread_create(&worker->thread, &attributes, work, worker) == 0;
+    (void)pthread_attr_destroy(&attributes);
+    return worker->is_started ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no more threads can be started");
+}
+
+struct result server_new(const struct keyd *keyd, const struct server_options *options,
+                         struct server **server_out, struct error *err)
+{
+    OWNED(server) *server = memory_zeroed(1, sizeof *server);
+
+    if (server == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the server");
+    server->keyd = keyd;
+    server->options = *options;
+    server->listener = -1;
+    (void)pthread_mutex_init(&server->lock, NULL);
+    (void)pthread_cond_init(&server->opened, NULL);
+    for (size_t i = 0; i < SERVER_CONNECTIONS; i++) TRY(start_worker(server, &server->workers[i], err));
+    *server_out = GIVE(server);
+    return SUCCESS;
+}
+
+/* Bound and listening under another name first, then renamed: who sees the name can connect. */
+static struct result publish(const struct server *server, const char *temporary, struct error *err)
+{
+    const struct server_options *options = &server->options;
+
+    if (listen(server->listener, SERVER_CONNECTIONS) != 0 ||
+        (options->group != (gid_t)-1 && chown(temporary, (uid_t)-1, options->group) != 0) ||
+        chmod(temporary, options->mode) != 0 || rename(temporary, options->socket_path) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "the socket %s can't be made: %s", options->socket_path,
+                       strerror(errno));
+    return SUCCESS;
+}
+
+struct result server_open_socket(struct server *server, struct error *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    const int length =
+        snprintf(address.sun_path, sizeof address.sun_path, "%s.new", server->options.socket_path);
+    if (length < 0 || (size_t)length >= sizeof address.sun_path)
+        return failure(err, ERROR_INVALID, "the socket path %s is too long; at most %zu letters",
+                       server->options.socket_path, sizeof address.sun_path - strlen(".new") - 1);
+    server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)unlink(address.sun_path); /* of a start that was killed */
+    if (server->listener < 0 ||
+        bind(server->listener, (const struct sockaddr *)&address, sizeof address) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "the socket %s can't be made: %s", address.sun_path, strerror(errno));
+    return publish(server, address.sun_path, err);
+}
+
+void server_start(struct server *server)
+{
+    (void)pthread_mutex_lock(&server->lock);
+    server->is_open = true;
+    (void)pthread_cond_broadcast(&server->opened);
+    (void)pthread_mutex_unlock(&server->lock);
+}
+
+static void end_threads(struct server *server)
+{
+    atomic_store(&server->is_ending, true);
+    (void)pthread_mutex_lock(&server->lock);
+    (void)pthread_cond_broadcast(&server->opened);
+    (void)pthread_mutex_unlock(&server->lock);
+    if (server->listener >= 0) (void)shutdown(server->listener, SHUT_RDWR);
+    for (size_t i = 0; i < SERVER_CONNECTIONS; i++)
+        if (server->workers[i].is_started) (void)pthread_join(server->workers[i].thread, NULL);
+}
+
+void server_free(struct server *server)
+{
+    if (server == NULL) return;
+    end_threads(server);
+    for (size_t i = 0; i < SERVER_CONNECTIONS; i++) {
+        keyd_frame_done(&server->workers[i].in);
+        keyd_frame_done(&server->workers[i].out);
+    }
+    if (server->listener >= 0) (void)close(server->listener);
+    (void)pthread_mutex_destroy(&server->lock);
+    (void)pthread_cond_destroy(&server->opened);
+    free(server);
+}

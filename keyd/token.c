@@ -1,0 +1,129 @@
+#include "keyd/token.h"
+
+#include <stdio.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "crypto/random.h"
+
+enum { JTI_SIZE = 16, PAYLOAD_MAX = KEYD_TOKEN_MAX * 3 / 4 };
+
+/* Takes `value`; NULL is a text that is not UTF-8, or no memory. */
+static bool set(json_t *object, const char *key, json_t *value)
+{
+    return json_object_set_new(object, key, value) == 0;
+}
+
+static json_t *text_of(struct bytes text)
+{
+    return json_stringn((const char *)text.data, text.length);
+}
+
+static json_t *actions_of(const struct keyd_access *access)
+{
+    json_t *actions = json_array();
+
+    if ((access->pull && json_array_append_new(actions, json_string("pull")) != 0) ||
+        (access->push && json_array_append_new(actions, json_string("push")) != 0) ||
+        (access->remove && json_array_append_new(actions, json_string("delete")) != 0)) {
+        json_decref(actions);
+        return NULL;
+    }
+    return actions;
+}
+
+/* The Docker token's entry (distribution-spec token scope), with the repository's UUID beside its name. */
+static json_t *access_entry(const struct keyd_access *access)
+{
+    OWNED_JSON entry = json_object();
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(&access->repository, id);
+    if (!set(entry, "type", json_string("repository")) || !set(entry, "name", text_of(access->name)) ||
+        (!uuid_is_nil(&access->repository) && !set(entry, "id", json_string(id))) ||
+        !set(entry, "actions", actions_of(access)))
+        return NULL;
+    return GIVE(entry);
+}
+
+static json_t *access_list(const struct keyd_token *request)
+{
+    OWNED_JSON list = json_array();
+
+    for (size_t i = 0; i < request->access_count; i++)
+        if (json_array_append_new(list, access_entry(&request->access[i])) != 0) return NULL;
+    return GIVE(list);
+}
+
+static json_t *confirmation_of(struct bytes thumbprint)
+{
+    OWNED_JSON confirmation = json_object();
+
+    return set(confirmation, "x5t#S256", text_of(thumbprint)) ? GIVE(confirmation) : NULL;
+}
+
+static bool set_times(json_t *payload, const struct keyd_token *request, int64_t now_s)
+{
+    const uint32_t lifetime_s =
+        request->lifetime_s < TOKEN_LIFETIME_MAX_S ? request->lifetime_s : TOKEN_LIFETIME_MAX_S;
+
+    return set(payload, "iat", json_integer(now_s)) && set(payload, "nbf", json_integer(now_s)) &&
+           set(payload, "exp", json_integer(now_s + lifetime_s));
+}
+
+static json_t *payload_of(const struct keyd_token *request, int64_t now_s, const char *jti)
+{
+    OWNED_JSON payload = json_object();
+
+    if (set(payload, "iss", text_of(request->issuer)) && set(payload, "aud", text_of(request->audience)) &&
+        set(payload, "sub", text_of(request->subject)) && set(payload, "src", text_of(request->source)) &&
+        set(payload, "jti", json_string(jti)) && set_times(payload, request, now_s) &&
+        set(payload, "access", access_list(request)) &&
+        (!request->catalog || set(payload, "catalog", json_true())) &&
+        (!request->administration || set(payload, "admin", json_true())) &&
+        (request->confirmation.length == 0 || set(payload, "cnf", confirmation_of(request->confirmation))))
+        return GIVE(payload);
+    return NULL;
+}
+
+static struct result write_header(const struct keyring *keyring, struct buffer *token, struct error *err)
+{
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    char kid[ECDSA_THUMBPRINT_SIZE], header[160]; /* 44 letters around a key id of 43 */
+
+    ecdsa_key_public(keyring_token_key(keyring), point);
+    ecdsa_thumbprint(point, kid);
+    (void)snprintf(header, sizeof header, "{\"alg\":\"ES256\",\"kid\":\"%s\",\"typ\":\"sijil-reg+jwt\"}", kid);
+    return text_base64(token, BASE64_URL, bytes_of_text(header), err);
+}
+
+static struct result write_payload(const struct keyd_token *request, int64_t now_s, struct buffer *token,
+                                   struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(PAYLOAD_MAX);
+    struct buffer OWNED_BUFFER jti = BUFFER(32);
+    uint8_t random[JTI_SIZE];
+
+    random_bytes(random, sizeof random);
+    TRY(text_base64(&jti, BASE64_URL, (struct bytes){random, sizeof random}, err));
+    OWNED_JSON payload = payload_of(request, now_s, buffer_text(&jti));
+    if (payload == NULL) return failure(err, ERROR_INVALID, "a field of the token is not UTF-8");
+    TRY(json_write_canonical(&text, payload, err));
+    return text_base64(token, BASE64_URL, buffer_bytes(&text), err);
+}
+
+struct result token_sign(const struct keyring *keyring, const struct keyd_token *request, int64_t now_s,
+                         struct buffer *token, struct error *err)
+{
+    struct buffer OWNED_BUFFER jwt = BUFFER(KEYD_TOKEN_MAX);
+    uint8_t signature[ECDSA_JOSE_SIZE];
+
+    if (request->lifetime_s == 0) return failure(err, ERROR_INVALID, "a token must live at least one second");
+    TRY(write_header(keyring, &jwt, err));
+    TRY(buffer_add_u8(&jwt, '.', err));
+    TRY(write_payload(request, now_s, &jwt, err));
+    TRY(ecdsa_sign_jose(keyring_token_key(keyring), buffer_bytes(&jwt), signature, err));
+    TRY(buffer_add_u8(&jwt, '.', err));
+    TRY(text_base64(&jwt, BASE64_URL, (struct bytes){signature, sizeof signature}, err));
+    return buffer_add(token, jwt.data, jwt.length, err);
+}

@@ -1,0 +1,17 @@
+/*
+ * keyd/token.h -- composes and signs the registry's own tokens (docs/tokens.md).
+ *
+ * Header {"alg":"ES256","kid":<thumbprint>,"typ":"sijil-reg+jwt"}; payload access, aud, exp, iat, iss, jti, nbf, src,
+ * sub, and where they apply admin, catalog and cnf. keyd draws jti (128 random bits), sets the times by its own
+ * clock, and lets no token live longer than TOKEN_LIFETIME_MAX_S.
+ */
+#pragma once
+
+#include "crypto/keyd_protocol.h"
+#include "keyd/keyring.h"
+
+#define TOKEN_LIFETIME_MAX_S 900
+
+/** Appends the compact JWT. ERROR_INVALID for a lifetime of 0 or a text that is not UTF-8; ERROR_LIMIT. */
+RESULT token_sign(const struct keyring *keyring, const struct keyd_token *request, int64_t now_s,
+                  struct buffer *token, struct error *err);
