@@ -16,6 +16,15 @@ static void fetch(void)
     algorithm = EVP_KDF_fetch(NULL, OSSL_KDF_NAME_HKDF, NULL);
 }
 
+/* OpenSSL 3.0 refuses a parameter whose data is NULL, also when its length is 0. */
+static OSSL_PARAM parameter(const char *name, struct bytes value)
+{
+    static const uint8_t nothing[1];
+
+    return OSSL_PARAM_construct_octet_string(
+        name, (void *)(uintptr_t)(value.length == 0 ? nothing : value.data), value.length);
+}
+
 struct result hkdf_sha256(struct bytes key, struct bytes salt, struct bytes info, uint8_t *out, size_t length,
                           struct error *err)
 {
@@ -29,9 +38,9 @@ struct result hkdf_sha256(struct bytes key, struct bytes salt, struct bytes info
 
     const OSSL_PARAM parameters[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)(uintptr_t)key.data, key.length),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, (void *)(uintptr_t)salt.data, salt.length),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)(uintptr_t)info.data, info.length),
+        parameter(OSSL_KDF_PARAM_KEY, key),
+        parameter(OSSL_KDF_PARAM_SALT, salt),
+        parameter(OSSL_KDF_PARAM_INFO, info),
         OSSL_PARAM_construct_end(),
     };
     const int done = EVP_KDF_derive(context, out, length, parameters);

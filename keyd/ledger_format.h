@@ -8,7 +8,7 @@
 
 #include "keyd/ledger.h"
 
-#define LEDGER_BODY_SIZE 206
+#define LEDGER_BODY_SIZE 198
 #define LEDGER_USED_SIZE (LEDGER_BODY_SIZE + 32)
 
 void ledger_copy_write(const struct ledger_state *state, uint64_t sequence, const uint8_t key[LEDGER_KEY_SIZE],

@@ -124,7 +124,7 @@ static void *work(void *argument)
         const int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
             serve(worker, fd);
-        else if (errno != EINTR && errno != ECONNABORTED)
+        else if (errno != EINTR && errno != ECONNABORTED && !atomic_load(&server->is_ending))
             (void)poll(NULL, 0, LOOK_MS); /* out of descriptors: others end soon */
     }
     return NULL;

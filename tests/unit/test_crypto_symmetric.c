@@ -256,6 +256,17 @@ static void hkdf(void **state)
     assert_hex(out, length, row->out);
 }
 
+static void hkdf_takes_absent_salt_and_info(void **state)
+{
+    static const uint8_t key[22] = {11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11};
+    uint8_t out[42]; /* RFC 5869, A.3 again */
+    struct error err = {0};
+
+    (void)state;
+    assert_true(hkdf_sha256((struct bytes){key, sizeof key}, (struct bytes){0}, (struct bytes){0}, out, sizeof out, &err).ok);
+    assert_hex(out, sizeof out, "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8");
+}
+
 static const struct gcm_row {
     const char *name, *key, *nonce, *associated, *plain, *sealed; /* McGrew and Viega's test cases 13 to 16 */
 } gcm_rows[] = {
@@ -421,6 +432,7 @@ static void lack_of_memory_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(hkdf_takes_absent_salt_and_info),
         cmocka_unit_test(hash_state_travels),
         cmocka_unit_test(hash_state_has_stated_bytes),
         cmocka_unit_test(hash_state_must_be_possible), cmocka_unit_test(sha512_state_must_be_possible),

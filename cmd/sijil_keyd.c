@@ -1,0 +1,295 @@
+/* sijil-keyd: holds the keys. It has no network: gateways on this machine reach it over one unix socket. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "crypto/secret.h"
+#include "keyd/sandbox.h"
+#include "keyd/server.h"
+
+enum { EXIT_USAGE = 2, PASSPHRASE_MAX = 4096 };
+
+struct settings {
+    const char *directory, *socket, *passphrase_file, *origin;
+    uint64_t passphrase_fd, group;
+    bool has_passphrase_fd, has_group, init, add_version;
+    struct server_options server;
+};
+
+static const char help[] =
+    "Usage: sijil-keyd --directory=DIR --socket=PATH PASSPHRASE [OPTION]...\n"
+    "  or:  sijil-keyd --directory=DIR --init --origin=ORIGIN PASSPHRASE\n"
+    "  or:  sijil-keyd --directory=DIR --add-version PASSPHRASE\n"
+    "Hold the keys of a Sijil installation: wrap and unwrap data keys, and compose and\n"
+    "sign tokens and checkpoints of the audit log.\n"
+    "\n"
+    "  --directory=DIR         folder of the key ring and the ledger; nobody else may enter it\n"
+    "  --socket=PATH           unix socket to serve; it appears when all is loaded\n"
+    "  --allow-uid=UID         user who may connect, again for each one; default: our own\n"
+    "  --socket-group=GID      group of the socket, when other users may connect\n"
+    "  --init                  make a key ring in DIR and end\n"
+    "  --origin=ORIGIN         name of the audit log, such as registry.example/audit; fixed then\n"
+    "  --add-version           add a version of the key-encryption keys, used from the next start on, and end\n"
+    "  --help                  show this text and end\n"
+    "  --version               show the version and end\n"
+    "\n"
+    "PASSPHRASE is one of\n"
+    "  --passphrase-file=FILE  first line of a file that only we may read\n"
+    "  --passphrase-fd=N       first line of an open descriptor\n"
+    "\n"
+    "Exit status: 0 all is well, 1 something failed, 2 the command line is wrong.\n";
+
+enum option_code { OPTION_DIRECTORY = 256, OPTION_SOCKET, OPTION_PASSPHRASE_FILE, OPTION_PASSPHRASE_FD,
+                   OPTION_ALLOW_UID, OPTION_SOCKET_GROUP, OPTION_ORIGIN, OPTION_INIT, OPTION_ADD_VERSION,
+                   OPTION_HELP, OPTION_VERSION };
+
+static const struct option options[] = {
+    {"directory", required_argument, NULL, OPTION_DIRECTORY},
+    {"socket", required_argument, NULL, OPTION_SOCKET},
+    {"passphrase-file", required_argument, NULL, OPTION_PASSPHRASE_FILE},
+    {"passphrase-fd", required_argument, NULL, OPTION_PASSPHRASE_FD},
+    {"allow-uid", required_argument, NULL, OPTION_ALLOW_UID},
+    {"socket-group", required_argument, NULL, OPTION_SOCKET_GROUP},
+    {"origin", required_argument, NULL, OPTION_ORIGIN},
+    {"init", no_argument, NULL, OPTION_INIT},
+    {"add-version", no_argument, NULL, OPTION_ADD_VERSION},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static _Noreturn void misused(const char *what)
+{
+    (void)fprintf(stderr, "sijil-keyd: %s\nTry 'sijil-keyd --help' for more information.\n", what);
+    exit(EXIT_USAGE);
+}
+
+static _Noreturn void show(const char *text)
+{
+    (void)fputs(text, stdout);
+    exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+static uint64_t number(const char *text, const char *what)
+{
+    uint64_t value = 0;
+
+    if (!text_to_u64(bytes_of_text(text), UINT32_MAX - 1, &value)) misused(what);
+    return value;
+}
+
+static void take_uid(struct server_options *server, const char *text)
+{
+    if (server->uid_count == SERVER_UIDS_MAX) misused("too many --allow-uid");
+    server->uids[server->uid_count++] = (uid_t)number(text, "--allow-uid needs a number");
+}
+
+static void take_option(struct settings *settings, int code)
+{
+    switch (code) {
+    case OPTION_DIRECTORY: settings->directory = optarg; break;
+    case OPTION_SOCKET: settings->socket = optarg; break;
+    case OPTION_PASSPHRASE_FILE: settings->passphrase_file = optarg; break;
+    case OPTION_PASSPHRASE_FD:
+        settings->passphrase_fd = number(optarg, "--passphrase-fd needs a number");
+        settings->has_passphrase_fd = true;
+        break;
+    case OPTION_ALLOW_UID: take_uid(&settings->server, optarg); break;
+    case OPTION_SOCKET_GROUP:
+        settings->group = number(optarg, "--socket-group needs a number");
+        settings->has_group = true;
+        break;
+    case OPTION_ORIGIN: settings->origin = optarg; break;
+    case OPTION_INIT: settings->init = true; break;
+    case OPTION_ADD_VERSION: settings->add_version = true; break;
+    case OPTION_HELP: show(help);
+    case OPTION_VERSION: show("sijil-keyd " SIJIL_VERSION "\n");
+    default: misused("what was said above is wrong");
+    }
+}
+
+static void read_command_line(int argc, char **argv, struct settings *settings)
+{
+    int code;
+
+    while ((code = getopt_long(argc, argv, "", options, NULL)) != -1) take_option(settings, code);
+    if (optind < argc) misused("there are words that belong to no option");
+    if (settings->directory == NULL) misused("--directory is missing");
+    if ((settings->passphrase_file != NULL) == settings->has_passphrase_fd)
+        misused("give either --passphrase-file or --passphrase-fd");
+    if (settings->init && settings->add_version) misused("--init and --add-version exclude each other");
+    if (settings->init != (settings->origin != NULL)) misused("--init and --origin go together");
+    if (!settings->init && !settings->add_version && settings->socket == NULL) misused("--socket is missing");
+}
+
+/* All of a descriptor up to its end, then cut after the first line. */
+static struct result read_line(int fd, struct secret *line, struct error *err)
+{
+    size_t length = 0;
+
+    for (;;) {
+        const ssize_t got = read(fd, line->bytes + length, line->length - length);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return failure(err, ERROR_UNAVAILABLE, "the passphrase can't be read: %s", strerror(errno));
+        if (got == 0 || (length += (size_t)got) == line->length) break;
+    }
+    const uint8_t *end = memchr(line->bytes, '\n', length);
+    line->length = end == NULL ? length : (size_t)(end - line->bytes);
+    if (line->length == 0 || length == PASSPHRASE_MAX)
+        return failure(err, ERROR_INVALID, "the passphrase must have 1 to %d bytes", PASSPHRASE_MAX - 1);
+    return SUCCESS;
+}
+
+static struct result read_passphrase(const struct settings *settings, struct secret **passphrase_out,
+                                     struct error *err)
+{
+    OWNED(secret) *line = NULL;
+    OWNED_FD file = -1;
+    struct stat about;
+
+    TRY(secret_new(PASSPHRASE_MAX, &line, err));
+    if (settings->has_passphrase_fd) {
+        TRY(read_line((int)settings->passphrase_fd, line, err));
+    } else {
+        TRY(file_open(settings->passphrase_file, O_RDONLY, 0, &file, err));
+        if (fstat(file, &about) != 0 || (about.st_mode & 077) != 0)
+            return failure(err, ERROR_DENIED, "others may read the passphrase: chmod 600 %s", settings->passphrase_file);
+        TRY(read_line(file, line, err));
+    }
+    *passphrase_out = GIVE(line);
+    return SUCCESS;
+}
+
+static struct result open_directory(const char *path, int *directory_out, struct error *err)
+{
+    OWNED_FD directory = -1;
+    struct stat about;
+
+    TRY(file_open(path, O_RDONLY | O_DIRECTORY, 0, &directory, err));
+    if (fstat(directory, &about) != 0 || about.st_uid != geteuid() || (about.st_mode & 077) != 0)
+        return failure(err, ERROR_DENIED, "%s must belong to user %u alone: chown it, and chmod 700", path, geteuid());
+    *directory_out = directory;
+    directory = -1;
+    return SUCCESS;
+}
+
+static struct result make_key_ring(const struct settings *settings, int directory, struct bytes passphrase,
+                                   struct error *err)
+{
+    const struct keyring_options made = {
+        .origin = settings->origin, .passphrase = passphrase, .cost = PASSWORD_COST_DEFAULT};
+
+    return keyring_create(directory, &made, ledger_create, err);
+}
+
+static struct result add_version(int directory, struct bytes passphrase, struct error *err)
+{
+    uint32_t added = 0;
+
+    TRY(keyring_add_version(directory, passphrase, &added, err));
+    (void)printf("version %u is used from the next start on\n", added);
+    return SUCCESS;
+}
+
+static void wait_for_end(void)
+{
+    sigset_t ends;
+    int which = 0;
+
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGTERM);
+    (void)sigaddset(&ends, SIGINT);
+    (void)sigwait(&ends, &which);
+}
+
+/* All threads inherit the mask, so that only wait_for_end() sees the signals. */
+static void block_signals(void)
+{
+    sigset_t blocked;
+
+    (void)sigemptyset(&blocked);
+    (void)sigaddset(&blocked, SIGTERM);
+    (void)sigaddset(&blocked, SIGINT);
+    (void)sigaddset(&blocked, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &blocked, NULL);
+}
+
+static void complete_server_options(const struct settings *settings, struct server_options *server)
+{
+    *server = settings->server;
+    server->socket_path = settings->socket;
+    server->group = settings->has_group ? (gid_t)settings->group : (gid_t)-1;
+    server->mode = 0600;
+    if (server->uid_count == 0) server->uids[server->uid_count++] = geteuid();
+    for (size_t i = 0; i < server->uid_count; i++)
+        if (server->uids[i] != geteuid()) server->mode = 0660;
+}
+
+static struct result serve(const struct keyd *keyd, const struct settings *settings, struct error *err)
+{
+    OWNED(server) *server = NULL;
+    struct server_options server_options;
+
+    block_signals();
+    complete_server_options(settings, &server_options);
+    TRY(keyd_self_test(keyd, err));
+    if (!sandbox_lock_memory())
+        log_line(LOG_INFO, "only secrets are locked in memory; lift RLIMIT_MEMLOCK to lock all", NULL);
+    TRY(server_new(keyd, &server_options, &server, err));
+    TRY(server_open_socket(server, err));
+    TRY(sandbox_enter(err));
+    server_start(server);
+    log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), NULL);
+    wait_for_end();
+    log_line(LOG_INFO, "ending", NULL);
+    return SUCCESS;
+}
+
+static struct result load_and_serve(const struct settings *settings, int directory, struct bytes passphrase,
+                                    struct error *err)
+{
+    OWNED(keyring) *keyring = NULL;
+    OWNED(ledger) *ledger = NULL;
+    OWNED(rate) *rate = NULL;
+
+    TRY(keyring_open(directory, passphrase, &keyring, err));
+    TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
+    TRY(rate_new(&rate, err));
+    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
+    TRY(serve(&keyd, settings, err));
+    return ledger_flush(ledger, err);
+}
+
+static struct result run(const struct settings *settings, struct error *err)
+{
+    OWNED(secret) *passphrase = NULL;
+    OWNED_FD directory = -1;
+
+    TRY(sandbox_prepare(err));
+    TRY(read_passphrase(settings, &passphrase, err));
+    (void)close_range(3, ~0U, 0); /* the passphrase, and whatever a parent forgot to close */
+    TRY(open_directory(settings->directory, &directory, err));
+    if (settings->init) return make_key_ring(settings, directory, secret_bytes(passphrase), err);
+    if (settings->add_version) return add_version(directory, secret_bytes(passphrase), err);
+    return load_and_serve(settings, directory, secret_bytes(passphrase), err);
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = {0};
+    struct error err = {0};
+
+    read_command_line(argc, argv, &settings);
+    const bool ok = run(&settings, &err).ok;
+    if (!ok) log_error("sijil-keyd ends", &err);
+    (void)fflush(stdout);
+    _exit(ok ? EXIT_SUCCESS : EXIT_FAILURE); /* inside the sandbox nothing else may run */
+}
