@@ -44,7 +44,7 @@ struct blob_mount {
 void blob_mount_prepare(const struct resource *target, const struct resource *source, const char *digest,
                         struct blob_mount *mount_out);
 
-/** A change: the repository no longer serves the digest. ERROR_NOT_FOUND; ERROR_DENIED while a manifest needs it. */
+/** A change: the repository no longer serves the digest. ERROR_NOT_FOUND; ERROR_CONFLICT while a manifest needs it. */
 struct blob_unlink {
     struct change change;
     struct resource where;

@@ -174,7 +174,7 @@ static struct result run_unlink(struct change *change, struct pg *pg, const stru
     TRY(pg_run(pg, "blob_unlink", &arguments, &gone, err));
     if (pg_rows_affected(gone) > 0) return SUCCESS;
     TRY(pg_run(pg, "blob_is_linked", &arguments, &linked, err));
-    if (pg_bool(linked, 0, 0)) return failure(err, ERROR_DENIED, "a manifest of this repository needs this blob");
+    if (pg_bool(linked, 0, 0)) return failure(err, ERROR_CONFLICT, "a manifest of this repository needs this blob");
     return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
 }
 

@@ -8,7 +8,7 @@
 #include "registry/manifest.h"
 #include "registry/registry.h"
 
-#define MANIFEST_TAGS_MAX 32 /* in one push; the specification asks for at least 10 */
+#define MANIFEST_TAGS_MAX 12 /* in one push; the specification asks for at least 10, and each is a header of the answer */
 
 /** A change: stores the manifest and sets tags, in the transaction of its event. */
 struct manifest_push {

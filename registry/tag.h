@@ -8,7 +8,7 @@
 #include "registry/reference.h"
 #include "registry/registry.h"
 
-#define TAG_PAGE_MAX 10000 /* tags in one answer: 1.3 MB at most; clients follow the Link */
+#define TAG_PAGE_MAX 5000 /* tags in one answer: 0.7 MB at most; clients follow the Link */
 
 struct tag_query {
     const struct permit *permit; /* for tag.list on `where` */

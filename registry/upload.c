@@ -95,6 +95,11 @@ struct result upload_write(struct upload *upload, struct bytes content, struct e
     return written;
 }
 
+bool upload_can_save(const struct upload *upload)
+{
+    return upload->is_claimed && !upload->is_dead;
+}
+
 bool upload_must_save(const struct upload *upload)
 {
     return !upload->is_dead && blob_writer_is_checkpoint_due(upload->live.writer);
@@ -173,6 +178,29 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
         blob_writer_free(GIVE(upload->live.writer));
         upload_sweep(upload->registry, pg, &dropped);
     }
+    return SUCCESS;
+}
+
+static struct result run_drop(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct save_change *drop = (const struct save_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, drop->upload->action, &drop->upload->where);
+    return upload_row_drop(pg, &drop->upload->row, err);
+}
+
+struct result upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder,
+                          struct error *err)
+{
+    struct save_change drop = {.change = {.run = run_drop}, .upload = upload};
+    struct abandoned_object object = {.blob = upload->row.blob};
+
+    assert(upload->is_claimed);
+    upload->is_dead = true;
+    TRY(recorder->record(recorder, OUTCOME_FAILED, note, &drop.change, err));
+    (void)snprintf(object.region, sizeof object.region, "%s", upload->where.region);
+    blob_writer_free(GIVE(upload->live.writer));
+    upload_sweep(upload->registry, pg, &object);
     return SUCCESS;
 }
 

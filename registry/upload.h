@@ -65,6 +65,8 @@ RESULT upload_claim(struct upload *upload, struct pg *pg, struct error *err);
 RESULT upload_write(struct upload *upload, struct bytes content, struct error *err);
 /** 64 MiB since the last time. */
 bool upload_must_save(const struct upload *upload);
+/** Its writer is sound: what it wrote so far can be kept. */
+bool upload_can_save(const struct upload *upload);
 /** Makes what was written durable and records it. ERROR_CONFLICT when another writer has claimed the session. */
 RESULT upload_save(struct upload *upload, struct recorder *recorder, struct error *err);
 /**
@@ -74,6 +76,9 @@ RESULT upload_save(struct upload *upload, struct recorder *recorder, struct erro
  */
 RESULT upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected, struct recorder *recorder,
                      struct error *err);
+/** Ends a claimed session that nobody can go on with, and removes its bytes; `note` says why, for the event. */
+RESULT upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder,
+                   struct error *err);
 /** Keeps the writer for the next request, if it can go on. */
 void upload_free(struct upload *upload);
 DEFINE_OWNED(upload);

@@ -29,6 +29,10 @@ static const struct pg_statement statements[] = {
      " WHERE upload_id = $1 AND writer_epoch = $2 AND sequence < $3",
      "uuid int8 int8 int8 bytea", ""},
     {"upload_end", "DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2", "uuid int8", ""},
+    {"upload_drop",
+     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2 RETURNING blob_id, region_id)"
+     " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
+     "uuid int8", ""},
     {"upload_cancel",
      "WITH gone AS (DELETE FROM upload WHERE " OWNER " RETURNING blob_id, region_id)"
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id",
@@ -169,15 +173,20 @@ static struct result abandon(struct pg *pg, const struct uuid *blob, const char 
     return pg_run(pg, "abandoned_insert", &arguments, NULL, err);
 }
 
-static struct result end(struct pg *pg, const struct upload_row *upload, struct error *err)
+static struct result end(struct pg *pg, const char *statement, const struct upload_row *upload, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, &upload->upload);
     pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
-    TRY(pg_run(pg, "upload_end", &arguments, &rows, err));
+    TRY(pg_run(pg, statement, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
+}
+
+struct result upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err)
+{
+    return end(pg, "upload_drop", upload, err);
 }
 
 struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *kept_out,
@@ -187,7 +196,7 @@ struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *c
     const struct blob_row fresh = {.key = upload->key, .content = *commit->content};
     struct uuid kept = {0}, dropped = {0};
 
-    TRY(end(pg, upload, err));
+    TRY(end(pg, "upload_end", upload, err));
     TRY(blob_row_insert(pg, commit->where, &fresh, &kept, &dropped, err));
     if (!uuid_is_nil(&dropped)) TRY(abandon(pg, &dropped, commit->where->region, err));
     TRY(blob_row_link(pg, &commit->where->repository, &fresh.content.digest, &kept, err));

@@ -45,6 +45,8 @@ struct upload_commit_row {
  */
 RESULT upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *kept_out,
                          struct error *err);
+/** Ends the session of its writer; its object is in abandoned_object. ERROR_CONFLICT. */
+RESULT upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err);
 /** Ends the session of this owner; its object is in abandoned_object. ERROR_NOT_FOUND. */
 RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uuid *blob_out, struct error *err);
 

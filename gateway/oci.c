@@ -1,0 +1,143 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "gateway/oci_priv.h"
+#include "policy/decider.h"
+#include "registry/reference.h"
+
+struct result oci_refuse(struct request *request, unsigned status, const char *code, const char *message)
+{
+    response_oci_error(request, status, code, message, NULL);
+    return SUCCESS;
+}
+
+static struct result damaged(struct request *request, const struct error *err)
+{
+    log_error("stored bytes do not verify", err);
+    return oci_refuse(request, 500, "UNKNOWN",
+                      "the stored bytes do not verify, so nothing was sent; an alarm was raised; pushing it again "
+                      "replaces them");
+}
+
+struct result oci_fail(struct request *request, const char *code, struct error *err)
+{
+    if (err->kind == ERROR_NOT_FOUND) return oci_refuse(request, 404, code, err->message);
+    if (err->kind == ERROR_CORRUPT) return damaged(request, err);
+    if (err->kind != ERROR_LIMIT) return (struct result){.ok = false};
+    (void)oci_refuse(request, 429, "TOOMANYREQUESTS", err->message).ok;
+    response_header(request, "Retry-After", "%d", 5);
+    return SUCCESS;
+}
+
+struct result oci_target(struct request *request, struct pg *pg, enum action action, struct resource **resource_out,
+                         struct error *err)
+{
+    struct repository_name name;
+    struct error wrong = {0};
+
+    *resource_out = NULL;
+    if (!repository_name_split(bytes_of_text(request->name), &name, &wrong).ok)
+        return oci_refuse(request, 400, "NAME_INVALID", wrong.message);
+    struct resource *resource = request_add_pair(request, action, request->name);
+    decider_resolve(request->gateway->decider, request->name, resource);
+    TRY(registry_resolve(request->gateway->registry, pg, resource, err));
+    *resource_out = resource;
+    return SUCCESS;
+}
+
+const struct resource *oci_where(const struct request *request)
+{
+    return &request->pairs[0].resource;
+}
+
+#define COPIED_MAX ((size_t)128 << 10) /* what a request's arena has room for several times */
+
+static struct result read_buffer(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
+{
+    const struct buffer *body = state;
+
+    (void)err;
+    memcpy(place, body->data + offset, length);
+    return SUCCESS;
+}
+
+static void close_buffer(void *state)
+{
+    struct buffer *body = state;
+
+    buffer_done(body);
+    free(body);
+}
+
+void oci_body(struct request *request, unsigned status, const char *content_type, struct buffer *body)
+{
+    struct buffer *kept = body->length > COPIED_MAX ? memory_zeroed(1, sizeof *kept) : NULL;
+
+    if (kept != NULL) {
+        *kept = *body;
+        *body = BUFFER(0);
+        const struct response_source source = {
+            .state = kept, .length = kept->length, .read = read_buffer, .close = close_buffer};
+        response_from_source(request, status, content_type, &source);
+        return;
+    }
+    const char *copy = arena_copy_text(request->arena, buffer_bytes(body));
+    response_bytes(request, status, content_type, (struct bytes){(const uint8_t *)copy, copy == NULL ? 0 : body->length});
+    if (copy == NULL) request->response->is_broken = true;
+    buffer_done(body);
+}
+
+void oci_location(struct request *request, const char *kind, const char *reference)
+{
+    response_header(request, "Location", "%s/v2/%s/%s/%s", request->gateway->settings->public_url, request->name, kind,
+                    reference);
+}
+
+bool oci_not_modified(struct request *request, const char *digest)
+{
+    const char *value = NULL;
+
+    for (size_t at = 0; (value = request_next_header(request, "If-None-Match", &at)) != NULL;) {
+        /* A digest has no letter that a list of entity tags could hide it behind (RFC 9110, 13.1.2). */
+        if (strcmp(value, "*") != 0 && strstr(value, digest) == NULL) continue;
+        response_empty(request, 304);
+        return true;
+    }
+    return false;
+}
+
+bool oci_page_size(struct request *request, unsigned fallback, unsigned most, unsigned *size_out)
+{
+    const char *text = request_argument(request, "n");
+    uint64_t size = fallback;
+
+    if (text != NULL && !text_to_u64(bytes_of_text(text), INT32_MAX, &size)) {
+        (void)oci_refuse(request, 400, "PAGINATION_NUMBER_INVALID", "n is a number of 0 or more").ok;
+        return false;
+    }
+    *size_out = size > most ? most : (unsigned)size;
+    return true;
+}
+
+void oci_next_page(struct request *request, const char *path, unsigned size, const char *last)
+{
+    response_header(request, "Link", "<%s/v2/%s?n=%u&last=%s>; rel=\"next\"", request->gateway->settings->public_url,
+                    path, size, last);
+}
+
+static struct result record_outcome(struct recorder *recorder, enum outcome outcome, const char *note,
+                                    struct change *change, struct error *err)
+{
+    struct request_recorder *self = (struct request_recorder *)(void *)recorder; /* its first member */
+
+    return request_record_outcome(self->request, outcome, note, change, err);
+}
+
+void request_recorder_init(struct request_recorder *recorder, struct request *request)
+{
+    *recorder = (struct request_recorder){.recorder = {.record = record_outcome}, .request = request};
+}

@@ -1,0 +1,126 @@
+/* GET, HEAD and DELETE of blobs (OCI Distribution Specification, "Pulling blobs", "Deleting Blobs"). */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "gateway/oci_priv.h"
+#include "gateway/range.h"
+#include "registry/stored_blob.h"
+
+static struct result target_blob(struct request *request, struct pg *pg, enum action action, struct error *err)
+{
+    struct resource *resource = NULL;
+    struct digest digest;
+    struct error wrong = {0};
+
+    if (!digest_parse(bytes_of_text(request->reference), &digest, &wrong).ok)
+        return oci_refuse(request, 400, "DIGEST_INVALID", wrong.message);
+    TRY(oci_target(request, pg, action, &resource, err));
+    if (resource != NULL) digest_format(&digest, resource->detail);
+    return SUCCESS;
+}
+
+struct result target_blob_read(struct request *request, struct pg *pg, struct error *err)
+{
+    return target_blob(request, pg, ACTION_BLOB_READ, err);
+}
+
+struct result target_blob_delete(struct request *request, struct pg *pg, struct error *err)
+{
+    return target_blob(request, pg, ACTION_BLOB_DELETE, err);
+}
+
+/* A blob on its way out: `first` is where the answer begins in it. */
+struct outgoing {
+    struct stored_blob *blob;
+    uint64_t first;
+};
+
+static struct result read_blob(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
+{
+    const struct outgoing *outgoing = state;
+
+    return stored_blob_read(outgoing->blob, outgoing->first + offset, place, length, err);
+}
+
+static void close_blob(void *state)
+{
+    const struct outgoing *outgoing = state;
+
+    stored_blob_free(outgoing->blob);
+}
+
+static void describe(struct request *request, const char *digest)
+{
+    response_header(request, "Docker-Content-Digest", "%s", digest);
+    response_header(request, "ETag", "\"%s\"", digest);
+    response_header(request, "Accept-Ranges", "bytes");
+    response_header(request, "Cache-Control", "private, max-age=31536000, immutable");
+}
+
+static struct result refuse_range(struct request *request, uint64_t size)
+{
+    (void)oci_refuse(request, 416, "RANGE_INVALID", "the blob has no such bytes").ok;
+    response_header(request, "Content-Range", "bytes */%" PRIu64, size);
+    return SUCCESS;
+}
+
+/* Takes the blob over. */
+static struct result send(struct request *request, struct stored_blob *blob, struct error *err)
+{
+    const uint64_t size = stored_blob_size(blob);
+    struct outgoing *outgoing = arena_take(request->arena, sizeof *outgoing);
+    struct range range = {0};
+    char etag[DIGEST_TEXT_SIZE + 2];
+
+    (void)snprintf(etag, sizeof etag, "\"%s\"", request->reference);
+    const enum range_kind kind =
+        request->method == METHOD_GET ? range_of_request(request, size, etag, &range) : RANGE_WHOLE;
+    if (outgoing == NULL || kind == RANGE_UNSATISFIABLE) {
+        stored_blob_free(blob);
+        return outgoing == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
+    }
+    *outgoing = (struct outgoing){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
+    const struct response_source source = {.state = outgoing, .read = read_blob, .close = close_blob,
+                                           .length = kind == RANGE_PART ? range.last - range.first + 1 : size};
+    response_from_source(request, kind == RANGE_PART ? 206 : 200, "application/octet-stream", &source);
+    describe(request, request->reference);
+    if (kind == RANGE_PART)
+        response_header(request, "Content-Range", "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, range.first, range.last, size);
+    return SUCCESS;
+}
+
+static struct result read(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct blob_query query = {
+        .permit = request->permit, .where = oci_where(request), .digest = request->reference};
+    OWNED(stored_blob) *blob = NULL;
+
+    if (!stored_blob_find(request->gateway->registry, pg, &query, &blob, err).ok)
+        return oci_fail(request, "BLOB_UNKNOWN", err);
+    if (oci_not_modified(request, request->reference)) {
+        describe(request, request->reference);
+        return SUCCESS;
+    }
+    if (request->method == METHOD_HEAD && stored_blob_is_damaged(blob))
+        return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");
+    if (request->method == METHOD_GET && !stored_blob_open(blob, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
+    return send(request, GIVE(blob), err);
+}
+
+static struct result delete(struct request *request, struct pg *pg, struct error *err)
+{
+    struct blob_unlink unlink;
+
+    (void)pg;
+    blob_unlink_prepare(oci_where(request), request->reference, &unlink);
+    if (!request_record(request, &unlink.change, err).ok) {
+        if (err->kind != ERROR_CONFLICT) return oci_fail(request, "BLOB_UNKNOWN", err);
+        return oci_refuse(request, 405, "UNSUPPORTED", err->message);
+    }
+    response_empty(request, 202);
+    return SUCCESS;
+}
+
+const struct handler handler_blob_read = {.handle = read};
+const struct handler handler_blob_delete = {.handle = delete};

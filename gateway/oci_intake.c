@@ -1,0 +1,108 @@
+/* Bodies into upload sessions (OCI Distribution Specification, "Pushing blobs"). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "crypto/secret.h"
+#include "gateway/oci_upload_priv.h"
+
+struct result intake_state_new(struct request *request, struct intake_state **state_out, struct error *err)
+{
+    struct intake_state *state = arena_take(request->arena, sizeof *state);
+
+    if (state == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
+    request_recorder_init(&state->recorder, request);
+    request->handler_state = state;
+    *state_out = state;
+    return SUCCESS;
+}
+
+void upload_headers(struct request *request, const struct upload_location *location, uint64_t offset)
+{
+    char name[UPLOAD_LOCATION_SIZE], id[UUID_TEXT_SIZE];
+
+    upload_location_format(location, name);
+    uuid_format(&location->upload, id);
+    oci_location(request, "blobs/uploads", name);
+    response_header(request, "Docker-Upload-UUID", "%s", id);
+    if (offset > 0) response_header(request, "Range", "0-%" PRIu64, offset - 1);
+    secret_wipe(name, sizeof name);
+}
+
+bool upload_digest_argument(struct request *request, struct digest *digest_out)
+{
+    const char *text = request_argument(request, "digest");
+    struct error wrong = {0};
+
+    if (text != NULL && digest_parse(bytes_of_text(text), digest_out, &wrong).ok) return true;
+    (void)oci_refuse(request, 400, "DIGEST_INVALID",
+                     text == NULL ? "the argument digest is missing" : wrong.message).ok;
+    return false;
+}
+
+void upload_created(struct request *request, const char *digest)
+{
+    response_empty(request, 201);
+    oci_location(request, "blobs", digest);
+    response_header(request, "Docker-Content-Digest", "%s", digest);
+}
+
+/* What a session's failures mean to a client. */
+struct result intake_refuse(struct request *request, struct error *err)
+{
+    switch (err->kind) {
+    case ERROR_CONFLICT: return oci_refuse(request, 409, "BLOB_UPLOAD_INVALID", err->message);
+    case ERROR_INVALID: return oci_refuse(request, 400, "DIGEST_INVALID", err->message);
+    case ERROR_NONE:
+    case ERROR_DENIED:
+    case ERROR_NOT_FOUND:
+    case ERROR_LIMIT:
+    case ERROR_FULL:
+    case ERROR_UNAVAILABLE:
+    case ERROR_UNCERTAIN:
+    case ERROR_CORRUPT:
+    case ERROR_NO_MEMORY: break;
+    }
+    return oci_fail(request, "BLOB_UPLOAD_UNKNOWN", err);
+}
+
+bool intake_claim(struct request *request, struct pg *pg, const struct upload_request *session,
+                  struct result *result_out, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    const bool ok = upload_find(request->gateway->registry, pg, session, &state->upload, err).ok &&
+                    upload_claim(state->upload, pg, err).ok;
+    if (!ok) *result_out = intake_refuse(request, err);
+    return ok;
+}
+
+struct result intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    (void)pg;
+    if (!upload_write(state->upload, bytes, err).ok) return intake_refuse(request, err);
+    if (!upload_must_save(state->upload)) return SUCCESS;
+    return upload_save(state->upload, &state->recorder.recorder, err).ok ? SUCCESS : intake_refuse(request, err);
+}
+
+struct result intake_commit(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+    char digest[DIGEST_TEXT_SIZE];
+
+    if (!upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err).ok)
+        return intake_refuse(request, err);
+    digest_format(&state->digest, digest);
+    upload_created(request, digest);
+    return SUCCESS;
+}
+
+void intake_release(struct request *request)
+{
+    struct intake_state *state = request->handler_state;
+
+    if (state == NULL) return;
+    upload_free(state->upload);
+    secret_wipe(&state->location, sizeof state->location);
+}

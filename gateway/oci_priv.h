@@ -1,0 +1,45 @@
+/*
+ * gateway/oci_priv.h -- what the handlers of OCI Distribution share: targets, locations, error answers.
+ *
+ * Errors carry the specification's codes ("Error Codes"); a message never tells more than the caller may know.
+ */
+#pragma once
+
+#include "gateway/gateway.h"
+#include "gateway/handler.h"
+#include "registry/recorder.h"
+#include "registry/registry.h"
+
+/** An error answer; always success, so that a handler can return it. */
+RESULT oci_refuse(struct request *request, unsigned status, const char *code, const char *message);
+/**
+ * The answer to a failure of the registry: what is not found has `code`; limits are 429; a digest, a conflict and
+ * damage have answers of their own. What is not the caller's business is passed on as the failure that it is.
+ */
+RESULT oci_fail(struct request *request, const char *code, struct error *err);
+
+/** One pair for this request's repository: checks the name (400 NAME_INVALID), resolves ids and region. *resource_out
+ *  is NULL when an answer was made. */
+RESULT oci_target(struct request *request, struct pg *pg, enum action action, struct resource **resource_out,
+                  struct error *err);
+/** The resource that was decided on. */
+const struct resource *oci_where(const struct request *request);
+
+/** A body of any size from the heap; takes `body` over, also when it fails. */
+void oci_body(struct request *request, unsigned status, const char *content_type, struct buffer *body);
+/** Location: an absolute URL below the public one. */
+void oci_location(struct request *request, const char *kind, const char *reference);
+/** True (and 304) when If-None-Match names the digest. */
+bool oci_not_modified(struct request *request, const char *digest);
+
+/** `n` of a list: false and 400 for anything but a number. Absent: `fallback`; larger than it: cut to `most`. */
+bool oci_page_size(struct request *request, unsigned fallback, unsigned most, unsigned *size_out);
+/** Link: <...>; rel="next" for a page that ended with `last`. */
+void oci_next_page(struct request *request, const char *path, unsigned size, const char *last);
+
+/** Records outcomes of a request's operation. */
+struct request_recorder {
+    struct recorder recorder;
+    struct request *request;
+};
+void request_recorder_init(struct request_recorder *recorder, struct request *request);

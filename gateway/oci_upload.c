@@ -1,0 +1,168 @@
+/* PATCH, PUT, GET and DELETE of upload sessions (OCI Distribution Specification, "Pushing a blob in chunks"). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/oci_upload_priv.h"
+#include "gateway/range.h"
+
+/* The id alone goes into the decision and the log; the secret stays in the request. */
+static struct result target_session(struct request *request, struct pg *pg, enum action action, struct error *err)
+{
+    struct upload_location location;
+    struct resource *resource = NULL;
+
+    if (!upload_location_parse(bytes_of_text(request->reference), &location))
+        return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "there is no such upload, or it has ended: begin a new one");
+    TRY(oci_target(request, pg, action, &resource, err));
+    if (resource != NULL) uuid_format(&location.upload, resource->detail);
+    return SUCCESS;
+}
+
+struct result target_upload_write(struct request *request, struct pg *pg, struct error *err)
+{
+    return target_session(request, pg, ACTION_UPLOAD_WRITE, err);
+}
+
+struct result target_upload_commit(struct request *request, struct pg *pg, struct error *err)
+{
+    struct digest digest;
+
+    return upload_digest_argument(request, &digest) ? target_session(request, pg, ACTION_UPLOAD_COMMIT, err) : SUCCESS;
+}
+
+struct result target_upload_read(struct request *request, struct pg *pg, struct error *err)
+{
+    return target_session(request, pg, ACTION_UPLOAD_READ, err);
+}
+
+struct result target_upload_cancel(struct request *request, struct pg *pg, struct error *err)
+{
+    return target_session(request, pg, ACTION_UPLOAD_CANCEL, err);
+}
+
+static struct upload_request session_of(const struct request *request)
+{
+    struct upload_request session = {.permit = request->permit,
+                                     .action = request->pairs[0].action,
+                                     .where = oci_where(request),
+                                     .principal = &request->principal};
+
+    (void)upload_location_parse(bytes_of_text(request->reference), &session.location); /* the target did it before */
+    return session;
+}
+
+/* 416 with what the client needs to go on. */
+static struct result out_of_order(struct request *request, const struct intake_state *state)
+{
+    (void)oci_refuse(request, 416, "RANGE_INVALID", "the body does not begin where the upload ends; Range says where").ok;
+    upload_headers(request, &state->location, upload_offset(state->upload));
+    return SUCCESS;
+}
+
+/* A Content-Range must begin at the offset and be as long as the body; "0-0" with an empty body is what some send. */
+static struct result check_range(struct request *request, struct intake_state *state)
+{
+    const char *value = request_header(request, "Content-Range");
+    const char *length = request_header(request, "Content-Length");
+    struct range range = {0};
+    char expected[24];
+
+    if (value == NULL || (length != NULL && strcmp(length, "0") == 0)) return SUCCESS;
+    if (!content_range_read(value, &range))
+        return oci_refuse(request, 416, "RANGE_INVALID", "the Content-Range is not of the form first-last");
+    if (range.first != upload_offset(state->upload)) return out_of_order(request, state);
+    (void)snprintf(expected, sizeof expected, "%" PRIu64, range.last - range.first + 1);
+    if (length != NULL && strcmp(length, expected) != 0)
+        return oci_refuse(request, 400, "SIZE_INVALID", "the Content-Length is not that of the Content-Range");
+    state->has_range = true;
+    state->expected_end = range.last + 1;
+    return SUCCESS;
+}
+
+static struct result begin(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct upload_request session = session_of(request);
+    struct intake_state *state = NULL;
+    struct result result = SUCCESS;
+
+    TRY(intake_state_new(request, &state, err));
+    state->location = session.location;
+    if (!intake_claim(request, pg, &session, &result, err)) return result;
+    return check_range(request, state);
+}
+
+static struct result begin_close(struct request *request, struct pg *pg, struct error *err)
+{
+    struct digest digest;
+
+    if (!upload_digest_argument(request, &digest)) return SUCCESS;
+    const struct result result = begin(request, pg, err);
+    if (result.ok) ((struct intake_state *)request->handler_state)->digest = digest;
+    return result;
+}
+
+static bool is_short(struct request *request, const struct intake_state *state)
+{
+    if (!state->has_range || upload_offset(state->upload) == state->expected_end) return false;
+    (void)oci_refuse(request, 400, "SIZE_INVALID", "the body was not as long as its Content-Range").ok;
+    return true;
+}
+
+static struct result finish_write(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    (void)pg;
+    if (is_short(request, state)) return SUCCESS; /* nothing of it counts: the client sends it again */
+    if (!upload_save(state->upload, &state->recorder.recorder, err).ok) return intake_refuse(request, err);
+    response_empty(request, 202);
+    upload_headers(request, &state->location, upload_offset(state->upload));
+    return SUCCESS;
+}
+
+static struct result finish_close(struct request *request, struct pg *pg, struct error *err)
+{
+    return is_short(request, request->handler_state) ? SUCCESS : intake_commit(request, pg, err);
+}
+
+/* What came before the connection broke is kept; the client asks where to go on. */
+static void cut(struct request *request, struct pg *pg)
+{
+    struct intake_state *state = request->handler_state;
+    struct error ignored = {0};
+
+    (void)pg;
+    if (state == NULL || state->upload == NULL || !upload_can_save(state->upload)) return;
+    (void)upload_save(state->upload, &state->recorder.recorder, &ignored).ok;
+}
+
+static struct result status(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct upload_request session = session_of(request);
+    OWNED(upload) *upload = NULL;
+
+    if (!upload_find(request->gateway->registry, pg, &session, &upload, err).ok) return intake_refuse(request, err);
+    response_empty(request, 204);
+    upload_headers(request, &session.location, upload_offset(upload));
+    return SUCCESS;
+}
+
+static struct result cancel(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct upload_request session = session_of(request);
+    struct upload_cancel change;
+
+    upload_cancel_prepare(session.where, session.principal, &session.location, &change);
+    if (!request_record(request, &change.change, err).ok) return intake_refuse(request, err);
+    upload_cancel_finish(request->gateway->registry, pg, &change);
+    response_empty(request, 204);
+    return SUCCESS;
+}
+
+const struct handler handler_upload_write = {
+    .begin = begin, .write = intake_write, .finish = finish_write, .cut = cut, .release = intake_release};
+const struct handler handler_upload_commit = {
+    .begin = begin_close, .write = intake_write, .finish = finish_close, .cut = cut, .release = intake_release};
+const struct handler handler_upload_read = {.handle = status};
+const struct handler handler_upload_cancel = {.handle = cancel};

@@ -1,0 +1,36 @@
+/*
+ * gateway/oci_upload_priv.h -- a body on its way into an upload session: PATCH, PUT, and a POST that brings all.
+ */
+#pragma once
+
+#include "gateway/oci_priv.h"
+#include "registry/upload.h"
+
+/** Kept in request->handler_state from begin to release. */
+struct intake_state {
+    struct upload *upload;
+    struct upload_location location;
+    struct request_recorder recorder;
+    bool has_range;
+    uint64_t expected_end; /* with a Content-Range: where the body must end */
+    struct digest digest;  /* PUT and POST: what it must be */
+};
+
+/** In the arena, zeroed, as the request's handler_state. ERROR_NO_MEMORY. */
+RESULT intake_state_new(struct request *request, struct intake_state **state_out, struct error *err);
+/** Finds and claims the session. True: go on; false: *result_out is what the handler returns. */
+bool intake_claim(struct request *request, struct pg *pg, const struct upload_request *session,
+                  struct result *result_out, struct error *err);
+/** What a session's failure means to a client. */
+RESULT intake_refuse(struct request *request, struct error *err);
+RESULT intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
+/** Commits and answers 201. */
+RESULT intake_commit(struct request *request, struct pg *pg, struct error *err);
+void intake_release(struct request *request);
+
+/** Location, Range and Docker-Upload-UUID of a session. */
+void upload_headers(struct request *request, const struct upload_location *location, uint64_t offset);
+/** `?digest=`: false and an answer if it is none. */
+bool upload_digest_argument(struct request *request, struct digest *digest_out);
+/** 201 for a blob that is there now. */
+void upload_created(struct request *request, const char *digest);
