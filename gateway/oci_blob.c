@@ -66,7 +66,7 @@ static struct result refuse_range(struct request *request, uint64_t size)
 }
 
 /* Takes the blob over. */
-static struct result send(struct request *request, struct stored_blob *blob, struct error *err)
+static struct result answer(struct request *request, struct stored_blob *blob, struct error *err)
 {
     const uint64_t size = stored_blob_size(blob);
     struct outgoing *outgoing = arena_take(request->arena, sizeof *outgoing);
@@ -105,7 +105,7 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     if (request->method == METHOD_HEAD && stored_blob_is_damaged(blob))
         return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");
     if (request->method == METHOD_GET && !stored_blob_open(blob, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
-    return send(request, GIVE(blob), err);
+    return answer(request, GIVE(blob), err);
 }
 
 static struct result delete(struct request *request, struct pg *pg, struct error *err)

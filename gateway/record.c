@@ -1,4 +1,5 @@
 /* Decisions and their events, for a request. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,6 +110,32 @@ struct result request_record(struct request *request, struct change *change, str
 {
     if (request->permit != NULL) return request_record_outcome(request, OUTCOME_COMPLETED, "", change, err);
     return record_decision(exchange_of(request), change, err);
+}
+
+struct result request_record_instead(struct request *request, const struct action_pair *pairs, size_t pair_count,
+                                     struct change *change, struct error *err)
+{
+    struct exchange *exchange = exchange_of(request);
+    struct decision *own = exchange->decision;
+    struct action_pair own_pairs[ACTION_PAIRS_MAX];
+    const size_t own_count = request->pair_count;
+
+    assert(pair_count <= ACTION_PAIRS_MAX && !exchange->is_recorded);
+    memcpy(own_pairs, request->pairs, sizeof own_pairs);
+    memcpy(request->pairs, pairs, pair_count * sizeof *pairs);
+    request->pair_count = pair_count;
+    exchange->decision = NULL;
+    const struct result result = record_decision(exchange, change, err);
+    if (result.ok) {
+        decision_free(own);
+        return result;
+    }
+    decision_free(exchange->decision);
+    exchange->decision = own;
+    exchange->is_denied_late = exchange->is_recorded = exchange->has_sequence = false;
+    memcpy(request->pairs, own_pairs, sizeof own_pairs);
+    request->pair_count = own_count;
+    return result;
 }
 
 static struct result outcome_of(struct record *record, struct error *err)

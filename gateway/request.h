@@ -92,6 +92,14 @@ RESULT request_record(struct request *request, struct change *change, struct err
     __attribute__((nonnull(1, 3)));
 
 /**
+ * The same for other pairs than those that were decided, of actions that the route lists: decides and records them by
+ * themselves. After a failure, also a denial, the request's own decision stands as if nothing had been asked; after a
+ * success the pairs and the permit are the new ones. Mounting needs it: what can't be mounted is uploaded.
+ */
+RESULT request_record_instead(struct request *request, const struct action_pair *pairs, size_t pair_count,
+                              struct change *change, struct error *err) __attribute__((nonnull));
+
+/**
  * A later event of an operation that was permitted: a checkpoint or the end of an upload. `change` may be NULL; it
  * runs in the event's transaction. `note` is at most 79 characters, without personal data. Blocks: workers only.
  */

@@ -27,7 +27,9 @@ static struct result open_region(struct registry *registry, const struct registr
 
 struct result registry_new(const struct registry_options *options, struct registry **registry_out, struct error *err)
 {
-    const struct upload_limits limits = {.writers_max = options->uploads_max, .idle_max = options->uploads_idle_max};
+    const unsigned idle_max = options->uploads_idle_max;
+    const struct upload_limits limits = {.writers_max = options->uploads_max,
+                                         .idle_max = idle_max < options->uploads_max ? idle_max : options->uploads_max};
 
     if (options->region_count > REGISTRY_REGIONS_MAX)
         return failure(err, ERROR_LIMIT, "%zu regions; a gateway serves at most %d", options->region_count,

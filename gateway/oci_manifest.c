@@ -1,0 +1,202 @@
+/* Manifests (OCI Distribution Specification, "Pulling manifests", "Pushing Manifests", "Deleting Manifests"). */
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/oci_priv.h"
+#include "registry/reference.h"
+#include "registry/stored_manifest.h"
+#include "registry/tag.h"
+
+/* A reference is a tag or a digest; what has a ':' can only be meant as a digest. */
+static bool is_digest(const char *reference)
+{
+    return strchr(reference, ':') != NULL;
+}
+
+/* True when the reference is well-formed; else there is an answer. */
+static bool check_reference(struct request *request, bool is_push)
+{
+    const char *reference = request->reference;
+    struct digest digest;
+    struct error wrong = {0};
+
+    if (is_digest(reference)) {
+        if (digest_parse(bytes_of_text(reference), &digest, &wrong).ok) return true;
+        (void)oci_refuse(request, 400, "DIGEST_INVALID", wrong.message).ok;
+        return false;
+    }
+    if (tag_is_valid(bytes_of_text(reference))) return true;
+    if (is_push)
+        (void)oci_refuse(request, 400, "TAG_INVALID", "a tag has up to 128 letters, digits and . _ -").ok;
+    else
+        (void)oci_refuse(request, 404, "MANIFEST_UNKNOWN", "this repository has no such manifest").ok;
+    return false;
+}
+
+static struct result target_manifest(struct request *request, struct pg *pg, enum action action, struct error *err)
+{
+    struct resource *resource = NULL;
+
+    if (!check_reference(request, action == ACTION_MANIFEST_PUSH)) return SUCCESS;
+    TRY(oci_target(request, pg, action, &resource, err));
+    if (resource != NULL) (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
+    return SUCCESS;
+}
+
+struct result target_manifest_read(struct request *request, struct pg *pg, struct error *err)
+{
+    return target_manifest(request, pg, ACTION_MANIFEST_READ, err);
+}
+
+struct result target_manifest_push(struct request *request, struct pg *pg, struct error *err)
+{
+    return target_manifest(request, pg, ACTION_MANIFEST_PUSH, err);
+}
+
+struct result target_manifest_delete(struct request *request, struct pg *pg, struct error *err)
+{
+    const enum action action = is_digest(request->reference) ? ACTION_MANIFEST_DELETE : ACTION_TAG_DELETE;
+
+    return target_manifest(request, pg, action, err);
+}
+
+static struct result read(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct manifest_query query = {
+        .permit = request->permit, .where = oci_where(request), .reference = request->reference};
+    OWNED(stored_manifest) *manifest = NULL;
+
+    if (!stored_manifest_find(request->gateway->registry, pg, &query, &manifest, err).ok)
+        return oci_fail(request, "MANIFEST_UNKNOWN", err);
+    /* A repository's bytes are what was pushed, whatever the client lists in Accept. */
+    if (!oci_not_modified(request, manifest->digest)) oci_body(request, 200, manifest->media_type, &manifest->body);
+    response_header(request, "Docker-Content-Digest", "%s", manifest->digest);
+    response_header(request, "ETag", "\"%s\"", manifest->digest);
+    response_header(request, "Cache-Control", "private, no-cache");
+    return SUCCESS;
+}
+
+/* The tags of a push: its reference, unless that is a digest, and each ?tag=. */
+struct tags {
+    size_t count;
+    const char *names[MANIFEST_TAGS_MAX];
+};
+
+static bool add_tag(struct request *request, struct tags *tags, const char *name)
+{
+    if (!tag_is_valid(bytes_of_text(name))) {
+        (void)oci_refuse(request, 400, "TAG_INVALID", "a tag has up to 128 letters, digits and . _ -").ok;
+        return false;
+    }
+    if (tags->count == MANIFEST_TAGS_MAX) {
+        (void)oci_refuse(request, 414, "TAG_INVALID", "more tags than one push may set").ok;
+        return false;
+    }
+    tags->names[tags->count++] = name;
+    return true;
+}
+
+static bool gather_tags(struct request *request, struct tags *tags)
+{
+    const char *name = NULL;
+
+    if (!is_digest(request->reference) && !add_tag(request, tags, request->reference)) return false;
+    for (size_t at = 0; (name = request_next_argument(request, "tag", &at)) != NULL;)
+        if (!add_tag(request, tags, name)) return false;
+    return true;
+}
+
+/* Writes the digest's text; false and 400 when the body is not what the reference says. */
+static bool check_digest(struct request *request, char text_out[DIGEST_TEXT_SIZE])
+{
+    struct digest expected = {.algorithm = DIGEST_SHA256};
+    struct error wrong = {0};
+    const bool is_named = is_digest(request->reference);
+
+    if (is_named && !digest_parse(bytes_of_text(request->reference), &expected, &wrong).ok) return false;
+    const struct digest actual = digest_of(expected.algorithm, request->body);
+    digest_format(&actual, text_out);
+    if (!is_named || digest_equal(&actual, &expected)) return true;
+    (void)oci_refuse(request, 400, "DIGEST_INVALID", "the manifest's bytes have another digest").ok;
+    return false;
+}
+
+static struct result refuse_push(struct request *request, const struct manifest_push *push, struct error *err)
+{
+    if (err->kind != ERROR_NOT_FOUND || push->missing[0] == '\0') return oci_fail(request, "NAME_UNKNOWN", err);
+    OWNED_JSON detail = json_pack("{s:s}", "digest", push->missing);
+    response_oci_error(request, 400, "MANIFEST_BLOB_UNKNOWN", err->message, detail);
+    return SUCCESS;
+}
+
+static void created(struct request *request, const struct manifest_push *push)
+{
+    response_empty(request, 201);
+    oci_location(request, "manifests", push->digest);
+    response_header(request, "Docker-Content-Digest", "%s", push->digest);
+    if (push->manifest->subject[0] != '\0') response_header(request, "OCI-Subject", "%s", push->manifest->subject);
+    for (size_t i = 0; i < push->tag_count; i++) response_header(request, "OCI-Tag", "%s", push->tags[i]);
+}
+
+static struct result store(struct request *request, struct pg *pg, struct manifest_push *push, struct error *err)
+{
+    const struct result prepared =
+        manifest_push_prepare(request->gateway->registry, pg, oci_where(request), request->body, push, err);
+
+    if (!prepared.ok) return refuse_push(request, push, err);
+    const struct result stored = request_record(request, &push->change, err);
+    manifest_push_done(push);
+    if (!stored.ok) return refuse_push(request, push, err);
+    created(request, push);
+    return SUCCESS;
+}
+
+static struct result parse(struct request *request, struct manifest **manifest_out, struct error *err)
+{
+    const char *content_type = request_header(request, "Content-Type");
+    const struct bytes type = content_type == NULL ? (struct bytes){0} : bytes_of_text(content_type);
+
+    if (manifest_parse(request->body, type, manifest_out, err).ok) return SUCCESS;
+    if (err->kind == ERROR_LIMIT) return oci_refuse(request, 413, "SIZE_INVALID", err->message);
+    if (err->kind == ERROR_INVALID) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
+    return (struct result){.ok = false};
+}
+
+static struct result push(struct request *request, struct pg *pg, struct error *err)
+{
+    struct manifest_push *push = arena_take(request->arena, sizeof *push);
+    struct tags *tags = arena_take(request->arena, sizeof *tags);
+    OWNED(manifest) *manifest = NULL;
+
+    if (push == NULL || tags == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a push");
+    TRY(parse(request, &manifest, err));
+    if (manifest == NULL || !check_digest(request, push->digest) || !gather_tags(request, tags)) return SUCCESS;
+    push->manifest = manifest;
+    push->tags = tags->names;
+    push->tag_count = tags->count;
+    return store(request, pg, push, err);
+}
+
+static struct result delete(struct request *request, struct pg *pg, struct error *err)
+{
+    union {
+        struct tag_delete tag;
+        struct manifest_delete manifest;
+    } deletion;
+    struct change *change = &deletion.tag.change;
+
+    (void)pg;
+    if (is_digest(request->reference)) {
+        manifest_delete_prepare(oci_where(request), request->reference, &deletion.manifest);
+        change = &deletion.manifest.change;
+    } else {
+        tag_delete_prepare(oci_where(request), request->reference, &deletion.tag);
+    }
+    if (!request_record(request, change, err).ok) return oci_fail(request, "MANIFEST_UNKNOWN", err);
+    response_empty(request, 202);
+    return SUCCESS;
+}
+
+const struct handler handler_manifest_read = {.handle = read};
+const struct handler handler_manifest_push = {.handle = push};
+const struct handler handler_manifest_delete = {.handle = delete};
