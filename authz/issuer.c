@@ -101,8 +101,10 @@ static struct result read_keys(const struct issuer_record *record, const char *j
     if (set == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of an issuer");
     atomic_init(&set->owners, 1);
     TRY(jwks_read(bytes_of_text(jwks), ISSUER_JWKS_MAX, &keys, err));
-    json_array_foreach(keys, i, key)
-        if (jwk_read(key, &jwk) && (jwk.algorithms & record->algorithms) != 0) TRY(add_key(record, &jwk, set, err));
+    json_array_foreach(keys, i, key) {
+        TRY(jwk_read(key, &jwk, err));
+        if (jwk.is_usable && (jwk.algorithms & record->algorithms) != 0) TRY(add_key(record, &jwk, set, err));
+    }
     if (set->count == 0)
         return failure(err, ERROR_INVALID, "the key set of %.150s has no key that is accepted here", record->url);
     *set_out = GIVE(set);

@@ -8,6 +8,11 @@
 
 #define BIT(algorithm) (1U << (algorithm))
 
+struct number {
+    size_t length;
+    uint8_t bytes[513]; /* 4096 bits, and one byte more to see that there are more */
+};
+
 struct result jwks_read(struct bytes text, size_t maximum_bytes, json_t **keys_out, struct error *err)
 {
     OWNED_JSON set = NULL;
@@ -19,53 +24,63 @@ struct result jwks_read(struct bytes text, size_t maximum_bytes, json_t **keys_o
     return SUCCESS;
 }
 
-/* The number's bytes if it is base64url in its one spelling; 0 if it is not, or longer than `size`. */
-static size_t number_of(const json_t *key, const char *member, uint8_t *bytes_out, size_t size)
+/* The number's bytes; length 0 if it is not base64url in its one spelling, or longer than `size`. */
+static struct result number_of(const json_t *key, const char *member, struct number *number, struct error *err)
 {
-    struct buffer OWNED_BUFFER decoded = BUFFER(size);
+    struct buffer OWNED_BUFFER decoded = BUFFER(sizeof number->bytes);
     const char *text = json_text_of(key, member);
-    struct error ignored = {0};
+    struct error cause = {0};
 
-    if (text == NULL || !text_from_base64(&decoded, BASE64_URL, bytes_of_text(text), &ignored).ok) return 0;
-    memcpy(bytes_out, buffer_text(&decoded), decoded.length);
-    return decoded.length;
+    number->length = 0;
+    if (text == NULL) return SUCCESS;
+    if (!text_from_base64(&decoded, BASE64_URL, bytes_of_text(text), &cause).ok) {
+        if (cause.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "no memory to read a key");
+        return SUCCESS;
+    }
+    memcpy(number->bytes, buffer_text(&decoded), decoded.length);
+    number->length = decoded.length;
+    return SUCCESS;
 }
 
-static bool spell(struct jwk *jwk, int length)
+static bool fits(const struct jwk *jwk, int length)
 {
     return length > 0 && (size_t)length < sizeof jwk->text;
 }
 
-static bool read_rsa(const json_t *key, struct jwk *jwk)
+static struct result read_rsa(const json_t *key, struct jwk *jwk, struct error *err)
 {
-    uint8_t modulus[513], exponent[4]; /* 4096 bits, and one byte more to see that there are more */
+    struct number modulus, exponent;
 
-    const size_t size = number_of(key, "n", modulus, sizeof modulus);
-    if (size < 256 || size > 512 || (modulus[0] & 0x80) == 0 || (modulus[size - 1] & 1) == 0) return false;
-    if (number_of(key, "e", exponent, sizeof exponent) != 3 || memcmp(exponent, "\x01\x00\x01", 3) != 0)
-        return false;
+    TRY(number_of(key, "n", &modulus, err));
+    TRY(number_of(key, "e", &exponent, err));
+    if (modulus.length < 256 || modulus.length > 512) return SUCCESS;
+    if ((modulus.bytes[0] & 0x80) == 0 || (modulus.bytes[modulus.length - 1] & 1) == 0) return SUCCESS;
+    if (exponent.length != 3 || memcmp(exponent.bytes, "\x01\x00\x01", 3) != 0) return SUCCESS;
     jwk->algorithms = BIT(JOSE_RS256) | BIT(JOSE_PS256);
-    jwk->signature_size = size;
-    return spell(jwk, snprintf(jwk->text, sizeof jwk->text, "{\"e\":\"AQAB\",\"kid\":\"%s\",\"kty\":\"RSA\",\"n\":\"%s\"}",
-                               jwk->kid, json_text_of(key, "n")));
+    jwk->signature_size = modulus.length;
+    jwk->is_usable = fits(jwk, snprintf(jwk->text, sizeof jwk->text,
+                                        "{\"e\":\"AQAB\",\"kid\":\"%s\",\"kty\":\"RSA\",\"n\":\"%s\"}", jwk->kid,
+                                        json_text_of(key, "n")));
+    return SUCCESS;
 }
 
-static bool read_point(const json_t *key, struct jwk *jwk)
+static struct result read_point(const json_t *key, struct jwk *jwk, struct error *err)
 {
     const char *curve = json_text_of(key, "crv");
-    uint8_t number[49]; /* P-384, and one byte more */
+    struct number x, y;
 
-    if (curve == NULL) return false;
+    TRY(number_of(key, "x", &x, err));
+    TRY(number_of(key, "y", &y, err));
+    if (curve == NULL || (strcmp(curve, "P-256") != 0 && strcmp(curve, "P-384") != 0)) return SUCCESS;
     const bool small = strcmp(curve, "P-256") == 0;
-    if (!small && strcmp(curve, "P-384") != 0) return false;
     const size_t size = small ? 32 : 48;
-    if (number_of(key, "x", number, sizeof number) != size || number_of(key, "y", number, sizeof number) != size)
-        return false;
+    if (x.length != size || y.length != size) return SUCCESS;
     jwk->algorithms = small ? BIT(JOSE_ES256) : BIT(JOSE_ES384);
     jwk->signature_size = 2 * size;
-    return spell(jwk, snprintf(jwk->text, sizeof jwk->text,
-                               "{\"crv\":\"%s\",\"kid\":\"%s\",\"kty\":\"EC\",\"x\":\"%s\",\"y\":\"%s\"}", curve,
-                               jwk->kid, json_text_of(key, "x"), json_text_of(key, "y")));
+    jwk->is_usable = fits(jwk, snprintf(jwk->text, sizeof jwk->text,
+                                        "{\"crv\":\"%s\",\"kid\":\"%s\",\"kty\":\"EC\",\"x\":\"%s\",\"y\":\"%s\"}",
+                                        curve, jwk->kid, json_text_of(key, "x"), json_text_of(key, "y")));
+    return SUCCESS;
 }
 
 /* Letters that need no escape in JSON; every issuer that we know of keeps to them. */
@@ -106,18 +121,16 @@ static bool narrow(const json_t *key, struct jwk *jwk)
     return jwk->algorithms != 0;
 }
 
-bool jwk_read(const json_t *key, struct jwk *jwk_out)
+struct result jwk_read(const json_t *key, struct jwk *jwk_out, struct error *err)
 {
     const char *type = json_text_of(key, "kty");
-    struct jwk jwk = {0};
+    struct jwk jwk = {.is_usable = false};
 
-    if (type == NULL || !is_for_signatures(key) || !copy_kid(key, &jwk)) return false;
-    if (strcmp(type, "RSA") == 0) {
-        if (!read_rsa(key, &jwk)) return false;
-    } else if (strcmp(type, "EC") != 0 || !read_point(key, &jwk)) {
-        return false;
+    if (type != NULL && is_for_signatures(key) && copy_kid(key, &jwk)) {
+        if (strcmp(type, "RSA") == 0) TRY(read_rsa(key, &jwk, err));
+        else if (strcmp(type, "EC") == 0) TRY(read_point(key, &jwk, err));
     }
-    if (!narrow(key, &jwk)) return false;
+    jwk.is_usable = jwk.is_usable && narrow(key, &jwk);
     *jwk_out = jwk;
-    return true;
+    return SUCCESS;
 }

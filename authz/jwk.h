@@ -13,6 +13,7 @@
 #define JWK_TEXT_MAX 2048 /* 683 letters of a modulus, a kid, and names */
 
 struct jwk {
+    bool is_usable;           /* for signatures, of a kind that is taken, and well-formed; the rest counts only then */
     char kid[GATE_KID_SIZE];
     unsigned algorithms;      /* bits of enum jose_algorithm that this key may verify */
     size_t signature_size;    /* bytes that a signature of this key has */
@@ -21,5 +22,5 @@ struct jwk {
 
 /** Parses a set of at most `maximum_bytes`; ERROR_INVALID unless it is {"keys":[...]}. *keys_out is owned by the caller. */
 RESULT jwks_read(struct bytes text, size_t maximum_bytes, json_t **keys_out, struct error *err);
-/** One member of the set; false when it is not for signatures, of a kind that is not taken, or breaks a rule. */
-bool jwk_read(const json_t *key, struct jwk *jwk_out);
+/** One member of the set. ERROR_NO_MEMORY only: a key that can't be used is no error, sets hold keys for others too. */
+RESULT jwk_read(const json_t *key, struct jwk *jwk_out, struct error *err);

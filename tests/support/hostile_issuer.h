@@ -1,0 +1,30 @@
+/*
+ * tests/support/hostile_issuer.h -- an issuer that signs whatever a test wants, in any spelling.
+ *
+ * Real issuers never emit most of what an attacker may send. Trouble fails the test at once, so nothing here returns
+ * an error; texts come from the heap and are freed with free().
+ */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/owned.h"
+
+struct hostile_issuer;
+
+enum hostile_key { HOSTILE_P256, HOSTILE_P384, HOSTILE_RSA };
+
+struct hostile_issuer *hostile_issuer_new(enum hostile_key kind);
+/** {"keys":[one key]} with this kid; `alg` may be NULL. */
+char *hostile_jwks(const struct hostile_issuer *issuer, const char *kid, const char *alg);
+/** The public point of a P-256 key, as keyd names its token key. */
+void hostile_point(const struct hostile_issuer *issuer, uint8_t point_out[65]);
+
+/** Signs the two texts, right for `alg` (RS256, PS256, ES256, ES384, or HS256 with the public PEM as the secret). */
+char *hostile_token(const struct hostile_issuer *issuer, const char *alg, const char *header, const char *payload);
+/** The same, but the segments are given encoded: for payloads that are no text. */
+char *hostile_sign(const struct hostile_issuer *issuer, const char *alg, const char *signed_part);
+/** base64url without padding. */
+char *hostile_encode(struct bytes bytes);
+
+void hostile_issuer_free(struct hostile_issuer *issuer);
+DEFINE_OWNED(hostile_issuer);
