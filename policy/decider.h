@@ -60,13 +60,8 @@ bool decider_is_ready(const struct decider *decider, struct error *err);
 /** Loads a new snapshot now and waits for it; for start-up and tests, never on an event thread. */
 RESULT decider_refresh(struct decider *decider, struct error *err);
 
-/** Appends the active policy set for people: {"epoch", "digest", "policies": [{"policy", "digest"}]} as JSON. */
+/** Appends the active policy set for people (policy_set_describe()); ERROR_NOT_FOUND when there is none. */
 RESULT decider_describe_policies(struct decider *decider, struct buffer *json, struct error *err);
-/** Checks an envelope as the loader will (signer, form, digest, a larger epoch): what a handler asks before it
- *  submits a policy_set_load_change(). ERROR_DENIED, ERROR_INVALID, ERROR_CONFLICT, ERROR_UNAVAILABLE. */
-struct policy_set;
-RESULT decider_check_policy_set(struct decider *decider, struct bytes envelope, struct policy_set **set_out,
-                                struct error *err);
 
 void decider_free(struct decider *decider);
 DEFINE_OWNED(decider);

@@ -9,6 +9,7 @@
 
 #include <sys/socket.h>
 
+#include "base/uuid.h"
 #include "crypto/ecdsa.h"
 #include "policy/document.h"
 #include "policy/target.h"
@@ -55,10 +56,16 @@ const struct target *policy_set_unknown(const struct policy_set *set);
 const struct policy_exception *const *policy_set_exceptions(const struct policy_set *set, const struct uuid *project,
                                                             size_t *count_out);
 
-/** Which regions of the catalogue may take an artifact: for explaining. `allowed_out` has room for the catalogue. */
+/** The catalogue, sorted by name. */
 size_t policy_set_region_count(const struct policy_set *set);
 const char *policy_set_region_name(const struct policy_set *set, size_t index);
 
+/** Appends {"digest", "epoch", "policies": [{"digest", "policy", "review_by"}]} as canonical JSON, for people. */
+RESULT policy_set_describe(const struct policy_set *set, struct buffer *json, struct error *err);
+
+/** One more owner. */
+struct policy_set *policy_set_keep(struct policy_set *set);
+/** One owner less; the last one frees it. */
 void policy_set_free(struct policy_set *set);
 DEFINE_OWNED(policy_set);
 

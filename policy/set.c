@@ -1,0 +1,290 @@
+#include "policy/set.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "crypto/dsse.h"
+#include "policy/set_priv.h"
+
+static struct result no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for a policy set");
+}
+
+/* --- compiling --- */
+
+static int compare_regions(const void *a, const void *b)
+{
+    const struct set_region *left = a, *right = b;
+
+    return strcmp(left->id, right->id);
+}
+
+static struct result compile_regions(struct policy_set *set, json_t *object, struct error *err)
+{
+    const char *id;
+    json_t *facts;
+
+    set->regions = memory_zeroed(json_object_size(object) + 1, sizeof *set->regions);
+    if (set->regions == NULL) return no_memory(err);
+    json_object_foreach (object, id, facts) {
+        set->regions[set->region_count].id = id;
+        TRY(target_new(facts, &set->regions[set->region_count++].target, err));
+    }
+    qsort(set->regions, set->region_count, sizeof *set->regions, compare_regions);
+    return SUCCESS;
+}
+
+static struct result compile_networks(struct policy_set *set, const json_t *array, struct error *err)
+{
+    const size_t count = json_array_size(array);
+
+    set->networks = memory_zeroed(count + 1, sizeof *set->networks);
+    if (set->networks == NULL) return no_memory(err);
+    for (; set->network_count < count; set->network_count++) {
+        const json_t *each = json_array_get(array, set->network_count);
+        struct set_network *network = &set->networks[set->network_count];
+        TRY(network_parse(json_text_of(each, "cidr"), network, err));
+        TRY(target_new(json_object_get(each, "facts"), &network->target, err));
+    }
+    qsort(set->networks, count, sizeof *set->networks, compare_networks);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(set->networks[i - 1].cidr, set->networks[i].cidr) == 0)
+            return failure(err, ERROR_INVALID, "networks.cidr: %.60s is there twice", set->networks[i].cidr);
+    return SUCCESS;
+}
+
+static int compare_by_project(const void *a, const void *b)
+{
+    struct policy_exception *const *left = a, *const *right = b;
+    const int by_project = memcmp(&(*left)->project, &(*right)->project, sizeof(struct uuid));
+
+    return by_project != 0 ? by_project : strcmp((*left)->canonical, (*right)->canonical);
+}
+
+/* In a signed set a malformed exception is no warning: the whole set is refused. */
+static struct result compile_exceptions(struct policy_set *set, const json_t *array, struct error *err)
+{
+    const size_t count = json_array_size(array);
+
+    set->exceptions = memory_zeroed(count + 1, sizeof *set->exceptions);
+    if (set->exceptions == NULL) return no_memory(err);
+    for (; set->exception_count < count; set->exception_count++) {
+        struct policy_exception **exception = &set->exceptions[set->exception_count];
+        TRY(policy_exception_new(json_array_get(array, set->exception_count), exception, err));
+        if (policy_exception_problem(*exception) == NULL) continue;
+        const struct result refused = failure(err, ERROR_INVALID, "%s", policy_exception_problem(*exception));
+        policy_exception_free(*exception);
+        return refused;
+    }
+    qsort(set->exceptions, count, sizeof(struct policy_exception *), compare_by_project);
+    return SUCCESS;
+}
+
+/* The digest is over the canonical text of everything else. */
+static struct result digest_of_set(const json_t *json, char digest_out[SHA_TEXT_SIZE], struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED_JSON rest = json_copy((json_t *)(uintptr_t)json); /* of one level; the members are shared */
+
+    if (rest == NULL) return no_memory(err);
+    (void)json_object_del(rest, "digest");
+    TRY(json_write_canonical(&text, rest, err));
+    sha_text(buffer_bytes(&text), digest_out);
+    return SUCCESS;
+}
+
+static struct result check_digest(struct policy_set *set, struct error *err)
+{
+    TRY(digest_of_set(set->json, set->digest, err));
+    if (strcmp(set->digest, json_text_of(set->json, "digest")) != 0)
+        return failure(err, ERROR_INVALID, "set.digest: is not that of the other members");
+    return SUCCESS;
+}
+
+static struct result compile_set(struct policy_set *set, struct error *err)
+{
+    OWNED_JSON nothing = json_object();
+
+    TRY(shape_check(&shape_set, set->json, "set", err));
+    TRY(check_digest(set, err));
+    if (nothing == NULL) return no_memory(err);
+    set->epoch = (uint64_t)json_integer_value(json_object_get(set->json, "epoch"));
+    TRY(target_new(nothing, &set->unknown, err));
+    TRY(policy_documents_new(json_object_get(set->json, "policies"), &set->documents, err));
+    TRY(policy_groups_new(json_object_get(set->json, "groups"), &set->groups, err));
+    TRY(compile_regions(set, json_object_get(set->json, "regions"), err));
+    TRY(compile_networks(set, json_object_get(set->json, "networks"), err));
+    return compile_exceptions(set, json_object_get(set->json, "exceptions"), err);
+}
+
+struct result policy_set_compile(struct bytes payload, struct policy_set **set_out, struct error *err)
+{
+    OWNED(policy_set) *set = memory_zeroed(1, sizeof *set);
+    struct buffer OWNED_BUFFER canonical = BUFFER(POLICY_SET_BYTES_MAX);
+
+    if (set == NULL) return no_memory(err);
+    atomic_init(&set->holders, 1);
+    TRY(json_read(payload, POLICY_SET_BYTES_MAX, &set->json, err));
+    TRY(compile_set(set, err));
+    TRY(json_write_canonical(&canonical, set->json, err));
+    if (!bytes_equal(buffer_bytes(&canonical), payload))
+        return failure(err, ERROR_INVALID, "a policy set must be canonical JSON (RFC 8785)");
+    *set_out = GIVE(set);
+    return SUCCESS;
+}
+
+/* --- the envelope --- */
+
+static json_t *or_empty(json_t *given, json_t *empty)
+{
+    if (given == NULL) return empty;
+    json_decref(empty);
+    return json_incref(given);
+}
+
+static struct result put_together(const struct policy_set_parts *parts, json_t **json_out, struct error *err)
+{
+    char digest[SHA_TEXT_SIZE];
+
+    if (parts->epoch < 1 || parts->epoch > INT64_MAX)
+        return failure(err, ERROR_INVALID, "set.epoch: a whole number from 1 expected");
+    OWNED_JSON json = json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "apiVersion", "sijil.policy/v1", "kind",
+                                "PolicySet", "epoch", (json_int_t)parts->epoch, "policies",
+                                or_empty(parts->policies, json_array()), "regions",
+                                or_empty(parts->regions, json_object()), "groups",
+                                or_empty(parts->groups, json_object()), "networks",
+                                or_empty(parts->networks, json_array()), "exceptions",
+                                or_empty(parts->exceptions, json_array()));
+    if (json == NULL) return no_memory(err);
+    TRY(digest_of_set(json, digest, err));
+    if (json_object_set_new(json, "digest", json_string(digest)) != 0) return no_memory(err);
+    *json_out = GIVE(json);
+    return SUCCESS;
+}
+
+struct result policy_set_compose(const struct policy_set_parts *parts, struct buffer *payload, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED(policy_set) *set = NULL;
+    OWNED_JSON json = NULL;
+
+    TRY(put_together(parts, &json, err));
+    TRY(json_write_canonical(&text, json, err));
+    TRY(policy_set_compile(buffer_bytes(&text), &set, err));
+    return buffer_add(payload, text.data, text.length, err);
+}
+
+struct result policy_set_sign(struct bytes payload, const struct ecdsa_key *signer, struct buffer *envelope,
+                              struct error *err)
+{
+    OWNED(policy_set) *set = NULL;
+
+    TRY(policy_set_compile(payload, &set, err));
+    return dsse_write(POLICY_SET_TYPE, payload, &signer, 1, envelope, err);
+}
+
+struct result policy_set_read(struct bytes envelope, const struct ecdsa_key *approver, struct policy_set **set_out,
+                              struct error *err)
+{
+    OWNED(dsse) *dsse = NULL;
+
+    TRY(dsse_read(envelope, POLICY_SET_ENVELOPE_MAX, &dsse, err));
+    if (strcmp(dsse->payload_type, POLICY_SET_TYPE) != 0)
+        return failure(err, ERROR_INVALID, "a policy set expected, payload type " POLICY_SET_TYPE);
+    TRY(dsse_check_signer(dsse, approver, err));
+    return policy_set_compile(buffer_bytes(&dsse->payload), set_out, err);
+}
+
+/* --- reading it --- */
+
+uint64_t policy_set_epoch(const struct policy_set *set)
+{
+    return set->epoch;
+}
+
+const char *policy_set_digest(const struct policy_set *set)
+{
+    return set->digest;
+}
+
+const struct policy_documents *policy_set_documents(const struct policy_set *set)
+{
+    return set->documents;
+}
+
+const struct policy_groups *policy_set_groups(const struct policy_set *set)
+{
+    return set->groups;
+}
+
+const struct target *policy_set_region(const struct policy_set *set, const char *region)
+{
+    const struct set_region key = {.id = region};
+
+    if (set->region_count == 0) return NULL;
+    const struct set_region *found =
+        bsearch(&key, set->regions, set->region_count, sizeof *set->regions, compare_regions);
+    return found == NULL ? NULL : found->target;
+}
+
+const struct target *policy_set_unknown(const struct policy_set *set)
+{
+    return set->unknown;
+}
+
+const struct policy_exception *const *policy_set_exceptions(const struct policy_set *set, const struct uuid *project,
+                                                            size_t *count_out)
+{
+    size_t first = 0, count = 0;
+
+    while (first < set->exception_count && !uuid_equal(&set->exceptions[first]->project, project)) first++;
+    while (first + count < set->exception_count && uuid_equal(&set->exceptions[first + count]->project, project))
+        count++;
+    *count_out = count;
+    return (const struct policy_exception *const *)set->exceptions + first;
+}
+
+size_t policy_set_region_count(const struct policy_set *set)
+{
+    return set->region_count;
+}
+
+const char *policy_set_region_name(const struct policy_set *set, size_t index)
+{
+    return set->regions[index].id;
+}
+
+struct result policy_set_describe(const struct policy_set *set, struct buffer *json, struct error *err)
+{
+    TRY(buffer_format(json, err, "{\"digest\":\"%s\",\"epoch\":%llu,\"policies\":[", set->digest,
+                      (unsigned long long)set->epoch));
+    for (size_t i = 0; i < set->documents->count; i++) {
+        const struct policy_document *policy = set->documents->documents[i];
+        TRY(buffer_format(json, err, "%s{\"digest\":\"%s\",\"policy\":\"%s\",\"review_by\":\"%s\"}", i > 0 ? "," : "",
+                          policy->digest, policy->name, policy->review_by));
+    }
+    return buffer_add_text(json, "]}", err);
+}
+
+struct policy_set *policy_set_keep(struct policy_set *set)
+{
+    if (set != NULL) (void)atomic_fetch_add(&set->holders, 1);
+    return set;
+}
+
+void policy_set_free(struct policy_set *set)
+{
+    if (set == NULL || atomic_fetch_sub(&set->holders, 1) != 1) return;
+    for (size_t i = 0; i < set->region_count; i++) target_free(set->regions[i].target);
+    for (size_t i = 0; i < set->network_count; i++) target_free(set->networks[i].target);
+    for (size_t i = 0; i < set->exception_count; i++) policy_exception_free(set->exceptions[i]);
+    free(set->regions);
+    free(set->networks);
+    free(set->exceptions);
+    target_free(set->unknown);
+    policy_groups_free(set->groups);
+    policy_documents_free(set->documents);
+    json_decref(set->json);
+    free(set);
+}

@@ -1,0 +1,25 @@
+/*
+ * policy/set_store.h -- rows of the table policy_set.
+ */
+#pragma once
+
+#include "storage/pg.h"
+
+/** For pg_open() and the sequencer; also declared in policy/set_load.h. */
+extern const struct pg_table policy_set_table;
+
+struct policy_set_row {
+    uint64_t epoch;
+    const uint8_t *digest; /* 32 bytes */
+    struct bytes envelope;
+    const char *loaded_by;
+};
+/** Appends a row and raises the authorization epoch. ERROR_CONFLICT if this epoch or a later one is stored. */
+RESULT policy_set_insert(struct pg *pg, const struct policy_set_row *row, struct error *err);
+/** Is exactly this set stored? */
+RESULT policy_set_is_stored(struct pg *pg, const struct policy_set_row *row, bool *is_stored_out, struct error *err);
+/** Envelopes with an epoch of at least `epoch`, newest first, at most POLICY_SETS_READ; column 0 of the rows. */
+#define POLICY_SETS_READ 16 /* sets recorded and not yet pinned; there is hardly ever one */
+RESULT policy_set_newest(struct pg *pg, uint64_t epoch, struct pg_rows **rows_out, struct error *err);
+/** Is any set newer than `epoch` stored? Reads no envelope. */
+RESULT policy_set_has_newer(struct pg *pg, uint64_t epoch, bool *has_newer_out, struct error *err);
