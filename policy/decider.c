@@ -1,0 +1,93 @@
+#include "policy/decider.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "policy/decider_priv.h"
+
+struct snapshot *decider_take(struct decider *decider)
+{
+    (void)pthread_mutex_lock(&decider->lock);
+    struct snapshot *snapshot = snapshot_keep(decider->snapshot);
+    (void)pthread_mutex_unlock(&decider->lock);
+    return snapshot;
+}
+
+bool decider_is_stale(const struct decider *decider, struct snapshot *snapshot)
+{
+    return clock_monotonic_ms() - atomic_load(&snapshot->checked_ms) > decider->stale_ms;
+}
+
+struct result decider_decide(struct decider *decider, const struct decision_request *request,
+                             struct decision **decision_out, struct error *err)
+{
+    assert(request->principal != NULL && request->pair_count >= 1 && request->pair_count <= ACTION_PAIRS_MAX);
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct judge judge = {.snapshot = snapshot,
+                                .request = request,
+                                .metadata_region = decider->metadata_region,
+                                .is_stale = decider_is_stale(decider, snapshot)};
+
+    return judge_request(&judge, decision_out, err);
+}
+
+void decider_resolve(struct decider *decider, const char *name, struct resource *resource_out)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    tenancy_resolve(&snapshot->tenancy, name, resource_out);
+}
+
+void decider_live_access(struct decider *decider, const struct principal *principal, const char *name, int64_t now_ms,
+                         struct principal_access *access_out)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    struct resource resource;
+
+    tenancy_resolve(&snapshot->tenancy, name, &resource);
+    if (resource.kind == RESOURCE_REPOSITORY && !decider_is_stale(decider, snapshot)) {
+        authz_snapshot_access(snapshot->authz, principal, &resource, now_ms, access_out);
+        return;
+    }
+    memset(access_out, 0, sizeof *access_out);
+    memcpy(access_out->name, resource.name, sizeof access_out->name);
+}
+
+bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return !decider_is_stale(decider, snapshot) && authz_snapshot_is_live(snapshot->authz, principal, now_ms);
+}
+
+uint64_t decider_epoch(const struct decider *decider)
+{
+    OWNED(snapshot) *snapshot = decider_take((struct decider *)(uintptr_t)decider); /* only its lock is taken */
+
+    return snapshot->epoch;
+}
+
+bool decider_is_ready(const struct decider *decider, struct error *err)
+{
+    struct decider *self = (struct decider *)(uintptr_t)decider; /* only its lock is taken */
+    OWNED(snapshot) *snapshot = decider_take(self);
+    struct error problem;
+
+    if (!decider_is_stale(decider, snapshot)) return true;
+    (void)pthread_mutex_lock(&self->lock);
+    problem = self->problem;
+    (void)pthread_mutex_unlock(&self->lock);
+    const struct result late =
+        failure(err, ERROR_UNAVAILABLE, "rights and policies were last checked more than %u s ago: %.160s",
+                decider->stale_ms / 1000, problem.kind == ERROR_NONE ? "the loader is late" : problem.message);
+    return late.ok;
+}
+
+struct result decider_describe_policies(struct decider *decider, struct buffer *json, struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    if (snapshot->set == NULL) return failure(err, ERROR_NOT_FOUND, "no policy set is loaded yet");
+    return policy_set_describe(snapshot->set, json, err);
+}

@@ -1,0 +1,41 @@
+/*
+ * policy/decider_priv.h -- the decider's own: the snapshot in use, and the thread that renews it.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "authz/snapshot.h"
+#include "policy/decider.h"
+#include "policy/snapshot_priv.h"
+
+struct decider {
+    struct policy_set_source source;       /* of the loader's thread alone */
+    struct authz_directory *directory;
+    unsigned poll_ms, stale_ms;
+    char metadata_region[REGION_ID_MAX + 1]; /* "": the home region */
+
+    pthread_mutex_t lock;                  /* never held over I/O; guards what follows */
+    pthread_cond_t loaded;
+    struct snapshot *snapshot;
+    struct error problem;                  /* of the last load; ERROR_NONE if it succeeded */
+    uint64_t wanted, done;                 /* loads that decider_refresh() asked for, and that were made */
+    bool is_stopping;
+
+    pthread_t thread;
+    bool has_thread, has_lock;
+    int wake;                              /* eventfd: something is wanted */
+};
+
+/** One more owner of the snapshot in use; never NULL once the decider has started. */
+struct snapshot *decider_take(struct decider *decider);
+bool decider_is_stale(const struct decider *decider, struct snapshot *snapshot);
+
+/** What one decision is made of (judge.c). */
+struct judge {
+    const struct snapshot *snapshot;
+    const struct decision_request *request;
+    const char *metadata_region;
+    bool is_stale;
+};
+RESULT judge_request(const struct judge *judge, struct decision **decision_out, struct error *err);

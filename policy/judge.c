@@ -1,0 +1,323 @@
+/* Rights and policies joined into one decision; docs/policies.md says what its id is over. */
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/decision_make.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "policy/compiled_priv.h"
+#include "policy/decider_priv.h"
+#include "policy/evaluate.h"
+
+#define INPUTS_MAX (64 * 1024) /* four pairs, fourteen operations each, at 100 bytes; and the names */
+
+/* A decision while it is made. */
+struct making {
+    const struct judge *judge;
+    struct decision_parts parts;
+    struct buffer inputs; /* what the id is over */
+};
+
+/* One pair of it. */
+struct pair {
+    const struct action_pair *pair;
+    const struct tenant_project *project; /* NULL: there is none of that name */
+    struct label label;
+    bool is_labelled;
+    char digest[SHA_TEXT_SIZE];           /* "" while the content is not known */
+};
+
+static void worsen(struct making *making, enum verdict verdict)
+{
+    if (verdict > making->parts.verdict) making->parts.verdict = verdict;
+}
+
+/* As much as fits, never half a letter of UTF-8. */
+static void copy_text(char *place, size_t size, const char *text)
+{
+    size_t length = strlen(text);
+
+    if (length >= size) {
+        length = size - 1;
+        while (length > 0 && ((uint8_t)text[length] & 0xc0) == 0x80) length--;
+    }
+    memcpy(place, text, length);
+    place[length] = '\0';
+}
+
+static bool is_noted(const struct making *making, const char *rule, const char *policy)
+{
+    for (size_t i = 0; i < making->parts.denial_count; i++)
+        if (strcmp(making->parts.denials[i].rule, rule) == 0 && strcmp(making->parts.denials[i].policy, policy) == 0)
+            return true;
+    return false;
+}
+
+/* The next place for a denial; NULL if it is there already, or if there are enough. */
+static struct denial *note(struct making *making, const char *rule, const char *policy, const char *message)
+{
+    if (making->parts.denial_count == DENIALS_MAX || is_noted(making, rule, policy)) return NULL;
+    struct denial *denial = &making->parts.denials[making->parts.denial_count++];
+    copy_text(denial->rule, sizeof denial->rule, rule);
+    copy_text(denial->policy, sizeof denial->policy, policy);
+    copy_text(denial->message, sizeof denial->message, message);
+    return denial;
+}
+
+static void refuse(struct making *making, enum verdict verdict, const char *rule, const char *message)
+{
+    worsen(making, verdict);
+    (void)note(making, rule, "sys", message);
+}
+
+/* Whole names only. */
+static void add_missing(char *missing, size_t size, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const size_t length = strlen(missing), wanted = strlen(names[i]) + (length > 0 ? 2 : 0);
+        if (length + wanted >= size) return;
+        (void)snprintf(missing + length, size - length, "%s%s", length > 0 ? ", " : "", names[i]);
+    }
+}
+
+static void note_denial(struct making *making, const struct policy_denial *denial)
+{
+    const char *message = denial->message[0] != '\0' ? denial->message
+                                                     : "This policy asks for what is not so, or not proven, here.";
+    struct denial *noted = note(making, denial->rule, denial->policy, message);
+
+    worsen(making, VERDICT_DENY);
+    if (noted == NULL) return;
+    add_missing(noted->missing, sizeof noted->missing, denial->unknown, denial->unknown_count);
+    add_missing(noted->missing, sizeof noted->missing, denial->failed, denial->failed_count);
+}
+
+/* --- policies --- */
+
+static const char *region_of(const struct making *making, const struct pair *pair, unsigned op)
+{
+    const char *home = pair->project == NULL ? "" : pair->project->home_region;
+
+    if ((op & (OP_METADATA | OP_LOG)) != 0)
+        return making->judge->metadata_region[0] != '\0' ? making->judge->metadata_region : home;
+    return pair->pair->resource.region[0] != '\0' ? pair->pair->resource.region : home;
+}
+
+/* Reading judges the client, everything else the region. What is in no catalogue is unknown. */
+static void choose_target(const struct making *making, const struct pair *pair, struct policy_facts *facts)
+{
+    const struct policy_set *set = making->judge->snapshot->set;
+
+    if (facts->op == OP_READ) {
+        facts->target_id = "client";
+        facts->target = policy_set_network(set, making->judge->request->client, &facts->target_id);
+    } else {
+        facts->target_id = region_of(making, pair, facts->op);
+        facts->target = policy_set_region(set, facts->target_id);
+        if (facts->target_id[0] == '\0') facts->target_id = "region";
+    }
+    if (facts->target == NULL) facts->target = policy_set_unknown(set);
+}
+
+static struct result note_operation(struct making *making, unsigned op, const struct policy_decision *decision,
+                                    struct error *err)
+{
+    const bool is_first = making->inputs.data[making->inputs.length - 1] == '[';
+
+    for (size_t i = 0; i < policy_decision_denial_count(decision); i++)
+        note_denial(making, policy_decision_denial(decision, i));
+    return buffer_format(&making->inputs, err, "%s{\"id\":\"%s\",\"op\":\"%s\"}", is_first ? "" : ",",
+                         policy_decision_id(decision), policy_operation_name(op));
+}
+
+static struct result judge_operation(struct making *making, const struct pair *pair, unsigned op, struct error *err)
+{
+    const struct policy_set *set = making->judge->snapshot->set;
+    OWNED(policy_decision) *decision = NULL;
+    struct policy_facts facts = {
+        .op = (enum policy_operation)op,
+        .scope = pair->pair->resource.name,
+        .policy_epoch = policy_set_epoch(set),
+        .label = pair->is_labelled ? &pair->label : NULL,
+        .digest = pair->digest[0] == '\0' ? NULL : pair->digest,
+        .now_us = making->judge->request->now_ms * 1000,
+    };
+
+    if (pair->project != NULL) facts.project = pair->project->id;
+    choose_target(making, pair, &facts);
+    facts.exceptions = policy_set_exceptions(set, &facts.project, &facts.exception_count);
+    TRY(policy_decide(policy_set_documents(set), &facts, policy_set_groups(set), &decision, err));
+    return note_operation(making, op, decision, err);
+}
+
+static struct result label_pair(const struct making *making, struct pair *pair, struct error *err)
+{
+    const struct snapshot *snapshot = making->judge->snapshot;
+    const struct policy_place place = {.documents = policy_set_documents(snapshot->set),
+                                       .scope = pair->pair->resource.name,
+                                       .now_us = making->judge->request->now_ms * 1000};
+    struct label own;
+    bool is_stated = false;
+
+    TRY(tenancy_label(&snapshot->tenancy, place.scope, &own, &is_stated, err));
+    return policy_effective_label(&place, is_stated ? &own : NULL, &pair->label, &pair->is_labelled, err);
+}
+
+static struct result judge_operations(struct making *making, struct pair *pair, struct error *err)
+{
+    const unsigned operations = action_operations(pair->pair->action);
+
+    if (operations == OP_NONE) return SUCCESS;
+    if (making->judge->snapshot->set == NULL) {
+        refuse(making, VERDICT_DENY, "SYS-NO-POLICY",
+               "No policy set is loaded yet, so nothing may be stored or read; a security officer loads one.");
+        return SUCCESS;
+    }
+    TRY(label_pair(making, pair, err));
+    for (unsigned i = 0; i < OP_COUNT; i++)
+        if ((operations >> i & 1) != 0) TRY(judge_operation(making, pair, 1U << i, err));
+    return SUCCESS;
+}
+
+/* What is too large to be judged is denied, like everything that is not understood. */
+static struct result judge_policies(struct making *making, struct pair *pair, struct error *err)
+{
+    struct error problem = {0};
+    const struct result judged = judge_operations(making, pair, &problem);
+
+    if (judged.ok) return SUCCESS;
+    if (problem.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "%s", problem.message);
+    refuse(making, VERDICT_DENY, "SYS-LIMIT", problem.message);
+    return SUCCESS;
+}
+
+/* --- rights --- */
+
+static enum verdict verdict_of(enum judgement judgement)
+{
+    switch (judgement) {
+    case JUDGED_ALLOWED: return VERDICT_ALLOW;
+    case JUDGED_NOT_ALLOWED: return VERDICT_DENY;
+    case JUDGED_INVISIBLE: return VERDICT_HIDE;
+    case JUDGED_NOT_LIVE:
+    case JUDGED_OUT_OF_SCOPE: break;
+    }
+    return VERDICT_CHALLENGE;
+}
+
+/* The name was resolved from an older snapshot, and means something else now. */
+static bool has_moved(const struct pair *pair)
+{
+    const struct resource *resource = &pair->pair->resource;
+
+    if (resource->kind < RESOURCE_PROJECT || uuid_is_nil(&resource->project)) return false;
+    return pair->project == NULL || !uuid_equal(&resource->project, &pair->project->id);
+}
+
+static void judge_existence(struct making *making, const struct pair *pair)
+{
+    if (has_moved(pair))
+        refuse(making, VERDICT_DENY, "SYS-STALE", "The name was given to another project meanwhile; ask again.");
+    else if (pair->pair->resource.kind >= RESOURCE_PROJECT && pair->project == NULL &&
+             action_operations(pair->pair->action) != OP_NONE)
+        refuse(making, VERDICT_HIDE, "SYS-NOT-FOUND", "There is no project of this name.");
+}
+
+static void find_digest(struct pair *pair)
+{
+    static const char prefix[] = "sha256:";
+    const char *detail = pair->pair->resource.detail;
+
+    if (strncmp(detail, prefix, sizeof prefix - 1) != 0 || strlen(detail) != SHA_TEXT_SIZE - 1 ||
+        !text_consists_of(bytes_of_text(detail + sizeof prefix - 1), "0123456789abcdef"))
+        return;
+    memcpy(pair->digest, detail, SHA_TEXT_SIZE);
+}
+
+static struct result open_pair(struct making *making, const struct pair *pair, const char *rights, struct error *err)
+{
+    const struct resource *resource = &pair->pair->resource;
+    char organisation[UUID_TEXT_SIZE], project[UUID_TEXT_SIZE], repository[UUID_TEXT_SIZE];
+    struct buffer *inputs = &making->inputs;
+    const bool is_first = inputs->data[inputs->length - 1] == '[';
+
+    uuid_format(&resource->organisation, organisation);
+    uuid_format(&resource->project, project);
+    uuid_format(&resource->repository, repository);
+    TRY(buffer_format(inputs, err, "%s{\"action\":\"%s\",\"detail\":", is_first ? "" : ",",
+                      action_name(pair->pair->action)));
+    TRY(json_write_string(inputs, bytes_of_text(resource->detail), err));
+    TRY(buffer_add_text(inputs, ",\"name\":", err));
+    TRY(json_write_string(inputs, bytes_of_text(resource->name), err));
+    TRY(buffer_format(inputs, err, ",\"organisation\":\"%s\",\"project\":\"%s\",\"region\":", organisation, project));
+    TRY(json_write_string(inputs, bytes_of_text(resource->region), err));
+    return buffer_format(inputs, err, ",\"repository\":\"%s\",\"rights\":\"%s\",\"policies\":[", repository, rights);
+}
+
+/* Policies are asked whether or not the caller may see the thing, and whether or not it exists: so the answers to
+ * these three take the same time. Only who has no valid credential at all is not worth the work. */
+static struct result judge_pair(struct making *making, const struct action_pair *asked, struct error *err)
+{
+    const struct judge *judge = making->judge;
+    const struct authz_judgement rights = authz_snapshot_judge(
+        judge->snapshot->authz, judge->request->principal, asked->action, &asked->resource, judge->request->now_ms);
+    const enum verdict verdict = verdict_of(rights.verdict);
+    struct pair pair = {.pair = asked, .project = tenancy_project(&judge->snapshot->tenancy, asked->resource.name)};
+
+    if (verdict != VERDICT_ALLOW) refuse(making, verdict, rights.rule, rights.message);
+    find_digest(&pair);
+    judge_existence(making, &pair);
+    TRY(open_pair(making, &pair, verdict == VERDICT_ALLOW ? "allowed" : rights.rule, err));
+    if (verdict != VERDICT_CHALLENGE) TRY(judge_policies(making, &pair, err));
+    return buffer_add_text(&making->inputs, "]}", err);
+}
+
+static struct result judge_pairs(struct making *making, struct error *err)
+{
+    const struct decision_request *request = making->judge->request;
+
+    for (size_t i = 0; i < request->pair_count; i++) TRY(judge_pair(making, &request->pairs[i], err));
+    return SUCCESS;
+}
+
+static struct result judge_all(struct making *making, struct error *err)
+{
+    if (making->judge->request->principal->kind == PRINCIPAL_NONE)
+        refuse(making, VERDICT_CHALLENGE, "SYS-NO-CREDENTIAL", "Log in first: this needs a credential.");
+    else if (making->judge->is_stale)
+        refuse(making, VERDICT_DENY, "SYS-STALE",
+               "This gateway can't tell which rights and policies are in force; try again later.");
+    else
+        return judge_pairs(making, err);
+    return SUCCESS;
+}
+
+static struct result write_inputs(struct making *making, struct error *err)
+{
+    static const char *const verdicts[] = {"allow", "deny", "hide", "challenge"};
+    char now[CLOCK_TEXT_SIZE];
+
+    clock_format(making->judge->request->now_ms, now);
+    TRY(buffer_format(&making->inputs, err, "{\"authorization_epoch\":%llu,\"evaluator\":\"" POLICY_EVALUATOR
+                      "\",\"now\":\"%s\",\"pairs\":[", (unsigned long long)making->parts.epoch, now));
+    TRY(judge_all(making, err));
+    return buffer_format(&making->inputs, err, "],\"policy_set\":\"%s\",\"verdict\":\"%s\"}",
+                         making->parts.policy_digest, verdicts[making->parts.verdict]);
+}
+
+struct result judge_request(const struct judge *judge, struct decision **decision_out, struct error *err)
+{
+    struct making making = {.judge = judge, .inputs = BUFFER(INPUTS_MAX)};
+    struct decision_parts *parts = &making.parts;
+
+    parts->verdict = VERDICT_ALLOW;
+    parts->epoch = judge->snapshot->epoch;
+    parts->pair_count = judge->request->pair_count;
+    memcpy(parts->pairs, judge->request->pairs, sizeof parts->pairs);
+    if (judge->snapshot->set != NULL)
+        memcpy(parts->policy_digest, policy_set_digest(judge->snapshot->set), SHA_TEXT_SIZE);
+    const struct result written = write_inputs(&making, err);
+    if (written.ok) sha_text(buffer_bytes(&making.inputs), parts->id);
+    buffer_done(&making.inputs);
+    return written.ok ? decision_make(parts, decision_out, err) : written;
+}

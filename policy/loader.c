@@ -1,0 +1,227 @@
+/* The thread that keeps the decider's snapshot new: it listens for changes, and looks every few seconds besides. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "authz/snapshot.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "policy/decider_priv.h"
+
+#define CHANNEL  "sijil_epoch"
+#define RETRY_MS 1000 /* between tries to reach a database that is gone */
+
+static void publish(struct decider *decider, struct snapshot *loaded)
+{
+    struct snapshot *old = loaded;
+
+    (void)pthread_mutex_lock(&decider->lock);
+    if (decider->snapshot != loaded) {
+        old = decider->snapshot;
+        decider->snapshot = loaded;
+    }
+    (void)pthread_mutex_unlock(&decider->lock);
+    if (old != loaded && decider->directory != NULL) authz_directory_publish(decider->directory, loaded->authz);
+    snapshot_free(old); /* the one before, or the second hold of the same */
+}
+
+static struct result load(struct decider *decider, struct error *err)
+{
+    struct snapshot *loaded = NULL;
+
+    TRY(snapshot_load(&decider->source, decider->snapshot, &loaded, err)); /* only this thread replaces it */
+    publish(decider, loaded);
+    return SUCCESS;
+}
+
+/* Takes all notices that wait, so that one load serves them all. */
+static struct result drain(struct decider *decider, bool *notified_out, struct error *err)
+{
+    bool notified = false;
+
+    *notified_out = false;
+    do {
+        TRY(pg_wait_notify(decider->source.pg, 0, &notified, err));
+        *notified_out |= notified;
+    } while (notified);
+    return SUCCESS;
+}
+
+static struct result reconnect(struct decider *decider, struct error *err)
+{
+    if (!pg_is_broken(decider->source.pg)) return SUCCESS;
+    TRY(pg_reopen(decider->source.pg, err));
+    return pg_listen(decider->source.pg, CHANNEL, err);
+}
+
+static struct result renew(struct decider *decider, struct error *err)
+{
+    bool notified = false;
+
+    TRY(reconnect(decider, err));
+    do {
+        TRY(drain(decider, &notified, err));
+        TRY(load(decider, err));
+        TRY(drain(decider, &notified, err)); /* what came in while loading is not on the socket any more */
+    } while (notified);
+    return SUCCESS;
+}
+
+static uint64_t wanted_now(struct decider *decider, bool *is_stopping_out)
+{
+    (void)pthread_mutex_lock(&decider->lock);
+    const uint64_t wanted = decider->wanted;
+    *is_stopping_out = decider->is_stopping;
+    (void)pthread_mutex_unlock(&decider->lock);
+    return wanted;
+}
+
+static void report(struct decider *decider, uint64_t wanted, const struct error *problem)
+{
+    (void)pthread_mutex_lock(&decider->lock);
+    decider->problem = *problem;
+    decider->done = wanted;
+    (void)pthread_cond_broadcast(&decider->loaded);
+    (void)pthread_mutex_unlock(&decider->lock);
+}
+
+static void wait_for_work(struct decider *decider)
+{
+    const bool is_broken = pg_is_broken(decider->source.pg);
+    struct pollfd sources[] = {{.fd = decider->wake, .events = POLLIN},
+                               {.fd = is_broken ? -1 : pg_socket(decider->source.pg), .events = POLLIN}};
+    uint64_t count = 0;
+
+    (void)poll(sources, 2, (int)(is_broken && decider->poll_ms > RETRY_MS ? RETRY_MS : decider->poll_ms));
+    if ((sources[0].revents & POLLIN) != 0 && read(decider->wake, &count, sizeof count) < 0) return;
+}
+
+static void *run(void *argument)
+{
+    struct decider *decider = argument;
+    bool is_stopping = false;
+
+    for (;;) {
+        struct error problem = {0};
+        wait_for_work(decider);
+        const uint64_t wanted = wanted_now(decider, &is_stopping);
+        if (is_stopping) return NULL;
+        if (renew(decider, &problem).ok) problem = (struct error){0};
+        report(decider, wanted, &problem);
+    }
+}
+
+static void wake(struct decider *decider)
+{
+    const uint64_t one = 1;
+
+    while (write(decider->wake, &one, sizeof one) < 0 && errno == EINTR) continue;
+}
+
+static void deadline_after(unsigned wait_ms, struct timespec *deadline)
+{
+    (void)clock_gettime(CLOCK_MONOTONIC, deadline);
+    deadline->tv_sec += wait_ms / 1000;
+    deadline->tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (deadline->tv_nsec < 1000000000) return;
+    deadline->tv_sec++;
+    deadline->tv_nsec -= 1000000000;
+}
+
+struct result decider_refresh(struct decider *decider, struct error *err)
+{
+    struct timespec deadline;
+    struct error problem = {0};
+    int waited = 0;
+
+    deadline_after(decider->stale_ms, &deadline);
+    (void)pthread_mutex_lock(&decider->lock);
+    const uint64_t ticket = ++decider->wanted;
+    wake(decider);
+    while (decider->done < ticket && waited == 0)
+        waited = pthread_cond_timedwait(&decider->loaded, &decider->lock, &deadline);
+    problem = decider->problem;
+    (void)pthread_mutex_unlock(&decider->lock);
+    if (waited != 0) return failure(err, ERROR_UNAVAILABLE, "rights and policies could not be read in time");
+    if (problem.kind != ERROR_NONE) return failure(err, problem.kind, "%s", problem.message);
+    return SUCCESS;
+}
+
+static struct result start_thread(struct decider *decider, struct error *err)
+{
+    sigset_t all, before;
+
+    (void)sigfillset(&all); /* signals are for the main thread */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&decider->thread, NULL, run, decider);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0) return failure(err, ERROR_NO_MEMORY, "no thread for the policy loader: %s", strerror(failed));
+    decider->has_thread = true;
+    return SUCCESS;
+}
+
+static void init_lock(struct decider *decider)
+{
+    pthread_condattr_t monotonic;
+
+    (void)pthread_mutex_init(&decider->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&decider->loaded, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    decider->has_lock = true;
+}
+
+static struct result set_up(struct decider *decider, const struct decider_options *options, struct error *err)
+{
+    static const struct pg_table *const tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, NULL};
+
+    decider->source.keyd = options->keyd;
+    decider->directory = options->directory;
+    decider->poll_ms = options->poll_ms;
+    decider->stale_ms = options->stale_ms;
+    if (options->metadata_region != NULL)
+        (void)snprintf(decider->metadata_region, sizeof decider->metadata_region, "%s", options->metadata_region);
+    init_lock(decider);
+    decider->wake = eventfd(0, EFD_CLOEXEC);
+    if (decider->wake < 0) return failure(err, ERROR_UNAVAILABLE, "no eventfd: %s", strerror(errno));
+    TRY(pg_open(options->conninfo, tables, &decider->source.pg, err));
+    return pg_listen(decider->source.pg, CHANNEL, err);
+}
+
+struct result decider_start(const struct decider_options *options, struct decider **decider_out, struct error *err)
+{
+    OWNED(decider) *decider = memory_zeroed(1, sizeof *decider);
+
+    if (decider == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the decider");
+    decider->wake = -1;
+    TRY(set_up(decider, options, err));
+    TRY(load(decider, err)); /* listening came first: no change falls between */
+    TRY(start_thread(decider, err));
+    *decider_out = GIVE(decider);
+    return SUCCESS;
+}
+
+void decider_free(struct decider *decider)
+{
+    if (decider == NULL) return;
+    if (decider->has_thread) {
+        (void)pthread_mutex_lock(&decider->lock);
+        decider->is_stopping = true;
+        (void)pthread_mutex_unlock(&decider->lock);
+        wake(decider);
+        (void)pthread_join(decider->thread, NULL);
+    }
+    pg_free(decider->source.pg);
+    snapshot_free(decider->snapshot);
+    if (decider->wake >= 0) (void)close(decider->wake);
+    if (decider->has_lock) {
+        (void)pthread_cond_destroy(&decider->loaded);
+        (void)pthread_mutex_destroy(&decider->lock);
+    }
+    free(decider);
+}

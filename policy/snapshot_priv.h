@@ -1,0 +1,87 @@
+/*
+ * policy/snapshot_priv.h -- everything that requests are decided from, at one authorization epoch.
+ *
+ * Immutable once loaded; only the time of its last check changes. Shared: keep and free.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "authz/snapshot.h"
+#include "policy/label.h"
+#include "policy/set_load.h"
+
+/** What an organisation, project or repository asks for itself; only stated ones are in memory. */
+struct floor_label {
+    json_t *json;
+    struct label label;
+    bool has_lineage;
+};
+
+struct tenant_organisation {
+    struct uuid id;
+    char name[64];
+    struct floor_label *floor; /* NULL: states nothing */
+};
+
+struct tenant_project {
+    struct uuid id, organisation;
+    char name[128];            /* "acme/models": two names of 63 */
+    char home_region[REGION_ID_MAX + 1];
+    struct floor_label *floor;
+};
+
+/** Of repositories only those that have a label of their own. */
+struct tenant_repository {
+    struct uuid id;
+    char name[RESOURCE_NAME_MAX + 1];
+    struct floor_label *floor;
+};
+
+/** All sorted by name. */
+struct tenancy {
+    size_t organisation_count, project_count, repository_count;
+    struct tenant_organisation *organisations;
+    struct tenant_project *projects;
+    struct tenant_repository *repositories;
+};
+
+struct snapshot {
+    _Atomic unsigned holders;
+    uint64_t epoch;               /* authorization epoch */
+    _Atomic int64_t checked_ms;   /* monotonic: when it was last known to be the newest */
+    struct authz_snapshot *authz;
+    struct policy_set *set;       /* NULL: no policy set yet; every operation of policies is denied */
+    struct tenancy tenancy;
+};
+
+/** For pg_open(), with authz_snapshot_table and policy_set_table. */
+extern const struct pg_table decider_table;
+
+/**
+ * The newest state. If nothing changed since `current` (may be NULL), that is kept and its time renewed. Reads until
+ * the epoch is the same before and after. ERROR_UNAVAILABLE, ERROR_CORRUPT, ERROR_NO_MEMORY.
+ */
+RESULT snapshot_load(const struct policy_set_source *source, struct snapshot *current, struct snapshot **snapshot_out,
+                     struct error *err);
+/** Organisations, projects and labels (tenancy_store.c). */
+RESULT tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err);
+RESULT tenancy_epoch(struct pg *pg, uint64_t *epoch_out, struct error *err);
+void tenancy_done(struct tenancy *tenancy);
+
+const struct tenant_organisation *tenancy_organisation(const struct tenancy *tenancy, const char *name);
+/** Of the first two segments of `name`. */
+const struct tenant_project *tenancy_project(const struct tenancy *tenancy, const char *name);
+const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy, const char *name);
+/** Kind, ids and home region of a name; see decider_resolve(). */
+void tenancy_resolve(const struct tenancy *tenancy, const char *name, struct resource *resource_out);
+/**
+ * The floors of all levels of a name, joined; *is_stated_out is false if none says anything. Lineage is unknown
+ * unless some level states it. ERROR_LIMIT.
+ */
+RESULT tenancy_label(const struct tenancy *tenancy, const char *name, struct label *label_out, bool *is_stated_out,
+                     struct error *err);
+
+struct snapshot *snapshot_keep(struct snapshot *snapshot);
+void snapshot_free(struct snapshot *snapshot);
+DEFINE_OWNED(snapshot);

@@ -1,0 +1,113 @@
+/* Finding a name among organisations and projects, and what label its place gives it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/snapshot_priv.h"
+
+static int compare_organisation(const void *name, const void *organisation)
+{
+    return strcmp(name, ((const struct tenant_organisation *)organisation)->name);
+}
+
+static int compare_project(const void *name, const void *project)
+{
+    return strcmp(name, ((const struct tenant_project *)project)->name);
+}
+
+static int compare_repository(const void *name, const void *repository)
+{
+    return strcmp(name, ((const struct tenant_repository *)repository)->name);
+}
+
+/* The first `wanted` segments of a name; false if it has fewer, or they are longer than names are. */
+static bool head_of(const char *name, unsigned wanted, char *head_out, size_t size)
+{
+    size_t length = 0;
+
+    for (unsigned segments = 1; name[length] != '\0'; length++)
+        if (name[length] == '/' && segments++ == wanted) break;
+    unsigned have = 1;
+    for (size_t i = 0; i < length; i++) have += name[i] == '/';
+    if (have != wanted || length >= size) return false;
+    memcpy(head_out, name, length);
+    head_out[length] = '\0';
+    return true;
+}
+
+const struct tenant_organisation *tenancy_organisation(const struct tenancy *tenancy, const char *name)
+{
+    char head[sizeof tenancy->organisations->name];
+
+    if (tenancy->organisation_count == 0 || !head_of(name, 1, head, sizeof head)) return NULL;
+    return bsearch(head, tenancy->organisations, tenancy->organisation_count, sizeof *tenancy->organisations,
+                   compare_organisation);
+}
+
+const struct tenant_project *tenancy_project(const struct tenancy *tenancy, const char *name)
+{
+    char head[sizeof tenancy->projects->name];
+
+    if (tenancy->project_count == 0 || !head_of(name, 2, head, sizeof head)) return NULL;
+    return bsearch(head, tenancy->projects, tenancy->project_count, sizeof *tenancy->projects, compare_project);
+}
+
+const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy, const char *name)
+{
+    if (tenancy->repository_count == 0) return NULL;
+    return bsearch(name, tenancy->repositories, tenancy->repository_count, sizeof *tenancy->repositories,
+                   compare_repository);
+}
+
+static enum resource_kind kind_of(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    if (name[0] == '\0') return RESOURCE_SYSTEM;
+    if (slash == NULL) return RESOURCE_ORGANISATION;
+    return strchr(slash + 1, '/') == NULL ? RESOURCE_PROJECT : RESOURCE_REPOSITORY;
+}
+
+void tenancy_resolve(const struct tenancy *tenancy, const char *name, struct resource *resource_out)
+{
+    const struct tenant_organisation *organisation = tenancy_organisation(tenancy, name);
+    const struct tenant_project *project = tenancy_project(tenancy, name);
+    struct resource resource = {.kind = kind_of(name)};
+
+    (void)snprintf(resource.name, sizeof resource.name, "%s", name);
+    if (organisation != NULL) resource.organisation = organisation->id;
+    if (project != NULL && resource.kind >= RESOURCE_PROJECT) {
+        resource.project = project->id;
+        (void)snprintf(resource.region, sizeof resource.region, "%s", project->home_region);
+    }
+    *resource_out = resource;
+}
+
+struct joined {
+    struct label label;
+    bool is_stated, has_lineage;
+};
+
+static struct result join_floor(struct joined *joined, const struct floor_label *floor, struct error *err)
+{
+    if (floor == NULL) return SUCCESS;
+    joined->is_stated = true;
+    joined->has_lineage |= floor->has_lineage;
+    return label_join(&joined->label, &floor->label, err);
+}
+
+struct result tenancy_label(const struct tenancy *tenancy, const char *name, struct label *label_out,
+                            bool *is_stated_out, struct error *err)
+{
+    const struct tenant_organisation *organisation = tenancy_organisation(tenancy, name);
+    const struct tenant_project *project = tenancy_project(tenancy, name);
+    const struct tenant_repository *repository = tenancy_repository(tenancy, name);
+    struct joined joined = {.label = {.class = LABEL_OPEN, .lineage = LINEAGE_ATTESTED}};
+
+    TRY(join_floor(&joined, organisation == NULL ? NULL : organisation->floor, err));
+    TRY(join_floor(&joined, project == NULL ? NULL : project->floor, err));
+    TRY(join_floor(&joined, repository == NULL ? NULL : repository->floor, err));
+    if (!joined.has_lineage) joined.label.lineage = LINEAGE_UNKNOWN;
+    *label_out = joined.label;
+    *is_stated_out = joined.is_stated;
+    return SUCCESS;
+}

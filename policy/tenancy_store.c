@@ -1,0 +1,149 @@
+/* Organisations, projects and labels, as deciding needs them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "policy/snapshot_priv.h"
+
+static const struct pg_statement statements[] = {
+    {"decider_epoch", "SELECT epoch FROM authorization_epoch", "", "int8"},
+    {"decider_organisations", "SELECT organisation_id, name, label::text FROM organisation ORDER BY name COLLATE \"C\"",
+     "", "uuid text text"},
+    {"decider_projects",
+     "SELECT p.project_id, p.organisation_id, o.name || '/' || p.name, p.home_region, p.label::text"
+     " FROM project p JOIN organisation o USING (organisation_id) ORDER BY (o.name || '/' || p.name) COLLATE \"C\"",
+     "", "uuid uuid text text text"},
+    {"decider_repositories",
+     "SELECT r.repository_id, o.name || '/' || p.name || '/' || r.name, r.label::text FROM repository r"
+     " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE r.label <> '{}'"
+     " ORDER BY (o.name || '/' || p.name || '/' || r.name) COLLATE \"C\"",
+     "", "uuid text text"},
+};
+const struct pg_table decider_table = PG_TABLE(statements);
+
+#define LABEL_BYTES_MAX (16 * 1024) /* a floor with every list full has less */
+
+static struct result no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot");
+}
+
+static void floor_free(struct floor_label *floor)
+{
+    if (floor == NULL) return;
+    json_decref(floor->json);
+    free(floor);
+}
+
+/* A label that can't be read is never taken for none: nothing may be decided without it. */
+static struct result read_floor(const char *text, const char *name, struct floor_label **floor_out, struct error *err)
+{
+    struct error problem = {0};
+    bool is_stated = false;
+    struct floor_label *floor = memory_zeroed(1, sizeof *floor);
+
+    if (floor == NULL) return no_memory(err);
+    if (!json_read(bytes_of_text(text), LABEL_BYTES_MAX, &floor->json, &problem).ok ||
+        !label_read_floor(floor->json, &floor->label, &is_stated, &problem).ok) {
+        floor_free(floor);
+        if (problem.kind == ERROR_NO_MEMORY) return no_memory(err);
+        return failure(err, ERROR_CORRUPT, "the label of \"%.100s\" can't be read: %.120s", name, problem.message);
+    }
+    floor->has_lineage = json_object_get(floor->json, "lineage") != NULL;
+    if (!is_stated) {
+        floor_free(floor);
+        floor = NULL;
+    }
+    *floor_out = floor;
+    return SUCCESS;
+}
+
+static struct result copy_name(char *place, size_t size, const char *text, struct error *err)
+{
+    const int length = snprintf(place, size, "%s", text);
+
+    if (length < 0 || (size_t)length >= size)
+        return failure(err, ERROR_CORRUPT, "a name in the database is longer than names are: \"%.100s\"", text);
+    return SUCCESS;
+}
+
+static struct result load_organisations(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    const struct pg_arguments none = {0};
+
+    TRY(pg_run(pg, "decider_organisations", &none, &rows, err));
+    tenancy->organisations = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->organisations);
+    if (tenancy->organisations == NULL) return no_memory(err);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        struct tenant_organisation *organisation = &tenancy->organisations[tenancy->organisation_count++];
+        organisation->id = pg_uuid(rows, i, 0);
+        TRY(copy_name(organisation->name, sizeof organisation->name, pg_text(rows, i, 1), err));
+        TRY(read_floor(pg_text(rows, i, 2), organisation->name, &organisation->floor, err));
+    }
+    return SUCCESS;
+}
+
+static struct result load_projects(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    const struct pg_arguments none = {0};
+
+    TRY(pg_run(pg, "decider_projects", &none, &rows, err));
+    tenancy->projects = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->projects);
+    if (tenancy->projects == NULL) return no_memory(err);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        struct tenant_project *project = &tenancy->projects[tenancy->project_count++];
+        project->id = pg_uuid(rows, i, 0);
+        project->organisation = pg_uuid(rows, i, 1);
+        TRY(copy_name(project->name, sizeof project->name, pg_text(rows, i, 2), err));
+        TRY(copy_name(project->home_region, sizeof project->home_region, pg_text(rows, i, 3), err));
+        TRY(read_floor(pg_text(rows, i, 4), project->name, &project->floor, err));
+    }
+    return SUCCESS;
+}
+
+static struct result load_repositories(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    const struct pg_arguments none = {0};
+
+    TRY(pg_run(pg, "decider_repositories", &none, &rows, err));
+    tenancy->repositories = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->repositories);
+    if (tenancy->repositories == NULL) return no_memory(err);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        struct tenant_repository *repository = &tenancy->repositories[tenancy->repository_count++];
+        repository->id = pg_uuid(rows, i, 0);
+        TRY(copy_name(repository->name, sizeof repository->name, pg_text(rows, i, 1), err));
+        TRY(read_floor(pg_text(rows, i, 2), repository->name, &repository->floor, err));
+    }
+    return SUCCESS;
+}
+
+struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    TRY(load_organisations(pg, tenancy, err));
+    TRY(load_projects(pg, tenancy, err));
+    return load_repositories(pg, tenancy, err);
+}
+
+struct result tenancy_epoch(struct pg *pg, uint64_t *epoch_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    const struct pg_arguments none = {0};
+
+    TRY(pg_run(pg, "decider_epoch", &none, &rows, err));
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the database has no authorization epoch");
+    *epoch_out = (uint64_t)pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+void tenancy_done(struct tenancy *tenancy)
+{
+    for (size_t i = 0; i < tenancy->organisation_count; i++) floor_free(tenancy->organisations[i].floor);
+    for (size_t i = 0; i < tenancy->project_count; i++) floor_free(tenancy->projects[i].floor);
+    for (size_t i = 0; i < tenancy->repository_count; i++) floor_free(tenancy->repositories[i].floor);
+    free(tenancy->organisations);
+    free(tenancy->projects);
+    free(tenancy->repositories);
+}
