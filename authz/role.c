@@ -26,7 +26,9 @@ _Static_assert(ACTION_COUNT <= 64, "a set of actions is one 64-bit word");
 #define LABELLING               (SET(ACTION_PROJECT_LABEL) | SET(ACTION_REPOSITORY_LABEL))
 #define POLICY_READING          SET(ACTION_POLICY_READ)
 #define POLICY_LOADING          SET(ACTION_POLICY_LOAD)
-#define FOR_ANYBODY             (SET(ACTION_PING) | SET(ACTION_TOKEN_MINT) | SET(ACTION_CATALOG_LIST))
+/* The lists show what their reader may see. */
+#define FOR_ANYBODY \
+    (SET(ACTION_PING) | SET(ACTION_TOKEN_MINT) | SET(ACTION_CATALOG_LIST) | SET(ACTION_PROJECT_LIST))
 
 #define GIVES(role)   (1U << (role))
 #define GIVES_NOTHING 0U

@@ -64,7 +64,7 @@ struct scope_page {
     bool has_more;
 };
 struct scope_query {
-    const struct permit *permit; /* for project.read on `where` */
+    const struct permit *permit; /* for project.read on `where`, or project.list on the system */
     const struct resource *where; /* the system, an organisation, or one project */
     bool projects;               /* else organisations */
     const char *last;            /* the page begins after this name; "" for the start */

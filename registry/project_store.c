@@ -210,7 +210,7 @@ struct result scope_list(struct pg *pg, const struct scope_query *query, struct 
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(query->permit, ACTION_PROJECT_READ, where);
+    permit_require(query->permit, where->kind == RESOURCE_SYSTEM ? ACTION_PROJECT_LIST : ACTION_PROJECT_READ, where);
     pg_add_uuid(&arguments, where->kind == RESOURCE_SYSTEM ? NULL : &where->organisation);
     pg_add_uuid(&arguments, where->kind == RESOURCE_PROJECT ? &where->project : NULL);
     pg_add_text(&arguments, query->last);

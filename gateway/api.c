@@ -1,0 +1,55 @@
+#include "gateway/api_priv.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "policy/decider.h"
+
+struct result api_body(const struct request *request, json_t **body_out, struct error *err)
+{
+    OWNED_JSON body = NULL;
+
+    TRY(json_read(request->body, API_BODY_MAX, &body, err));
+    if (!json_is_object(body)) return failure(err, ERROR_INVALID, "the body is not a JSON object");
+    *body_out = GIVE(body);
+    return SUCCESS;
+}
+
+bool api_page(struct request *request, unsigned *limit_out, const char **after_out)
+{
+    const char *limit = request_argument(request, "limit"), *after = request_argument(request, "after");
+    uint64_t value = API_LIMIT_DEFAULT;
+
+    if (limit != NULL && (!text_to_u64(bytes_of_text(limit), API_LIMIT_MAX, &value) || value == 0)) {
+        response_problem(request, 400, "The request breaks a rule", "limit is a number from 1 to 1000");
+        return false;
+    }
+    *limit_out = (unsigned)value;
+    *after_out = after == NULL ? "" : after;
+    return true;
+}
+
+struct resource *api_pair(struct request *request, enum action action, enum resource_kind kind, const char *name)
+{
+    struct resource *resource = request_add_pair(request, action, name);
+
+    decider_resolve(request->gateway->decider, name, resource);
+    resource->kind = kind;
+    return resource;
+}
+
+struct result api_may(const struct request *request, const struct action_pair *pair, bool *may_out,
+                      struct error *err)
+{
+    struct decision_request question = {
+        .principal = &request->principal, .pair_count = 1, .pairs = {*pair}, .now_ms = clock_wall_ms()};
+    OWNED(decision) *decision = NULL;
+
+    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    decider_resolve(request->gateway->decider, pair->resource.name, &question.pairs[0].resource);
+    question.pairs[0].resource.kind = pair->resource.kind;
+    TRY(decider_decide(request->gateway->decider, &question, &decision, err));
+    *may_out = decision_verdict(decision) == VERDICT_ALLOW;
+    return SUCCESS;
+}

@@ -1,0 +1,23 @@
+/*
+ * gateway/api_priv.h -- what the handlers of /api/v1 share (docs/api.md): bodies, pages, names.
+ */
+#pragma once
+
+#include "gateway/gateway.h"
+#include "gateway/handler.h"
+
+#define API_BODY_MAX      ((size_t)64 << 10) /* every body of /api/v1 but policy sets, as in gateway/routes.def */
+#define API_LIMIT_DEFAULT 100
+#define API_LIMIT_MAX     1000
+
+/** The gathered body as one JSON object. ERROR_INVALID, ERROR_LIMIT. The caller owns *body_out. */
+RESULT api_body(const struct request *request, json_t **body_out, struct error *err);
+
+/** `limit` and `after` of a list; false and 400 when the limit is none. *after_out is "" for the start. */
+bool api_page(struct request *request, unsigned *limit_out, const char **after_out);
+
+/** One pair for the decision: `name` as it stands, ids and region as the snapshot has them. */
+struct resource *api_pair(struct request *request, enum action action, enum resource_kind kind, const char *name);
+
+/** Would the caller be allowed this? For lists that show only what may be seen; records nothing. */
+RESULT api_may(const struct request *request, const struct action_pair *pair, bool *may_out, struct error *err);

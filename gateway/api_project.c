@@ -1,0 +1,298 @@
+/* /api/v1/organisations, /projects and /repositories: docs/api.md. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "gateway/api_priv.h"
+#include "registry/project.h"
+
+/* What a body asks for; texts are views of `json`. */
+struct wanted {
+    json_t *json, *label;
+    const char *organisation, *name, *region;
+    char full_name[2 * SCOPE_NAME_MAX + 2];
+};
+
+static void wanted_done(struct wanted *wanted)
+{
+    json_decref(wanted->json);
+}
+#define OWNED_WANTED __attribute__((cleanup(wanted_done))) struct wanted
+
+static struct result invalid(const json_error_t *problem, struct error *err)
+{
+    return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem->text);
+}
+
+static bool is_scope_name(const char *name)
+{
+    return scope_name_is_valid(bytes_of_text(name));
+}
+
+static struct result read_organisation(const struct request *request, struct wanted *wanted, struct error *err)
+{
+    json_error_t problem = {0};
+
+    TRY(api_body(request, &wanted->json, err));
+    if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s?:o}", "name", &wanted->name, "label",
+                       &wanted->label) != 0)
+        return invalid(&problem, err);
+    if (!is_scope_name(wanted->name))
+        return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", SCOPE_NAME_MAX);
+    return SUCCESS;
+}
+
+static struct result read_project(const struct request *request, struct wanted *wanted, struct error *err)
+{
+    json_error_t problem = {0};
+
+    wanted->region = request->gateway->settings->regions[0].title;
+    TRY(api_body(request, &wanted->json, err));
+    if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s:s, s?:s, s?:o}", "organisation",
+                       &wanted->organisation, "name", &wanted->name, "region", &wanted->region, "label",
+                       &wanted->label) != 0)
+        return invalid(&problem, err);
+    if (!is_scope_name(wanted->organisation) || !is_scope_name(wanted->name))
+        return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", SCOPE_NAME_MAX);
+    if (strlen(wanted->region) > REGION_ID_MAX) return failure(err, ERROR_INVALID, "there is no such region");
+    (void)snprintf(wanted->full_name, sizeof wanted->full_name, "%s/%s", wanted->organisation, wanted->name);
+    return SUCCESS;
+}
+
+struct result target_organisation_create(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED_WANTED wanted = {0};
+
+    (void)pg;
+    TRY(read_organisation(request, &wanted, err));
+    (void)api_pair(request, ACTION_ORGANISATION_CREATE, RESOURCE_ORGANISATION, wanted.name);
+    return SUCCESS;
+}
+
+struct result target_project_create(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED_WANTED wanted = {0};
+
+    (void)pg;
+    TRY(read_project(request, &wanted, err));
+    struct resource *resource = api_pair(request, ACTION_PROJECT_CREATE, RESOURCE_PROJECT, wanted.full_name);
+    (void)snprintf(resource->region, sizeof resource->region, "%s", wanted.region);
+    return SUCCESS;
+}
+
+struct result target_project_list(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    (void)api_pair(request, ACTION_PROJECT_LIST, RESOURCE_SYSTEM, "");
+    return SUCCESS;
+}
+
+/* "acme/models": exactly two names. */
+static bool is_project_name(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return slash != NULL && scope_name_is_valid((struct bytes){(const uint8_t *)name, (size_t)(slash - name)}) &&
+           is_scope_name(slash + 1);
+}
+
+static struct result target_project(struct request *request, enum action action)
+{
+    if (is_project_name(request->name))
+        (void)api_pair(request, action, RESOURCE_PROJECT, request->name);
+    else
+        response_unknown(request);
+    return SUCCESS;
+}
+
+struct result target_project_read(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target_project(request, ACTION_PROJECT_READ);
+}
+
+struct result target_project_label(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target_project(request, ACTION_PROJECT_LABEL);
+}
+
+struct result target_organisation_label(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    if (is_scope_name(request->name))
+        (void)api_pair(request, ACTION_PROJECT_LABEL, RESOURCE_ORGANISATION, request->name);
+    else
+        response_unknown(request);
+    return SUCCESS;
+}
+
+struct result target_repository_label(struct request *request, struct pg *pg, struct error *err)
+{
+    struct repository_name name;
+    struct error wrong = {0};
+
+    if (!repository_name_split(bytes_of_text(request->name), &name, &wrong).ok) {
+        response_unknown(request);
+        return SUCCESS;
+    }
+    return registry_resolve(request->gateway->registry, pg,
+                            api_pair(request, ACTION_REPOSITORY_LABEL, RESOURCE_REPOSITORY, request->name), err);
+}
+
+/* {"id","name"} and, for what has them, region, label, created. Takes `label` over; NULL if memory is out. */
+static json_t *describe(const struct uuid *id, const char *name, const char *region, json_t *label)
+{
+    char text[UUID_TEXT_SIZE];
+
+    uuid_format(id, text);
+    json_t *object = json_pack("{s:s, s:s, s:o*}", "id", text, "name", name, "label", label);
+    if (object != NULL && region[0] != '\0') (void)json_object_set_new(object, "region", json_string(region));
+    return object;
+}
+
+static void answer(struct request *request, unsigned status, json_t *value)
+{
+    response_json(request, status, value);
+    json_decref(value);
+}
+
+static struct result create_organisation(struct request *request, struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER label = BUFFER(LABEL_TEXT_MAX);
+    struct organisation_create change;
+    OWNED_WANTED wanted = {0};
+
+    (void)pg;
+    TRY(read_organisation(request, &wanted, err));
+    TRY(floor_label_write(wanted.label, &label, err));
+    TRY(organisation_create_prepare(&request->pairs[0].resource, buffer_text(&label), &change, err));
+    TRY(request_record(request, &change.change, err));
+    answer(request, 201, describe(&change.organisation, wanted.name, "", json_incref(wanted.label)));
+    return SUCCESS;
+}
+
+static struct result create_project(struct request *request, struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER label = BUFFER(LABEL_TEXT_MAX);
+    struct project_create change;
+    OWNED_WANTED wanted = {0};
+
+    (void)pg;
+    TRY(read_project(request, &wanted, err));
+    TRY(floor_label_write(wanted.label, &label, err));
+    TRY(project_create_prepare(request->gateway->registry, &request->pairs[0].resource, buffer_text(&label), &change,
+                               err));
+    TRY(request_record(request, &change.change, err));
+    answer(request, 201, describe(&change.project, wanted.full_name, wanted.region, json_incref(wanted.label)));
+    return SUCCESS;
+}
+
+static struct result set_label(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct resource *where = &request->pairs[0].resource;
+    const struct uuid *id = where->kind == RESOURCE_REPOSITORY ? &where->repository
+                            : where->kind == RESOURCE_PROJECT  ? &where->project
+                                                               : &where->organisation;
+    struct buffer OWNED_BUFFER text = BUFFER(LABEL_TEXT_MAX);
+    struct label_change change;
+    OWNED_JSON label = NULL;
+
+    (void)pg;
+    TRY(api_body(request, &label, err));
+    TRY(floor_label_write(label, &text, err));
+    if (uuid_is_nil(id)) return failure(err, ERROR_NOT_FOUND, "there is no such organisation, project or repository");
+    label_change_prepare(where, buffer_text(&text), &change);
+    TRY(request_record(request, &change.change, err));
+    answer(request, 200, describe(id, where->name, where->region, json_incref(label)));
+    return SUCCESS;
+}
+
+static struct result describe_record(const struct scope_record *record, json_t **object_out, struct error *err)
+{
+    char created[CLOCK_TEXT_SIZE];
+    OWNED_JSON label = NULL;
+
+    TRY(json_read(bytes_of_text(record->label), LABEL_TEXT_MAX, &label, err));
+    clock_format(record->created_ms, created);
+    OWNED_JSON object = describe(&record->id, record->name, record->region, json_incref(label));
+    if (object == NULL || json_object_set_new(object, "created", json_string(created)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    *object_out = GIVE(object);
+    return SUCCESS;
+}
+
+/* Adds those of the page that the caller may see. */
+static struct result add_records(const struct request *request, const struct scope_page *page, bool projects,
+                                 json_t *list, struct error *err)
+{
+    struct action_pair pair = {.action = ACTION_PROJECT_READ,
+                               .resource.kind = projects ? RESOURCE_PROJECT : RESOURCE_ORGANISATION};
+
+    for (size_t i = 0; i < page->count; i++) {
+        bool may = false;
+        json_t *object = NULL;
+        (void)snprintf(pair.resource.name, sizeof pair.resource.name, "%s", page->records[i].name);
+        TRY(api_may(request, &pair, &may, err));
+        if (!may) continue;
+        TRY(describe_record(&page->records[i], &object, err));
+        if (json_array_append_new(list, object) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    }
+    return SUCCESS;
+}
+
+static struct result list(struct request *request, struct pg *pg, bool projects, struct error *err)
+{
+    struct scope_query query = {
+        .permit = request->permit, .where = &request->pairs[0].resource, .projects = projects};
+    OWNED(scope_page) *page = NULL;
+
+    if (!api_page(request, &query.limit, &query.last)) return SUCCESS;
+    TRY(scope_list(pg, &query, &page, err));
+    OWNED_JSON records = json_array();
+    if (records == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    TRY(add_records(request, page, projects, records, err));
+    json_t *value = json_pack("{s:O}", projects ? "projects" : "organisations", records);
+    if (value != NULL && page->has_more)
+        (void)json_object_set_new(value, "next", json_string(page->records[page->count - 1].name));
+    answer(request, 200, value);
+    return SUCCESS;
+}
+
+static struct result list_projects(struct request *request, struct pg *pg, struct error *err)
+{
+    return list(request, pg, true, err);
+}
+
+static struct result list_organisations(struct request *request, struct pg *pg, struct error *err)
+{
+    return list(request, pg, false, err);
+}
+
+static struct result read_one(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct scope_query query = {.permit = request->permit, .where = &request->pairs[0].resource,
+                                      .projects = true, .last = "", .limit = 1};
+    OWNED(scope_page) *page = NULL;
+    json_t *object = NULL;
+
+    if (!uuid_is_nil(&query.where->project)) TRY(scope_list(pg, &query, &page, err));
+    if (page == NULL || page->count == 0) {
+        response_unknown(request);
+        return SUCCESS;
+    }
+    TRY(describe_record(&page->records[0], &object, err));
+    answer(request, 200, object);
+    return SUCCESS;
+}
+
+const struct handler handler_organisation_create = {.handle = create_organisation};
+const struct handler handler_organisation_list = {.handle = list_organisations};
+const struct handler handler_project_create = {.handle = create_project};
+const struct handler handler_project_list = {.handle = list_projects};
+const struct handler handler_project_read = {.handle = read_one};
+const struct handler handler_label = {.handle = set_label};
