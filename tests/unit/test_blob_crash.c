@@ -477,14 +477,6 @@ static void delays_change_nothing(void **state)
     blob_test_done(&test);
 }
 
-static int free_records(void **state)
-{
-    (void)state;
-    free(uses);
-    free(keys);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -497,6 +489,9 @@ int main(void)
     };
 
     fault_digest = blob_test_digest(DIGEST_SHA256, 9, FAULT_LENGTH);
-    return RUN_TABLE(schedule_rows, any_schedule_gives_the_same_content) +
-           cmocka_run_group_tests_name("others", others, NULL, free_records);
+    const int failed = RUN_TABLE(schedule_rows, any_schedule_gives_the_same_content) +
+                       cmocka_run_group_tests_name("others", others, NULL, NULL);
+    free(uses);
+    free(keys);
+    return failed;
 }

@@ -92,7 +92,7 @@ static void restore(struct subject *subject)
         write_file(subject->paths[i], buffer_bytes(&subject->files[i]));
 }
 
-/* What a reader says: at opening, or else at checking. ERROR_NONE when it finds nothing. */
+/* What a reader says, at opening or else at checking. */
 static void find(struct subject *subject, struct error *err)
 {
     OWNED(blob_reader) *reader = NULL;
@@ -106,10 +106,7 @@ static void find(struct subject *subject, struct error *err)
     const bool is_sound = blob_verify(reader, &(struct blob_verify_options){0}, err).ok;
     struct error read_err = {0};
     assert_int_equal(blob_reader_read(reader, 0, all, LENGTH, &read_err).ok, is_sound);
-    if (is_sound) {
-        *err = (struct error){0};
-        return;
-    }
+    if (is_sound) return;
     assert_string_equal(err->message, read_err.message);
     assert_memory_equal(all, zeros, LENGTH); /* never a byte beside an error */
 }
@@ -283,8 +280,6 @@ static void records_in_another_order(void **state)
     restore(&subject);
     expect(&subject, "records 1 and 2 swapped", "record 1:");
     memcpy(third, second, sizeof record);
-    memcpy(second, record, sizeof record);
-    restore(&subject);
     memcpy(second, first, sizeof record); /* duplicated */
     restore(&subject);
     expect(&subject, "record 0 duplicated", "record 1:");
