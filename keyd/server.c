@@ -35,8 +35,9 @@ struct server {
     const struct keyd *keyd;
     struct server_options options;
     int listener;
-    pthread_mutex_t lock; /* of is_open */
-    pthread_cond_t opened;
+    pthread_mutex_t lock; /* of is_open and begun */
+    pthread_cond_t opened, began;
+    size_t begun;
     bool is_open;
     atomic_bool is_ending;
     atomic_int busy;
@@ -108,6 +109,8 @@ static void serve(struct worker *worker, int fd)
 static bool wait_for_start(struct server *server)
 {
     (void)pthread_mutex_lock(&server->lock);
+    server->begun++;
+    (void)pthread_cond_signal(&server->began);
     while (!server->is_open && !atomic_load(&server->is_ending))
         (void)pthread_cond_wait(&server->opened, &server->lock);
     (void)pthread_mutex_unlock(&server->lock);
@@ -144,6 +147,15 @@ static struct result start_worker(struct server *server, struct worker *worker, 
     return worker->is_started ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no more threads can be started");
 }
 
+/* What a thread needs to begin, the sandbox does not allow. */
+static void wait_until_all_began(struct server *server)
+{
+    (void)pthread_mutex_lock(&server->lock);
+    while (server->begun < SERVER_CONNECTIONS)
+        (void)pthread_cond_wait(&server->began, &server->lock);
+    (void)pthread_mutex_unlock(&server->lock);
+}
+
 struct result server_new(const struct keyd *keyd, const struct server_options *options,
                          struct server **server_out, struct error *err)
 {
@@ -155,7 +167,10 @@ struct result server_new(const struct keyd *keyd, const struct server_options *o
     server->listener = -1;
     (void)pthread_mutex_init(&server->lock, NULL);
     (void)pthread_cond_init(&server->opened, NULL);
-    for (size_t i = 0; i < SERVER_CONNECTIONS; i++) TRY(start_worker(server, &server->workers[i], err));
+    (void)pthread_cond_init(&server->began, NULL);
+    for (size_t i = 0; i < SERVER_CONNECTIONS; i++)
+        TRY(start_worker(server, &server->workers[i], err));
+    wait_until_all_began(server);
     *server_out = GIVE(server);
     return SUCCESS;
 }
@@ -186,7 +201,8 @@ struct result server_open_socket(struct server *server, struct error *err)
     (void)unlink(address.sun_path); /* of a start that was killed */
     if (server->listener < 0 ||
         bind(server->listener, (const struct sockaddr *)&address, sizeof address) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "the socket %s can't be made: %s", address.sun_path, strerror(errno));
+        return failure(err, ERROR_UNAVAILABLE, "the socket %s can't be made: %s", address.sun_path,
+                       strerror(errno));
     return publish(server, address.sun_path, err);
 }
 
@@ -220,5 +236,6 @@ void server_free(struct server *server)
     if (server->listener >= 0) (void)close(server->listener);
     (void)pthread_mutex_destroy(&server->lock);
     (void)pthread_cond_destroy(&server->opened);
+    (void)pthread_cond_destroy(&server->began);
     free(server);
 }

@@ -1,0 +1,146 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "crypto/certificate.h"
+#include "embedded/embedded_priv.h"
+
+#define AUTHORITY_DAYS 3650
+#define SERVER_DAYS    CERTIFICATE_DAYS_MAX
+#define RENEW_DAYS     30  /* before the end */
+#define NAME_SIZE      256 /* RFC 1035: 253 letters of a name */
+
+struct names {
+    char texts[5][NAME_SIZE]; /* this machine by every name, and that of the URL */
+    const char *all[5];
+    size_t count;
+};
+
+static void add_name(struct names *names, const char *text, size_t length)
+{
+    if (length == 0 || length >= NAME_SIZE) return;
+    for (size_t i = 0; i < names->count; i++)
+        if (strlen(names->all[i]) == length && memcmp(names->all[i], text, length) == 0) return;
+    memcpy(names->texts[names->count], text, length);
+    names->all[names->count] = names->texts[names->count];
+    names->count++;
+}
+
+/* "https://[::1]:8443" names ::1 */
+static void add_host(struct names *names, const char *url)
+{
+    const char *host = strstr(url, "://");
+
+    if (host == NULL) return;
+    host += strlen("://");
+    if (*host == '[')
+        add_name(names, host + 1, strcspn(host + 1, "]"));
+    else
+        add_name(names, host, strcspn(host, ":/"));
+}
+
+static void collect_names(const struct embedded *embedded, struct names *names_out)
+{
+    char host[NAME_SIZE] = "";
+
+    *names_out = (struct names){0};
+    add_host(names_out, embedded->settings.public_url);
+    add_name(names_out, "localhost", strlen("localhost"));
+    add_name(names_out, "127.0.0.1", strlen("127.0.0.1"));
+    add_name(names_out, "::1", strlen("::1"));
+    if (gethostname(host, sizeof host - 1) == 0) add_name(names_out, host, strlen(host));
+}
+
+static struct result key_at(const char *path, struct ecdsa_key **key_out, struct error *err)
+{
+    if (file_exists(path)) return ecdsa_key_load(path, key_out, err);
+    OWNED(ecdsa_key) *key = NULL;
+    TRY(ecdsa_key_new(&key, err));
+    TRY(ecdsa_key_save(key, path, err));
+    *key_out = GIVE(key);
+    return SUCCESS;
+}
+
+static struct result make_authority(const struct embedded *embedded, const struct ecdsa_key *key,
+                                    struct error *err)
+{
+    struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
+    char name[64];
+
+    if (file_exists(embedded->place.authority)) return SUCCESS;
+    (void)snprintf(name, sizeof name, "Sijil %.8s", embedded->place.id);
+    TRY(certificate_authority(name, key, AUTHORITY_DAYS, &pem, err));
+    return file_replace(embedded->place.authority, buffer_bytes(&pem), 0644, err);
+}
+
+/* What the certificate was made for, beside it: made again when that changes. */
+static struct result is_current(const struct embedded *embedded, struct bytes names, bool *current_out,
+                                struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(CERTIFICATE_PEM_MAX);
+    struct certificate_facts facts;
+    char list[PATH_SIZE];
+
+    *current_out = false;
+    TRY(path_join(list, embedded->place.tls, "server.names", err));
+    if (!file_exists(embedded->settings.tls_certificate) || !file_exists(list)) return SUCCESS;
+    TRY(file_read(list, &text, err));
+    if (!bytes_equal(buffer_bytes(&text), names)) return SUCCESS;
+    buffer_clear(&text);
+    TRY(file_read(embedded->settings.tls_certificate, &text, err));
+    TRY(certificate_inspect(buffer_bytes(&text), &facts, err));
+    *current_out = facts.not_after_s - clock_wall_ms() / 1000 > RENEW_DAYS * 86400;
+    return SUCCESS;
+}
+
+static struct result issue(const struct embedded *embedded, const struct names *names,
+                           const struct ecdsa_key *authority_key, struct error *err)
+{
+    struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
+    OWNED(ecdsa_key) *key = NULL;
+
+    TRY(key_at(embedded->settings.tls_key, &key, err));
+    if (geteuid() == 0 &&
+        chown(embedded->settings.tls_key, embedded->users.gateway.uid, embedded->users.gateway.gid) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't give %s to %s: %s", embedded->settings.tls_key,
+                       embedded->users.gateway.name, strerror(errno));
+    const struct certificate_request request = {
+        .key = key, .names = names->all, .name_count = names->count, .days = SERVER_DAYS};
+    struct buffer OWNED_BUFFER authority = BUFFER(CERTIFICATE_PEM_MAX);
+    TRY(file_read(embedded->place.authority, &authority, err));
+    TRY(certificate_issue(&request, buffer_bytes(&authority), authority_key, &pem, err));
+    return file_replace(embedded->settings.tls_certificate, buffer_bytes(&pem), 0644, err);
+}
+
+static struct result prepare(void *context, struct error *err)
+{
+    const struct embedded *embedded = context;
+    struct buffer OWNED_BUFFER list = BUFFER(8 * NAME_SIZE);
+    OWNED(ecdsa_key) *authority_key = NULL;
+    char path[PATH_SIZE];
+    struct names names;
+    bool is_fresh = false;
+
+    TRY(path_join(path, embedded->place.tls, "ca.key", err));
+    TRY(key_at(path, &authority_key, err));
+    TRY(make_authority(embedded, authority_key, err));
+    collect_names(embedded, &names);
+    for (size_t i = 0; i < names.count; i++)
+        TRY(buffer_format(&list, err, "%s\n", names.all[i]));
+    TRY(is_current(embedded, buffer_bytes(&list), &is_fresh, err));
+    if (is_fresh) return SUCCESS;
+    TRY(issue(embedded, &names, authority_key, err));
+    TRY(path_join(path, embedded->place.tls, "server.names", err));
+    TRY(file_replace(path, buffer_bytes(&list), 0644, err));
+    log_line(LOG_INFO, "issued a server certificate", "file", embedded->settings.tls_certificate, NULL);
+    return SUCCESS;
+}
+
+struct result certificates_prepare(struct embedded *embedded, struct error *err)
+{
+    return step_run(&embedded->users.self, prepare, embedded, err);
+}

@@ -1,0 +1,119 @@
+#include "embedded/embedded.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "embedded/embedded_priv.h"
+
+#define REGION_ID "local/main"
+
+static void set(char place[CONFIG_TEXT_SIZE], const char *value)
+{
+    (void)snprintf(place, CONFIG_TEXT_SIZE, "%s", value);
+}
+
+/* IPv6 addresses stand in brackets. */
+static void write_url(const struct embedded_options *options, struct settings *settings)
+{
+    const bool is_v6 = strchr(settings->listen_address, ':') != NULL;
+
+    if (options->public_url != NULL)
+        set(settings->public_url, options->public_url);
+    else
+        (void)snprintf(settings->public_url, CONFIG_TEXT_SIZE, "https://%s%.400s%s:%ld", is_v6 ? "[" : "",
+                       settings->listen_address, is_v6 ? "]" : "", (long)settings->listen_port);
+}
+
+/* What a configuration file would say. */
+static struct result write_settings(struct embedded *embedded, struct error *err)
+{
+    const struct embedded_options *options = &embedded->options;
+    const struct place *place = &embedded->place;
+    struct settings *settings = &embedded->settings;
+
+    TRY(settings_init(settings, err));
+    if (options->listen_address != NULL) set(settings->listen_address, options->listen_address);
+    if (options->listen_port != 0) settings->listen_port = options->listen_port;
+    write_url(options, settings);
+    (void)snprintf(settings->instance, CONFIG_TEXT_SIZE, "embedded-%.8s", place->id);
+    TRY(path_join(settings->tls_certificate, place->tls, "server.pem", err));
+    TRY(path_join(settings->tls_key, place->tls, "server.key", err));
+    postgres_conninfo(embedded, "sijil", "sijil_app", settings->database);
+    set(settings->keyd_socket, place->keyd_socket);
+    set(settings->metadata_region, REGION_ID);
+    settings->region_count = 1;
+    set(settings->regions[0].title, REGION_ID);
+    set(settings->regions[0].driver, "fs");
+    set(settings->regions[0].location, place->region);
+    return SUCCESS;
+}
+
+static struct result prepare_all(struct embedded *embedded, struct error *err)
+{
+    TRY(write_settings(embedded, err));
+    TRY(certificates_prepare(embedded, err));
+    TRY(postgres_prepare(embedded, err));
+    TRY(keyd_prepare(embedded, err));
+    TRY(postgres_start(embedded, err));
+    TRY(postgres_found(embedded, err));
+    TRY(keyd_start(embedded, err));
+    TRY(officer_prepare(embedded, err));
+    return found_all(embedded, err);
+}
+
+static struct result prepare(struct embedded *embedded, struct error *err)
+{
+    sigset_t signals;
+
+    supervisor_block_signals(&signals);
+    TRY(users_find(&embedded->users, err));
+    if (!embedded->users.separate)
+        log_line(LOG_WARNING,
+                 "not started by root: one user runs everything, so the keys are not kept apart from"
+                 " the gateway",
+                 "user", embedded->users.self.name, NULL);
+    TRY(place_open(&embedded->options, &embedded->users, &embedded->place, err));
+    struct result ready = prepare_all(embedded, err);
+    if (ready.ok) ready = supervisor_fork(embedded, err);
+    if (ready.ok) ready = settings_check(&embedded->settings, err);
+    if (!ready.ok) supervisor_stop(embedded);
+    return ready;
+}
+
+struct result embedded_prepare(const struct embedded_options *options, struct embedded **embedded_out,
+                               struct error *err)
+{
+    struct embedded *embedded = memory_zeroed(1, sizeof *embedded);
+
+    if (embedded == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to begin with");
+    embedded->options = *options;
+    const struct result ready = prepare(embedded, err);
+    if (!ready.ok) {
+        free(embedded);
+        return ready;
+    }
+    *embedded_out = embedded;
+    return SUCCESS;
+}
+
+struct settings *embedded_settings(struct embedded *embedded)
+{
+    return &embedded->settings;
+}
+
+const char *embedded_admin_file(const struct embedded *embedded)
+{
+    return embedded->place.admin;
+}
+
+const char *embedded_authority_file(const struct embedded *embedded)
+{
+    return embedded->place.authority;
+}
+
+void embedded_stop(struct embedded *embedded)
+{
+    free(embedded);
+}

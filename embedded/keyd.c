@@ -1,0 +1,206 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "crypto/keyd_client.h"
+#include "embedded/embedded_priv.h"
+
+#define PASSPHRASE_MAX   1024 /* bytes; far more than anyone types */
+#define PASSPHRASE_BYTES 32   /* of randomness, in one that we make */
+#define READY_WAIT_MS    30000
+#define SYSTEM_FOLDER    "/var/lib/sijil-keyd"
+
+/* $XDG_DATA_HOME/sijil, with the folders above it that are usual. */
+static struct result own_folder(const struct users *users, char folder_out[PATH_SIZE], struct error *err)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    char part[PATH_SIZE];
+
+    if (data == NULL || data[0] != '/') {
+        if (home == NULL || home[0] != '/')
+            return failure(err, ERROR_INVALID, "HOME is not set: set it, or give --passphrase-file");
+        TRY(path_join(part, home, ".local", err));
+        TRY(file_make_directory(part, 0700, err));
+        TRY(path_join(part, home, ".local/share", err));
+        TRY(file_make_directory(part, 0700, err));
+        data = part;
+    }
+    TRY(path_join(folder_out, data, "sijil", err));
+    return place_make(folder_out, &users->self, users->self.gid, 0700, err);
+}
+
+static struct result choose_file(struct embedded *embedded, struct error *err)
+{
+    const char *given = embedded->options.passphrase_file;
+    char folder[PATH_SIZE] = SYSTEM_FOLDER, name[64];
+
+    if (given != NULL) {
+        if (given[0] != '/' || strlen(given) >= PATH_SIZE)
+            return failure(err, ERROR_INVALID, "--passphrase-file needs a full path");
+        memcpy(embedded->place.passphrase, given, strlen(given) + 1);
+        return SUCCESS;
+    }
+    if (embedded->users.separate)
+        TRY(place_make(folder, &embedded->users.keyd, embedded->users.keyd.gid, 0700, err));
+    else
+        TRY(own_folder(&embedded->users, folder, err));
+    (void)snprintf(name, sizeof name, "%s.passphrase", embedded->place.id);
+    return path_join(embedded->place.passphrase, folder, name, err);
+}
+
+static struct result write_passphrase(const struct embedded *embedded, struct error *err)
+{
+    const char *path = embedded->place.passphrase;
+    const struct user *owner = &embedded->users.keyd;
+    OWNED(secret) *random = NULL;
+    char text[2 * PASSPHRASE_BYTES + 2];
+    OWNED_FD fd = -1;
+
+    TRY(secret_random(PASSPHRASE_BYTES, &random, err));
+    TRY(file_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &fd, err));
+    text_hex(random->bytes, random->length, text);
+    text[sizeof text - 2] = '\n';
+    const struct result written = file_write_all(fd, text, sizeof text - 1, err);
+    secret_wipe(text, sizeof text);
+    TRY(written);
+    if (geteuid() == 0 && fchown(fd, owner->uid, owner->gid) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't give %s to %s: %s", path, owner->name, strerror(errno));
+    TRY(file_sync(fd, err));
+    log_line(LOG_INFO, "made a passphrase for the key ring: keep a copy of it elsewhere", "file", path, NULL);
+    return SUCCESS;
+}
+
+/* A key ring without its passphrase is lost: never make a new one for it. */
+static struct result open_file(struct embedded *embedded, struct error *err)
+{
+    char ring[PATH_SIZE];
+
+    TRY(choose_file(embedded, err));
+    if (file_exists(embedded->place.passphrase)) return SUCCESS;
+    TRY(path_join(ring, embedded->place.keyd, "keyring", err));
+    if (file_exists(ring))
+        return failure(err, ERROR_NOT_FOUND,
+                       "the key ring's passphrase %.120s is gone: put it back, or give --passphrase-file or"
+                       " --passphrase-fd",
+                       embedded->place.passphrase);
+    return write_passphrase(embedded, err);
+}
+
+static struct result read_passphrase(struct embedded *embedded, struct error *err)
+{
+    OWNED(secret) *text = NULL;
+    size_t length = 0;
+
+    TRY(secret_new(PASSPHRASE_MAX, &text, err));
+    for (ssize_t count = 1; count > 0 && length < text->length; length += (size_t)count) {
+        count = read(embedded->options.passphrase_fd, text->bytes + length, text->length - length);
+        if (count < 0) return failure(err, ERROR_INVALID, "can't read the passphrase: %s", strerror(errno));
+    }
+    if (length == 0 || length == text->length)
+        return failure(err, ERROR_INVALID, "the passphrase must have 1 to %d bytes", PASSPHRASE_MAX - 1);
+    return secret_copy((struct bytes){text->bytes, length}, &embedded->passphrase, err);
+}
+
+static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err,
+                                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err,
+                                  const char *format, ...)
+{
+    char *text = embedded->texts[PROCESS_KEYD][*count];
+    va_list values;
+
+    va_start(values, format);
+    const int length = vsnprintf(text, PATH_SIZE, format, values);
+    va_end(values);
+    if (length >= PATH_SIZE) return failure(err, ERROR_LIMIT, "%.60s... is too long", text);
+    embedded->arguments[PROCESS_KEYD][(*count)++] = text;
+    embedded->arguments[PROCESS_KEYD][*count] = NULL;
+    return SUCCESS;
+}
+
+/* Which key ring, and how it is opened. */
+static struct result add_common(struct embedded *embedded, size_t *count, struct error *err)
+{
+    TRY(add_argument(embedded, count, err, "%s", embedded->place.keyd_program));
+    TRY(add_argument(embedded, count, err, "--directory=%s", embedded->place.keyd));
+    if (embedded->passphrase != NULL) return add_argument(embedded, count, err, "--passphrase-fd=3");
+    return add_argument(embedded, count, err, "--passphrase-file=%s", embedded->place.passphrase);
+}
+
+/* The name of the log is for good: it must not depend on where the machine is or what it is called. */
+static struct result make_ring(struct embedded *embedded, struct process *process, struct error *err)
+{
+    char ring[PATH_SIZE];
+    size_t count = 0;
+
+    TRY(path_join(ring, embedded->place.keyd, "keyring", err));
+    if (file_exists(ring)) return SUCCESS;
+    TRY(add_common(embedded, &count, err));
+    TRY(add_argument(embedded, &count, err, "--init"));
+    TRY(add_argument(embedded, &count, err, "--origin=%.8s.sijil.local/audit", embedded->place.id));
+    log_line(LOG_INFO, "making the key ring", "directory", embedded->place.keyd, NULL);
+    return process_run(process, embedded->place.lock, err);
+}
+
+struct result keyd_prepare(struct embedded *embedded, struct error *err)
+{
+    size_t count = 0;
+
+    if (embedded->options.passphrase_fd >= 0)
+        TRY(read_passphrase(embedded, err));
+    else
+        TRY(open_file(embedded, err));
+    struct process *process = &embedded->processes[PROCESS_KEYD];
+    *process = (struct process){
+        .name = "sijil-keyd",
+        .user = &embedded->users.keyd,
+        .death_signal = SIGTERM,
+        .stop_signal = SIGTERM,
+        .arguments = embedded->arguments[PROCESS_KEYD],
+        .input = embedded->passphrase,
+    };
+    TRY(make_ring(embedded, process, err));
+    TRY(add_common(embedded, &count, err));
+    TRY(add_argument(embedded, &count, err, "--socket=%s", embedded->place.keyd_socket));
+    TRY(add_argument(embedded, &count, err, "--allow-uid=%u", (unsigned)embedded->users.gateway.uid));
+    return add_argument(embedded, &count, err, "--socket-group=%u", (unsigned)embedded->users.gateway.gid);
+}
+
+/* It hears the gateway's user only. */
+static struct result call(void *context, struct error *err)
+{
+    const struct embedded *embedded = context;
+    OWNED(keyd_client) *client = NULL;
+    struct keyd_identity identity;
+
+    TRY(keyd_client_new(embedded->place.keyd_socket, 2000, &client, err));
+    return keyd_identify(client, &identity, err);
+}
+
+struct result keyd_start(struct embedded *embedded, struct error *err)
+{
+    struct process *process = &embedded->processes[PROCESS_KEYD];
+    const int64_t until_ms = clock_monotonic_ms() + READY_WAIT_MS;
+
+    if (unlink(embedded->place.keyd_socket) != 0 && errno != ENOENT)
+        return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", embedded->place.keyd_socket,
+                       strerror(errno));
+    TRY(process_start(process, embedded->place.lock, err));
+    while (!file_exists(embedded->place.keyd_socket)) {
+        if (!process_is_running(process))
+            return failure(err, ERROR_UNAVAILABLE, "sijil-keyd does not start: its last log line says why");
+        if (step_is_interrupted() || clock_monotonic_ms() > until_ms)
+            return failure(err, ERROR_UNAVAILABLE, "sijil-keyd is not ready in time");
+        (void)usleep(20000);
+    }
+    return step_run(&embedded->users.gateway, call, embedded, err);
+}

@@ -1,0 +1,71 @@
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "embedded/embedded_priv.h"
+#include "policy/set.h"
+
+static struct result approver_at(const char *path, struct ecdsa_key **key_out, struct error *err)
+{
+    OWNED(ecdsa_key) *key = NULL;
+
+    if (file_exists(path)) return ecdsa_key_load(path, key_out, err);
+    TRY(ecdsa_key_new(&key, err));
+    TRY(ecdsa_key_save(key, path, err));
+    *key_out = GIVE(key);
+    return SUCCESS;
+}
+
+static struct result write_public(const struct embedded *embedded, const struct ecdsa_key *key,
+                                  struct error *err)
+{
+    struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
+    char path[PATH_SIZE];
+
+    TRY(path_join(path, embedded->place.officer, "approver.pub.pem", err));
+    TRY(ecdsa_key_public_pem(key, &pem, err));
+    return file_replace(path, buffer_bytes(&pem), 0644, err);
+}
+
+static struct result write_set(const struct embedded *embedded, const struct ecdsa_key *key, const char *path,
+                               struct error *err)
+{
+    const struct embedded_options *options = &embedded->options;
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    const struct policy_default_options choices = {
+        .epoch = 1,
+        .region = embedded->settings.metadata_region,
+        .geo = options->geo,
+        .operator_name = options->operator_name,
+        .now_ms = clock_wall_ms(),
+        .network = options->network,
+    };
+
+    TRY(policy_default_set(&choices, &payload, err));
+    TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
+    TRY(file_replace(path, buffer_bytes(&envelope), 0644, err));
+    log_line(LOG_INFO, "signed the first policy set", "file", path, NULL);
+    return SUCCESS;
+}
+
+/* The gateway gets to see the public half and the signed set, never the key. */
+static struct result prepare(void *context, struct error *err)
+{
+    const struct embedded *embedded = context;
+    OWNED(ecdsa_key) *key = NULL;
+    char set[PATH_SIZE], path[PATH_SIZE];
+
+    TRY(path_join(set, embedded->place.officer, "policy-set.json", err));
+    if (file_exists(set)) return SUCCESS;
+    TRY(path_join(path, embedded->place.officer, "approver.pem", err));
+    TRY(approver_at(path, &key, err));
+    TRY(write_public(embedded, key, err));
+    return write_set(embedded, key, set, err);
+}
+
+struct result officer_prepare(struct embedded *embedded, struct error *err)
+{
+    return step_run(&embedded->users.self, prepare, embedded, err);
+}

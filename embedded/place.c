@@ -1,0 +1,273 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/uuid.h"
+#include "embedded/embedded_priv.h"
+
+#define LOCK_HELD_MS 2000  /* the holder lives: it may just be ending */
+#define LOCK_LEFT_MS 30000 /* it was killed: what it leaves ends well within that */
+
+struct result path_join(char path_out[PATH_SIZE], const char *folder, const char *name, struct error *err)
+{
+    const int length = snprintf(path_out, PATH_SIZE, "%s/%s", folder, name);
+
+    if (length < 0 || length >= PATH_SIZE)
+        return failure(err, ERROR_LIMIT, "the path %.100s.../%s is too long", folder, name);
+    return SUCCESS;
+}
+
+struct result place_make(const char *path, const struct user *owner, gid_t group, mode_t mode,
+                         struct error *err)
+{
+    struct stat found;
+
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return failure(err, ERROR_UNAVAILABLE, "can't make the directory %s: %s", path, strerror(errno));
+    OWNED_FD fd = -1;
+    TRY(file_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &fd, err));
+    if (fstat(fd, &found) != 0 || (found.st_uid != owner->uid && found.st_uid != geteuid()))
+        return failure(err, ERROR_DENIED,
+                       "%s belongs to another user: remove it, or choose another directory", path);
+    if ((geteuid() == 0 && fchown(fd, owner->uid, group) != 0) || fchmod(fd, mode) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't give %s to %s: %s", path, owner->name, strerror(errno));
+    return SUCCESS;
+}
+
+struct visit {
+    const struct user *user;
+    const char *directory;
+};
+
+/* As the user: the first directory on the way that it may not enter. */
+static struct result walk(void *context, struct error *err)
+{
+    const struct visit *visit = context;
+    char path[PATH_SIZE];
+
+    for (size_t i = 1;; i++) {
+        const char letter = visit->directory[i];
+        if (letter != '/' && letter != '\0') continue;
+        memcpy(path, visit->directory, i);
+        path[i] = '\0';
+        if (access(path, X_OK) != 0)
+            return failure(
+                err, ERROR_DENIED,
+                "user %s can't enter %s: run chmod o+x %s, or choose a directory elsewhere, such as"
+                " /var/lib/sijil",
+                visit->user->name, path, path);
+        if (letter == '\0') return SUCCESS;
+    }
+}
+
+static struct result check_reach(const struct users *users, const char *directory, struct error *err)
+{
+    const struct user *all[] = {&users->gateway, &users->keyd, &users->postgres};
+
+    for (size_t i = 0; users->separate && i < sizeof all / sizeof all[0]; i++) {
+        struct visit visit = {.user = all[i], .directory = directory};
+        TRY(step_run(all[i], walk, &visit, err));
+    }
+    return SUCCESS;
+}
+
+static struct result check_empty(const char *directory, struct error *err)
+{
+    DIR *stream = opendir(directory);
+    const char *found = NULL;
+
+    if (stream == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "can't read %s: %s", directory, strerror(errno));
+    for (const struct dirent *entry; found == NULL && (entry = readdir(stream)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) found = entry->d_name;
+    const struct result outcome =
+        found == NULL
+            ? SUCCESS
+            : failure(err, ERROR_CONFLICT,
+                      "%s is not empty (%.40s) and was not made by sijild: choose another directory",
+                      directory, found);
+    (void)closedir(stream);
+    return outcome;
+}
+
+/* The real path; the directory is made if only its last part is missing. */
+static struct result open_directory(const char *name, const struct users *users, char path_out[PATH_SIZE],
+                                    struct error *err)
+{
+    char real[PATH_MAX];
+    const bool made = mkdir(name, 0700) == 0;
+
+    if (!made && errno != EEXIST)
+        return failure(err, ERROR_NOT_FOUND, "can't make %s: %s; make the folder above it first", name,
+                       strerror(errno));
+    if (realpath(name, real) == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "can't open %s: %s", name, strerror(errno));
+    if (strlen(real) > DIRECTORY_MAX)
+        return failure(err, ERROR_LIMIT, "the path of %.60s... is longer than %d letters", real,
+                       DIRECTORY_MAX);
+    memcpy(path_out, real, strlen(real) + 1);
+
+    char marker[PATH_SIZE];
+    TRY(path_join(marker, path_out, "instance", err));
+    if (!file_exists(marker)) TRY(check_empty(path_out, err));
+    return place_make(path_out, &users->self, users->self.gid, users->separate ? 0711 : 0700, err);
+}
+
+/* The supervisor that wrote its number into the lock; 0 if there is none any more. */
+static pid_t holder_of(int lock)
+{
+    char text[16] = "";
+    size_t length = 0;
+    uint64_t number = 0;
+    struct error ignored;
+
+    if (!file_read_some(lock, text, sizeof text - 1, 0, &length, &ignored).ok) return 0;
+    if (!text_to_u64((struct bytes){(const uint8_t *)text, length}, INT32_MAX, &number)) return 0;
+    return number > 0 && (kill((pid_t)number, 0) == 0 || errno == EPERM) ? (pid_t)number : 0;
+}
+
+static struct result wait_for_lock(int lock, const char *directory, struct error *err)
+{
+    const int64_t begun_ms = clock_monotonic_ms();
+
+    while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+        const pid_t holder = holder_of(lock);
+        if (clock_monotonic_ms() - begun_ms > (holder != 0 ? LOCK_HELD_MS : LOCK_LEFT_MS))
+            return failure(err, ERROR_CONFLICT,
+                           "%s is in use by another sijild (process %d): stop that first", directory,
+                           (int)holder);
+        if (step_is_interrupted()) return failure(err, ERROR_UNAVAILABLE, "interrupted");
+        (void)usleep(50000);
+    }
+    return SUCCESS;
+}
+
+static struct result take_lock(const char *directory, int *lock_out, struct error *err)
+{
+    char path[PATH_SIZE], text[16];
+    OWNED_FD lock = -1;
+
+    TRY(path_join(path, directory, "lock", err));
+    TRY(file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600, &lock, err));
+    TRY(fd_raise(&lock, err));
+    TRY(wait_for_lock(lock, directory, err));
+    const int length = snprintf(text, sizeof text, "%d", (int)getpid());
+    if (ftruncate(lock, 0) != 0) return failure(err, ERROR_UNAVAILABLE, "%s: %s", path, strerror(errno));
+    TRY(file_write_at(lock, text, (size_t)length, 0, err));
+    *lock_out = lock;
+    lock = -1;
+    return SUCCESS;
+}
+
+/* The id outlives a move of the directory; the file also marks the directory as ours. */
+static struct result open_id(struct place *place, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(64);
+    char path[PATH_SIZE];
+    struct uuid id;
+
+    TRY(path_join(path, place->directory, "instance", err));
+    if (!file_exists(path)) {
+        id = uuid_random();
+        uuid_format(&id, place->id);
+        return file_replace(path, bytes_of_text(place->id), 0644, err);
+    }
+    TRY(file_read(path, &text, err));
+    if (!uuid_parse(buffer_bytes(&text), &id))
+        return failure(err, ERROR_CORRUPT, "%s does not hold an id: restore it from a backup", path);
+    uuid_format(&id, place->id);
+    return SUCCESS;
+}
+
+/* Each program's sockets have a folder of their own; the gateway's group may pass through it. */
+static struct result make_run(const struct users *users, struct place *place, struct error *err)
+{
+    const char *own = getenv("XDG_RUNTIME_DIR");
+    char name[48];
+    const gid_t group = users->gateway.gid;
+    const mode_t mode =
+        users->separate ? 02710 : 0700; /* setgid: a socket made there is of the gateway's group */
+
+    (void)snprintf(name, sizeof name, "sijil-%ld-%.8s", (long)users->self.uid, place->id);
+    TRY(path_join(place->run,
+                  users->separate                                    ? "/run"
+                  : own != NULL && own[0] == '/' && strlen(own) < 40 ? own
+                                                                     : "/tmp",
+                  name, err));
+    TRY(path_join(place->postgres_run, place->run, "pg", err));
+    TRY(path_join(place->keyd_run, place->run, "keyd", err));
+    TRY(path_join(place->keyd_socket, place->keyd_run, "socket", err));
+    TRY(place_make(place->run, &users->self, users->self.gid, users->separate ? 0711 : 0700, err));
+    TRY(place_make(place->postgres_run, &users->postgres, group, mode, err));
+    return place_make(place->keyd_run, &users->keyd, group, mode, err);
+}
+
+static struct result make_folders(const struct users *users, struct place *place, struct error *err)
+{
+    char postgres[PATH_SIZE], regions[PATH_SIZE];
+    const mode_t passable = users->separate ? 0711 : 0700;
+
+    TRY(path_join(postgres, place->directory, "postgres", err));
+    TRY(path_join(place->data, postgres, "data", err));
+    TRY(path_join(place->postgres_output, postgres, "start.log", err));
+    TRY(path_join(place->keyd, place->directory, "keyd", err));
+    TRY(path_join(regions, place->directory, "regions", err));
+    TRY(path_join(place->region, regions, "main", err));
+    TRY(path_join(place->tls, place->directory, "tls", err));
+    TRY(path_join(place->officer, place->directory, "officer", err));
+    TRY(path_join(place->admin, place->directory, "admin.json", err));
+    TRY(path_join(place->authority, place->directory, "ca.pem", err));
+
+    TRY(place_make(postgres, &users->postgres, users->postgres.gid, 0700, err));
+    TRY(place_make(place->keyd, &users->keyd, users->keyd.gid, 0700, err));
+    TRY(place_make(regions, &users->gateway, users->gateway.gid, 0700, err));
+    TRY(place_make(place->region, &users->gateway, users->gateway.gid, 0700, err));
+    TRY(place_make(place->tls, &users->self, users->self.gid, passable, err));
+    return place_make(place->officer, &users->self, users->self.gid, passable, err);
+}
+
+/* Beside sijild, or where packages put it. */
+static struct result find_keyd(const struct embedded_options *options, struct place *place, struct error *err)
+{
+    char own[PATH_SIZE] = "";
+
+    if (options->program != NULL) return path_join(place->keyd_program, options->program, "sijil-keyd", err);
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    char *slash = length > 0 ? strrchr(own, '/') : NULL;
+    if (slash == NULL)
+        return failure(err, ERROR_UNAVAILABLE, "can't read /proc/self/exe: %s", strerror(errno));
+    *slash = '\0';
+    TRY(path_join(place->keyd_program, own, "sijil-keyd", err));
+    if (!file_exists(place->keyd_program))
+        return failure(err, ERROR_NOT_FOUND, "%s is missing: it belongs beside sijild", place->keyd_program);
+    return SUCCESS;
+}
+
+struct result place_open(const struct embedded_options *options, const struct users *users,
+                         struct place *place_out, struct error *err)
+{
+    struct place place = {.lock = -1};
+
+    TRY(open_directory(options->directory, users, place.directory, err));
+    TRY(check_reach(users, place.directory, err));
+    TRY(find_keyd(options, &place, err));
+    OWNED_FD lock = -1;
+    TRY(take_lock(place.directory, &lock, err));
+    TRY(open_id(&place, err));
+    TRY(make_folders(users, &place, err));
+    TRY(make_run(users, &place, err));
+    place.lock = lock;
+    lock = -1;
+    *place_out = place;
+    return SUCCESS;
+}

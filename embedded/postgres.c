@@ -1,0 +1,296 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "embedded/embedded_priv.h"
+#include "storage/create.h"
+#include "storage/migrate.h"
+
+#define READY_WAIT_MS 300000 /* after a crash it first replays its log, of at most max_wal_size */
+#define VERSION_MIN   15
+#define VERSION_MAX   19
+
+/* Modest: one machine, one gateway. Durability is stated, not left to a default. */
+static const char *const settings[] = {
+    "listen_addresses=",
+    "max_connections=50",
+    "shared_buffers=128MB",
+    "max_wal_size=1GB",
+    "fsync=on",
+    "full_page_writes=on",
+    "synchronous_commit=on",
+    "logging_collector=on",
+    "log_filename=postgresql-%a.log",
+    "log_truncate_on_rotation=on",
+    "log_rotation_age=1d",
+    "log_rotation_size=0",
+    /* No row's content in a log. */
+    "log_error_verbosity=terse",
+    "log_min_error_statement=panic",
+};
+
+void postgres_conninfo(const struct embedded *embedded, const char *database, const char *role,
+                       char conninfo_out[PATH_SIZE])
+{
+    (void)snprintf(conninfo_out, PATH_SIZE, "host=%.200s dbname=%s user=%s", embedded->place.postgres_run,
+                   database, role);
+}
+
+static struct result program_path(const struct embedded *embedded, const char *name, char path_out[PATH_SIZE],
+                                  struct error *err)
+{
+    return path_join(path_out, embedded->place.postgres_programs, name, err);
+}
+
+/* The version that made the data, or the newest there is. */
+static struct result find_programs(struct embedded *embedded, struct error *err)
+{
+    struct place *place = &embedded->place;
+    struct buffer OWNED_BUFFER text = BUFFER(16);
+    char path[PATH_SIZE];
+    uint64_t version = 0;
+
+    TRY(path_join(path, place->data, "PG_VERSION", err));
+    if (file_exists(path)) {
+        TRY(file_read(path, &text, err));
+        const struct bytes number = {text.data, strcspn(buffer_text(&text), "\n")};
+        if (!text_to_u64(number, 1000, &version))
+            return failure(err, ERROR_CORRUPT, "%s holds no version", path);
+    }
+    for (uint64_t tried = version == 0 ? VERSION_MAX : version; tried >= VERSION_MIN; tried--) {
+        (void)snprintf(place->postgres_programs, PATH_SIZE, "/usr/lib/postgresql/%u/bin", (unsigned)tried);
+        TRY(program_path(embedded, "postgres", path, err));
+        if (file_exists(path)) return SUCCESS;
+        if (version != 0) break;
+    }
+    return failure(err, ERROR_NOT_FOUND, "PostgreSQL %u is missing: install the package postgresql-%u",
+                   (unsigned)(version == 0 ? VERSION_MIN : version),
+                   (unsigned)(version == 0 ? VERSION_MIN : version));
+}
+
+struct command {
+    char *const *arguments;
+};
+
+/* Replaces the step's process; a failure shows in its exit status, the reason on standard error. */
+static struct result execute(void *context, struct error *err)
+{
+    const struct command *command = context;
+    OWNED_FD nowhere = -1;
+
+    TRY(file_open("/dev/null", O_RDWR, 0, &nowhere, err));
+    if (dup2(nowhere, STDOUT_FILENO) >= 0 && chdir("/") == 0)
+        (void)execv(command->arguments[0], command->arguments);
+    return failure(err, ERROR_NOT_FOUND, "can't start %s: %s", command->arguments[0], strerror(errno));
+}
+
+static struct result run_program(const struct user *user, char *const *arguments, struct error *err)
+{
+    struct command command = {.arguments = arguments};
+
+    return step_run(user, execute, &command, err);
+}
+
+/* Under another name first: a half-made one is never taken for the real one. */
+static struct result make_data(struct embedded *embedded, struct error *err)
+{
+    const struct user *user = &embedded->users.postgres;
+    char initdb[PATH_SIZE], fresh[PATH_SIZE + 4];
+
+    TRY(program_path(embedded, "initdb", initdb, err));
+    (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->place.data);
+    char *const removal[] = {(char[]){"/bin/rm"}, (char[]){"-rf"}, fresh, NULL};
+    char *const creation[] = {initdb,
+                              (char[]){"-D"},
+                              fresh,
+                              (char[]){"--data-checksums"},
+                              (char[]){"--locale=C"},
+                              (char[]){"--encoding=UTF8"},
+                              (char[]){"--auth=reject"},
+                              (char[]){"--no-instructions"},
+                              (char[]){"--username=postgres"},
+                              NULL};
+    log_line(LOG_INFO, "making the database's files", "directory", embedded->place.data, NULL);
+    TRY(run_program(user, removal, err));
+    TRY(run_program(user, creation, err));
+    if (rename(fresh, embedded->place.data) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't rename %s: %s", fresh, strerror(errno));
+    return SUCCESS;
+}
+
+/* Who may be whom: the kernel says who connects, this says as which role. */
+static struct result write_access(void *context, struct error *err)
+{
+    const struct embedded *embedded = context;
+    struct buffer OWNED_BUFFER map = BUFFER(4096);
+    char path[PATH_SIZE];
+
+    TRY(buffer_format(&map, err, "sijil %s postgres\nsijil %s sijil_owner\nsijil %s sijil_app\n",
+                      embedded->users.self.name, embedded->users.self.name, embedded->users.gateway.name));
+    TRY(path_join(path, embedded->place.data, "sijil_ident.conf", err));
+    TRY(file_replace(path, buffer_bytes(&map), 0600, err));
+    TRY(path_join(path, embedded->place.data, "sijil_hba.conf", err));
+    return file_replace(path, bytes_of_text("local all all peer map=sijil\n"), 0600, err);
+}
+
+static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err,
+                                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err,
+                                  const char *format, ...)
+{
+    char *text = embedded->texts[PROCESS_POSTGRES][*count];
+    va_list values;
+
+    va_start(values, format);
+    const int length = vsnprintf(text, PATH_SIZE, format, values);
+    va_end(values);
+    if (length >= PATH_SIZE) return failure(err, ERROR_LIMIT, "%.60s... is too long", text);
+    embedded->arguments[PROCESS_POSTGRES][(*count)++] = text;
+    return SUCCESS;
+}
+
+/* --name=value is the same as -c name=value, in one argument. */
+static struct result write_arguments(struct embedded *embedded, struct error *err)
+{
+    const struct place *place = &embedded->place;
+    size_t count = 0;
+
+    TRY(add_argument(embedded, &count, err, "%s/postgres", place->postgres_programs));
+    TRY(add_argument(embedded, &count, err, "-D"));
+    TRY(add_argument(embedded, &count, err, "%s", place->data));
+    TRY(add_argument(embedded, &count, err, "--unix_socket_directories=%s", place->postgres_run));
+    TRY(add_argument(embedded, &count, err, "--hba_file=%s/sijil_hba.conf", place->data));
+    TRY(add_argument(embedded, &count, err, "--ident_file=%s/sijil_ident.conf", place->data));
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        TRY(add_argument(embedded, &count, err, "--%s", settings[i]));
+    embedded->arguments[PROCESS_POSTGRES][count] = NULL;
+    return SUCCESS;
+}
+
+struct result postgres_prepare(struct embedded *embedded, struct error *err)
+{
+    TRY(find_programs(embedded, err));
+    if (!file_exists(embedded->place.data)) TRY(make_data(embedded, err));
+    TRY(step_run(&embedded->users.postgres, write_access, embedded, err));
+    TRY(write_arguments(embedded, err));
+    embedded->processes[PROCESS_POSTGRES] = (struct process){
+        .name = "postgres",
+        .user = &embedded->users.postgres,
+        .death_signal = SIGQUIT, /* at once: it replays its log at the next start */
+        .stop_signal = SIGINT,   /* ends sessions, writes a checkpoint */
+        .arguments = embedded->arguments[PROCESS_POSTGRES],
+        .output = embedded->place.postgres_output,
+    };
+    return SUCCESS;
+}
+
+static struct result read_pid_file(const struct embedded *embedded, struct buffer *text, struct error *err)
+{
+    char path[PATH_SIZE];
+
+    TRY(path_join(path, embedded->place.data, "postmaster.pid", err));
+    if (!file_exists(path)) return SUCCESS;
+    const struct result read = file_read(path, text, err);
+    return read.ok || err->kind == ERROR_NOT_FOUND ? SUCCESS : read;
+}
+
+static uint64_t pid_in(const struct buffer *text)
+{
+    uint64_t pid = 0;
+
+    if (!text_to_u64((struct bytes){text->data, strcspn(buffer_text(text), "\n")}, INT32_MAX, &pid)) return 0;
+    return pid;
+}
+
+/* A postmaster works in its data directory, and nobody else does. */
+static bool is_postmaster(const struct embedded *embedded, uint64_t pid)
+{
+    char link[64], target[PATH_SIZE] = "";
+
+    (void)snprintf(link, sizeof link, "/proc/%u/cwd", (unsigned)pid);
+    const ssize_t length = readlink(link, target, sizeof target - 1);
+    return length > 0 && strcmp(target, embedded->place.data) == 0;
+}
+
+/*
+ * A number in a file that a crash left may by now be another program's of the same user; PostgreSQL would
+ * then refuse to start. The lock says that no process of an earlier start is left, so what remains is one
+ * that was started by hand.
+ */
+static struct result clear_stale(struct embedded *embedded, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(4096);
+    char path[PATH_SIZE];
+
+    TRY(read_pid_file(embedded, &text, err));
+    const uint64_t pid = pid_in(&text);
+    if (pid == 0) return SUCCESS;
+    if (is_postmaster(embedded, pid))
+        return failure(err, ERROR_CONFLICT,
+                       "PostgreSQL (process %u) already uses %s: stop it, with kill -INT %u", (unsigned)pid,
+                       embedded->place.data, (unsigned)pid);
+    TRY(path_join(path, embedded->place.data, "postmaster.pid", err));
+    if (unlink(path) != 0 && errno != ENOENT)
+        return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", path, strerror(errno));
+    return SUCCESS;
+}
+
+/* The last line of its pid file says so once it takes connections. */
+static struct result is_ready(const struct embedded *embedded, bool *ready_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(4096);
+
+    TRY(read_pid_file(embedded, &text, err));
+    *ready_out = pid_in(&text) == (uint64_t)embedded->processes[PROCESS_POSTGRES].pid &&
+                 strstr(buffer_text(&text), "\nready") != NULL;
+    return SUCCESS;
+}
+
+struct result postgres_start(struct embedded *embedded, struct error *err)
+{
+    struct process *process = &embedded->processes[PROCESS_POSTGRES];
+    const int64_t until_ms = clock_monotonic_ms() + READY_WAIT_MS;
+
+    TRY(clear_stale(embedded, err));
+    TRY(process_start(process, embedded->place.lock, err));
+    for (bool ready = false; !ready; (void)usleep(20000)) {
+        if (!process_is_running(process))
+            return failure(err, ERROR_UNAVAILABLE, "PostgreSQL does not start: see %s and %s/log",
+                           embedded->place.postgres_output, embedded->place.data);
+        if (step_is_interrupted()) return failure(err, ERROR_UNAVAILABLE, "interrupted");
+        if (clock_monotonic_ms() > until_ms)
+            return failure(err, ERROR_UNAVAILABLE, "PostgreSQL is not ready in time: see %s/log",
+                           embedded->place.data);
+        TRY(is_ready(embedded, &ready, err));
+    }
+    return SUCCESS;
+}
+
+static struct result make_tables(void *context, struct error *err)
+{
+    const struct embedded *embedded = context;
+    struct migration_report report;
+    char conninfo[PATH_SIZE], number[16];
+
+    postgres_conninfo(embedded, "postgres", "postgres", conninfo);
+    TRY(storage_create_database(conninfo, err));
+    postgres_conninfo(embedded, "sijil", "sijil_owner", conninfo);
+    TRY(storage_migrate(conninfo, &report, err));
+    (void)snprintf(number, sizeof number, "%u", report.version);
+    if (report.applied > 0) log_line(LOG_INFO, "the schema was brought up to date", "version", number, NULL);
+    return SUCCESS;
+}
+
+struct result postgres_found(struct embedded *embedded, struct error *err)
+{
+    return step_run(&embedded->users.self, make_tables, embedded, err);
+}

@@ -1,0 +1,70 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "embedded/embedded_priv.h"
+
+bool step_is_interrupted(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+/* An error is smaller than PIPE_BUF, so it arrives whole. */
+static _Noreturn void run_child(const struct user *user, struct result (*run)(void *, struct error *),
+                                void *context, int report)
+{
+    struct error err = {0};
+    const pid_t parent = getppid();
+
+    struct result outcome = process_begin(user, SIGKILL, parent, &err);
+    (void)umask(022); /* modes are stated where files are made */
+    if (outcome.ok) outcome = run(context, &err);
+    if (!outcome.ok && write(report, &err, sizeof err) != (ssize_t)sizeof err) _exit(2);
+    _exit(outcome.ok ? 0 : 1);
+}
+
+/* The child's error, or nothing if it ended without one. */
+static bool read_report(pid_t child, int report, struct error *err)
+{
+    struct pollfd pipe = {.fd = report, .events = POLLIN};
+
+    for (;;) {
+        const int ready = poll(&pipe, 1, 200);
+        if (ready > 0) return read(report, err, sizeof *err) == (ssize_t)sizeof *err;
+        if (step_is_interrupted()) (void)kill(child, SIGKILL);
+    }
+}
+
+struct result step_run(const struct user *user, struct result (*run)(void *context, struct error *err),
+                       void *context, struct error *err)
+{
+    int pipe[2], status = 0;
+    struct error reported;
+
+    if (pipe2(pipe, O_CLOEXEC) != 0) return failure(err, ERROR_UNAVAILABLE, "no pipe: %s", strerror(errno));
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)close(pipe[0]);
+        run_child(user, run, context, pipe[1]);
+    }
+    (void)close(pipe[1]);
+    OWNED_FD report = pipe[0];
+    if (child < 0) return failure(err, ERROR_UNAVAILABLE, "no process: %s", strerror(errno));
+
+    const bool failed = read_report(child, report, &reported);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status == 0) return SUCCESS;
+    if (step_is_interrupted()) return failure(err, ERROR_UNAVAILABLE, "interrupted");
+    if (failed) return failure(err, reported.kind, "%s", reported.message);
+    return failure(err, ERROR_UNAVAILABLE, "a step ended with status %d", status);
+}

@@ -1,0 +1,163 @@
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "embedded/embedded_priv.h"
+
+#define STOP_POSTGRES_MS 60000 /* its checkpoint may have a gigabyte to write */
+#define STOP_KEYD_MS     10000
+#define GATEWAY_DIES_MAX 10 /* in a row, each soon after its start: then a person must look */
+
+void supervisor_stop(struct embedded *embedded)
+{
+    process_stop(&embedded->processes[PROCESS_KEYD], STOP_KEYD_MS);
+    process_stop(&embedded->processes[PROCESS_POSTGRES], STOP_POSTGRES_MS);
+    secret_free(GIVE(embedded->passphrase));
+}
+
+static void count_as_gateway(struct process *gateway, pid_t pid)
+{
+    gateway->pid = pid;
+    gateway->started_ms = clock_monotonic_ms();
+}
+
+/* In the child. The sanitizers look at their own process, which the change of user would forbid. */
+static struct result become_gateway(struct embedded *embedded, pid_t parent, struct error *err)
+{
+    for (size_t i = 0; i < PROCESS_COUNT; i++)
+        embedded->processes[i].pid = 0; /* not ours to stop */
+    TRY(process_begin(&embedded->users.gateway, SIGKILL, parent, err));
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    (void)prctl(PR_SET_DUMPABLE, 1);
+#endif
+    (void)umask(077);
+    secret_free(GIVE(embedded->passphrase));
+    return SUCCESS;
+}
+
+static int status_of(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* The gateway ended by itself: so does everything. */
+static _Noreturn void finish(struct embedded *embedded, int code)
+{
+    supervisor_stop(embedded);
+    log_line(LOG_INFO, "stopped", "directory", embedded->place.directory, NULL);
+    _exit(code);
+}
+
+static void gateway_ended(struct embedded *embedded, int status, bool *stopping, unsigned *deaths)
+{
+    struct process *gateway = &embedded->processes[PROCESS_GATEWAY];
+    const bool was_steady = clock_monotonic_ms() - gateway->started_ms > 30000;
+
+    if (*stopping || WIFEXITED(status)) finish(embedded, status_of(status));
+    process_ended(gateway, status);
+    *deaths = was_steady ? 1 : *deaths + 1;
+    if (*deaths > GATEWAY_DIES_MAX) {
+        log_line(LOG_ERROR, "the gateway dies again and again: giving up", NULL);
+        finish(embedded, status_of(status));
+    }
+}
+
+static void reap(struct embedded *embedded, bool *stopping, unsigned *deaths)
+{
+    int status = 0;
+
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (pid == embedded->processes[PROCESS_GATEWAY].pid)
+            gateway_ended(embedded, status, stopping, deaths);
+        for (size_t i = 0; i < PROCESS_GATEWAY; i++)
+            if (pid == embedded->processes[i].pid) process_ended(&embedded->processes[i], status);
+    }
+}
+
+static bool all_run(const struct embedded *embedded)
+{
+    return embedded->processes[PROCESS_POSTGRES].pid != 0 && embedded->processes[PROCESS_KEYD].pid != 0;
+}
+
+static bool is_due(const struct process *process)
+{
+    return process->pid == 0 && clock_monotonic_ms() >= process->restart_at_ms;
+}
+
+/* A start that fails counts as one more death, so that the next waits longer. */
+static void restart(struct embedded *embedded)
+{
+    static struct result (*const starts[])(struct embedded *, struct error *) = {
+        [PROCESS_POSTGRES] = postgres_start, [PROCESS_KEYD] = keyd_start};
+    struct error err = {0};
+
+    for (size_t i = 0; i < PROCESS_GATEWAY; i++) {
+        struct process *process = &embedded->processes[i];
+        if (!is_due(process)) continue;
+        log_line(LOG_INFO, "starting a process again", "process", process->name, NULL);
+        if (starts[i](embedded, &err).ok) continue;
+        log_error("a process could not be started", &err);
+        if (process->pid != 0) process_stop(process, 1000);
+        process->restart_at_ms = clock_monotonic_ms() + 1000;
+    }
+}
+
+static void forward(struct embedded *embedded, int signal, bool *stopping)
+{
+    const pid_t gateway = embedded->processes[PROCESS_GATEWAY].pid;
+
+    if (signal == SIGCHLD) return;
+    if (signal != SIGHUP) *stopping = true;
+    if (gateway != 0)
+        (void)kill(gateway, signal == SIGINT ? SIGTERM : signal);
+    else if (*stopping)
+        finish(embedded, 0);
+}
+
+void supervisor_block_signals(sigset_t *set_out)
+{
+    (void)sigemptyset(set_out);
+    (void)sigaddset(set_out, SIGCHLD);
+    (void)sigaddset(set_out, SIGTERM);
+    (void)sigaddset(set_out, SIGINT);
+    (void)sigaddset(set_out, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, set_out, NULL);
+}
+
+/* Returns when it is time to start the gateway. */
+static void watch(struct embedded *embedded, unsigned *deaths)
+{
+    const struct timespec tick = {.tv_nsec = 200000000};
+    const struct process *gateway = &embedded->processes[PROCESS_GATEWAY];
+    sigset_t signals;
+    bool stopping = false;
+
+    supervisor_block_signals(&signals);
+    for (;;) {
+        const int signal = sigtimedwait(&signals, NULL, &tick);
+        if (signal > 0) forward(embedded, signal, &stopping);
+        reap(embedded, &stopping, deaths);
+        if (!stopping) restart(embedded);
+        if (!stopping && is_due(gateway) && all_run(embedded)) return;
+    }
+}
+
+struct result supervisor_fork(struct embedded *embedded, struct error *err)
+{
+    struct process *gateway = &embedded->processes[PROCESS_GATEWAY];
+    unsigned deaths = 0;
+
+    *gateway = (struct process){.name = "gateway", .user = &embedded->users.gateway};
+    for (;; watch(embedded, &deaths)) {
+        const pid_t parent = getpid(), pid = fork();
+        if (pid == 0) return become_gateway(embedded, parent, err);
+        if (pid < 0) return failure(err, ERROR_UNAVAILABLE, "no process: %s", strerror(errno));
+        count_as_gateway(gateway, pid);
+    }
+}
