@@ -36,7 +36,7 @@ struct founding {
 };
 
 static const struct pg_table *const founding_tables[] = {
-    &region_store_table, &policy_statements, &administrator_table, &robot_table, &binding_table, NULL};
+    &region_store_table, &policy_set_table, &administrator_table, &robot_table, &binding_table, NULL};
 
 static struct result read_officer_file(const struct embedded *embedded, const char *name,
                                        struct buffer *content, struct error *err)
