@@ -4,6 +4,7 @@
 
 #include "authz/challenge.h"
 #include "gateway/exchange_priv.h"
+#include "gateway/token_endpoint.h"
 
 /* RFC 6750 section 3; built from the route alone, so that it is the same whether or not the thing exists. */
 static struct result challenge_text(const struct request *request, struct buffer *text, struct error *err)
@@ -30,6 +31,18 @@ static void challenge_header(struct request *request)
         response_failure(request, &err);
 }
 
+/* Clients of /token read RFC 6749's errors. Only a refused credential is asked for again. */
+static void refuse_token(struct request *request)
+{
+    const struct authentication *found = request->authentication;
+
+    if (found == NULL || found->error == OAUTH_NONE)
+        token_refuse(request, OAUTH_INVALID_CLIENT, "a robot's name and secret, or an issuer's token, is needed");
+    else
+        token_refuse(request, found->error, found->description);
+    if (request->response->status == 401) challenge_header(request);
+}
+
 static void challenge(struct request *request)
 {
     const struct authentication *authentication = request->authentication;
@@ -37,6 +50,10 @@ static void challenge(struct request *request)
                           ? "a token for this is needed; the header WWW-Authenticate says where to get it"
                           : authentication->description;
 
+    if (request->route->credential == CREDENTIAL_MINT) {
+        refuse_token(request);
+        return;
+    }
     if (request->speaks_oci)
         response_oci_error(request, 401, "UNAUTHORIZED", why, NULL);
     else

@@ -12,6 +12,7 @@
 #include "gateway/path.h"
 #include "gateway/query.h"
 #include "gateway/server_priv.h"
+#include "gateway/token_endpoint.h"
 
 #define STALE_MAX 5 /* as in record.c */
 
@@ -111,20 +112,27 @@ static enum way step_form(struct exchange *exchange, struct pg *pg)
     return gather_body(exchange);
 }
 
+static enum credential_place place_of(enum credential_kind kind)
+{
+    if (kind == CREDENTIAL_MINT) return CREDENTIAL_AT_TOKEN;
+    return kind == CREDENTIAL_SESSION ? CREDENTIAL_AT_SESSION : CREDENTIAL_AT_ROUTE;
+}
+
 static struct result check_credential(struct exchange *exchange, struct error *err)
 {
     struct request *request = &exchange->request;
     struct authentication *found = arena_take(request->arena, sizeof *found);
     const char *thumbprint = request->client_confirmation;
     const struct credential credential = {
-        .place = request->route->credential == CREDENTIAL_MINT ? CREDENTIAL_AT_TOKEN : CREDENTIAL_AT_ROUTE,
+        .place = place_of(request->route->credential),
         .authorization = request_header(request, "Authorization"),
         .thumbprint = thumbprint[0] == '\0' ? NULL : thumbprint,
         .now_ms = clock_wall_ms(),
     };
 
     if (found == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
-    TRY(authenticate(request->gateway->authenticator, &credential, found, err));
+    if (credential.place == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
+    else TRY(authenticate(request->gateway->authenticator, &credential, found, err));
     request->authentication = found;
     if (found->error == OAUTH_NONE) request->principal = found->principal;
     return SUCCESS;
