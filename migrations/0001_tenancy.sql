@@ -43,8 +43,10 @@ CREATE TABLE authorization_epoch (
 );
 INSERT INTO authorization_epoch (epoch) VALUES (1);
 
--- Raises the epoch and tells every gateway; called by the changes themselves.
+-- Raises the epoch and tells every gateway; called by the changes themselves. The lock waits until whatever holds the
+-- epoch still has committed (hold_authorization_epoch).
 CREATE FUNCTION raise_authorization_epoch() RETURNS bigint LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock(7307, 1);
     SELECT pg_notify('sijil_epoch', '');
     UPDATE authorization_epoch SET epoch = epoch + 1 RETURNING epoch;
 $$;

@@ -44,7 +44,7 @@ CREATE TABLE audit_key (
     key bytea NOT NULL CHECK (length(key) = 16),  -- the first half of SHA-256 of the key's name
     n   bigint NOT NULL,
     seq bigint NOT NULL,
-    PRIMARY KEY (key, n) INCLUDE (seq)
+    PRIMARY KEY (key, seq) INCLUDE (n)
 );
 CREATE TABLE audit_key_head (
     key bytea PRIMARY KEY,
@@ -85,6 +85,13 @@ CREATE TABLE audit_checkpoint (
 
 -- Each start of a gateway numbers its events anew, under a boot number that no other start has.
 CREATE SEQUENCE audit_boot;
+
+-- Whoever commits what was decided at some epoch holds the epoch still meanwhile, and always before the log's lock
+-- (7307, 2). Changes of the epoch take the same lock exclusively (raise_authorization_epoch).
+CREATE FUNCTION hold_authorization_epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT pg_advisory_xact_lock_shared(7307, 1);
+    SELECT epoch FROM authorization_epoch;
+$$;
 
 -- No UPDATE, DELETE or TRUNCATE on what was recorded.
 GRANT SELECT, INSERT ON audit_entry, audit_key, audit_payload, audit_subject, audit_tile, audit_checkpoint TO sijil_app;

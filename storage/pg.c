@@ -68,7 +68,9 @@ struct result pg_run(struct pg *pg, const char *name, const struct pg_arguments 
     OWNED(pg_rows) *rows = memory_zeroed(1, sizeof *rows);
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the result of %s", name);
     TRY(send_one(pg, prepared, arguments == NULL ? &none : arguments, err));
-    TRY(pg_take(pg, name, &rows->result, err));
+    const struct result taken = pg_take(pg, name, &rows->result, err);
+    pg->touched += taken.ok ? 0 : 1;
+    TRY(taken);
     pg->is_uncertain = false;
     pg->touched += (uint64_t)pg_rows_affected(rows);
     if (rows_out != NULL) *rows_out = GIVE(rows);

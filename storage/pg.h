@@ -112,7 +112,8 @@ RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, s
  *  run fails but the connection lives, pg_rollback() ends the transaction. */
 RESULT pg_pipeline_begin(struct pg *pg, struct error *err);
 RESULT pg_pipeline_commit(struct pg *pg, struct error *err);
-/** How many rows pg_run() has changed or returned so far: if it did not grow, nothing was changed meanwhile. */
+/** Rows that pg_run() has changed or returned, and statements of it that failed: if this did not grow, the
+ *  transaction is as it was. */
 uint64_t pg_rows_touched(const struct pg *pg);
 
 RESULT pg_begin(struct pg *pg, struct error *err);

@@ -73,6 +73,9 @@ RESULT leaf_write(const struct leaf *leaf, struct buffer *text, struct error *er
 /** Reads a leaf strictly: known members only, canonical spelling, keys that are the function of the rest. */
 RESULT leaf_read(struct bytes text, struct leaf *leaf_out, struct error *err);
 
+/** UTF-8 (RFC 3629: no overlong forms, no surrogates) without control characters: what may stand in a leaf. */
+bool leaf_text_is_valid(struct bytes text);
+
 /** Fills in key_count and the names of keys from the other members, in byte order, ordinals 0. */
 void leaf_fill_keys(struct leaf *leaf);
 /** The first 16 bytes of the SHA-256 of a key's name: what the database indexes. */

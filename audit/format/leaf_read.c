@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "audit/format/text_rules_priv.h"
 #include "base/json.h"
 #include "base/text.h"
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit/format/text_rules_priv.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/digest.h"

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "audit/format/leaf.h"
 #include "audit/format/note.h"
 
 /* The next code point, or -1 for bytes that are not UTF-8. */

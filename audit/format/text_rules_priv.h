@@ -9,5 +9,3 @@
 bool note_name_is_valid(struct bytes name);
 /** The next line without its line feed, dropped from `left`; false if there is no line feed any more. */
 bool next_line(struct bytes *left, struct bytes *line_out);
-/** UTF-8 (RFC 3629: no overlong forms, no surrogates) without control characters: what may stand in a leaf. */
-bool leaf_text_is_valid(struct bytes text);

@@ -1,0 +1,231 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/audit_store.h"
+
+static const struct pg_statement statements[] = {
+    {"audit_hold_epoch", "SELECT 1::int8 FROM pg_advisory_xact_lock_shared(7307, 1)", "", "int8"},
+    {"audit_lock_epoch", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 1)", "", "int8"},
+    {"audit_lock_log", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 2)", "", "int8"},
+    {"audit_read_state",
+     "SELECT l.size, l.epoch, l.last_ts, (extract(epoch FROM clock_timestamp()) * 1000)::int8, a.epoch, l.frontier,"
+     " l.origin FROM audit_log l, authorization_epoch a",
+     "", "int8 int8 int8 int8 int8 bytea text"},
+    {"audit_read_heads",
+     "SELECT coalesce(h.n, 0) FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place)"
+     " LEFT JOIN audit_key_head h USING (key) ORDER BY wanted.place",
+     "bytea[]", "int8"},
+    /* A fence that hits no row divides by zero: the rest of the pipeline, COMMIT included, is then passed over. */
+    {"audit_advance",
+     "WITH fenced AS (UPDATE audit_log SET size = $3, last_ts = $4, frontier = $5 WHERE size = $1 AND epoch = $2"
+     " RETURNING 1) SELECT 1 / count(*) FROM fenced",
+     "int8 int8 int8 int8 bytea", "int8"},
+    {"audit_insert_entries",
+     "INSERT INTO audit_entry (seq, ts, leaf, leaf_hash, action, outcome)"
+     " SELECT $1 + e.place - 1, $2, e.leaf, e.leaf_hash, e.action, e.outcome"
+     " FROM unnest($3::bytea[], $4::bytea[], $5::text[], $6::text[])"
+     " WITH ORDINALITY AS e (leaf, leaf_hash, action, outcome, place)",
+     "int8 int8 bytea[] bytea[] text[] text[]", ""},
+    {"audit_insert_keys",
+     "INSERT INTO audit_key (key, n, seq) SELECT * FROM unnest($1::bytea[], $2::int8[], $3::int8[])",
+     "bytea[] int8[] int8[]", ""},
+    {"audit_advance_heads",
+     "INSERT INTO audit_key_head (key, n, seq) SELECT * FROM unnest($1::bytea[], $2::int8[], $3::int8[])"
+     " ON CONFLICT (key) DO UPDATE SET n = excluded.n, seq = excluded.seq",
+     "bytea[] int8[] int8[]", ""},
+    {"audit_insert_payloads",
+     "INSERT INTO audit_payload (seq, subject, salt, box)"
+     " SELECT * FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::bytea[])",
+     "int8[] bytea[] bytea[] bytea[]", ""},
+    {"audit_insert_tiles",
+     "INSERT INTO audit_tile (level, idx, hashes, root)"
+     " SELECT t.level::int4, t.idx, t.hashes, t.root FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::bytea[])"
+     " AS t (level, idx, hashes, root)",
+     "int8[] int8[] bytea[] bytea[]", ""},
+    {"audit_find_entry", "SELECT leaf_hash FROM audit_entry WHERE seq = $1", "int8", "bytea"},
+    {"audit_next_boot", "SELECT nextval('audit_boot')", "", "int8"},
+    {"audit_name_log", "UPDATE audit_log SET origin = $1 WHERE size = 0 AND origin = '' AND $1 <> ''", "text", ""},
+};
+const struct pg_table audit_append_table = PG_TABLE(statements);
+
+static struct result copy_text(const char *text, char *place, size_t room, struct error *err)
+{
+    const int length = snprintf(place, room, "%s", text);
+
+    if (length < 0 || (size_t)length >= room) return failure(err, ERROR_CORRUPT, "the log's origin is too long");
+    return SUCCESS;
+}
+
+static struct result read_state(const struct pg_rows *rows, struct audit_state *state_out, struct error *err)
+{
+    struct audit_state state;
+
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the state of the log is missing from the database");
+    state.size = (uint64_t)pg_int8(rows, 0, 0);
+    state.epoch = pg_int8(rows, 0, 1);
+    state.last_time_ms = pg_int8(rows, 0, 2);
+    state.now_ms = pg_int8(rows, 0, 3);
+    state.authorization_epoch = (uint64_t)pg_int8(rows, 0, 4);
+    TRY(merkle_frontier_read(state.size, pg_bytes(rows, 0, 5), &state.frontier, err));
+    TRY(copy_text(pg_text(rows, 0, 6), state.origin, sizeof state.origin, err));
+    *state_out = state;
+    return SUCCESS;
+}
+
+static struct result read_heads(const struct pg_rows *rows, int64_t *heads_out, size_t count, struct error *err)
+{
+    if (pg_rows_count(rows) != count) return failure(err, ERROR_CORRUPT, "the heads of the log's keys are not one for each key");
+    for (size_t i = 0; i < count; i++) heads_out[i] = pg_int8(rows, i, 0);
+    return SUCCESS;
+}
+
+#define BEGIN_STEPS 5 /* BEGIN, two locks, state, heads */
+
+static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct bytes *keys, size_t key_count,
+                               struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_bytes_array(&arguments, keys, key_count);
+    TRY(pg_pipeline_begin(pg, err));
+    TRY(pg_pipeline_add(pg, exclusive_epoch ? "audit_lock_epoch" : "audit_hold_epoch", NULL, err));
+    TRY(pg_pipeline_add(pg, "audit_lock_log", NULL, err));
+    TRY(pg_pipeline_add(pg, "audit_read_state", NULL, err));
+    return pg_pipeline_add(pg, "audit_read_heads", &arguments, err);
+}
+
+struct result audit_begin(struct pg *pg, bool exclusive_epoch, const struct bytes *keys, size_t key_count,
+                          struct audit_state *state_out, int64_t *heads_out, struct error *err)
+{
+    struct pg_rows *rows[BEGIN_STEPS];
+    struct audit_state state;
+
+    TRY(add_begin(pg, exclusive_epoch, keys, key_count, err));
+    TRY(pg_pipeline_run(pg, rows, BEGIN_STEPS, err));
+    struct result result = read_state(rows[3], &state, err);
+    if (result.ok) result = read_heads(rows[4], heads_out, key_count, err);
+    for (size_t i = 0; i < BEGIN_STEPS; i++) pg_rows_free(rows[i]);
+    if (result.ok) *state_out = state;
+    return result;
+}
+
+static struct result add_entries(struct pg *pg, const struct audit_append *append, struct error *err)
+{
+    struct pg_arguments advance = {0}, entries = {0};
+
+    pg_add_int8(&advance, (int64_t)append->old_size);
+    pg_add_int8(&advance, append->epoch);
+    pg_add_int8(&advance, (int64_t)(append->old_size + append->count));
+    pg_add_int8(&advance, append->time_ms);
+    pg_add_bytes(&advance, append->frontier);
+    TRY(pg_pipeline_add(pg, "audit_advance", &advance, err));
+    pg_add_int8(&entries, (int64_t)append->old_size);
+    pg_add_int8(&entries, append->time_ms);
+    pg_add_bytes_array(&entries, append->leaves, append->count);
+    pg_add_bytes_array(&entries, append->hashes, append->count);
+    pg_add_text_array(&entries, append->actions, append->count);
+    pg_add_text_array(&entries, append->outcomes, append->count);
+    return pg_pipeline_add(pg, "audit_insert_entries", &entries, err);
+}
+
+static struct result add_keys(struct pg *pg, const struct audit_append *append, struct error *err)
+{
+    struct pg_arguments keys = {0}, heads = {0};
+
+    pg_add_bytes_array(&keys, append->keys, append->key_count);
+    pg_add_int8_array(&keys, append->key_numbers, append->key_count);
+    pg_add_int8_array(&keys, append->key_sequences, append->key_count);
+    TRY(pg_pipeline_add(pg, "audit_insert_keys", &keys, err));
+    pg_add_bytes_array(&heads, append->heads, append->head_count);
+    pg_add_int8_array(&heads, append->head_numbers, append->head_count);
+    pg_add_int8_array(&heads, append->head_sequences, append->head_count);
+    return pg_pipeline_add(pg, "audit_advance_heads", &heads, err);
+}
+
+static struct result add_payloads(struct pg *pg, const struct audit_append *append, struct error *err)
+{
+    struct pg_arguments payloads = {0};
+
+    if (append->payload_count == 0) return SUCCESS;
+    pg_add_int8_array(&payloads, append->payload_sequences, append->payload_count);
+    pg_add_bytes_array(&payloads, append->payload_subjects, append->payload_count);
+    pg_add_bytes_array(&payloads, append->payload_salts, append->payload_count);
+    pg_add_bytes_array(&payloads, append->payload_boxes, append->payload_count);
+    return pg_pipeline_add(pg, "audit_insert_payloads", &payloads, err);
+}
+
+static struct result add_tiles(struct pg *pg, const struct audit_append *append, struct error *err)
+{
+    struct pg_arguments tiles = {0};
+
+    if (append->tile_count == 0) return SUCCESS;
+    pg_add_int8_array(&tiles, append->tile_levels, append->tile_count);
+    pg_add_int8_array(&tiles, append->tile_indices, append->tile_count);
+    pg_add_bytes_array(&tiles, append->tile_hashes, append->tile_count);
+    pg_add_bytes_array(&tiles, append->tile_roots, append->tile_count);
+    return pg_pipeline_add(pg, "audit_insert_tiles", &tiles, err);
+}
+
+#define COMMIT_STEPS_MAX 7 /* the fence, entries, keys, heads, payloads, tiles, COMMIT */
+
+struct result audit_commit(struct pg *pg, const struct audit_append *append, struct error *err)
+{
+    struct pg_rows *rows[COMMIT_STEPS_MAX];
+    const size_t steps =
+        COMMIT_STEPS_MAX - (append->payload_count == 0 ? (size_t)1 : 0) - (append->tile_count == 0 ? (size_t)1 : 0);
+
+    TRY(add_entries(pg, append, err));
+    TRY(add_keys(pg, append, err));
+    TRY(add_payloads(pg, append, err));
+    TRY(add_tiles(pg, append, err));
+    TRY(pg_pipeline_commit(pg, err));
+    TRY(pg_pipeline_run(pg, rows, steps, err));
+    for (size_t i = 0; i < steps; i++) pg_rows_free(rows[i]);
+    return SUCCESS;
+}
+
+static struct result find_entry(struct pg *pg, uint64_t sequence, const struct merkle_hash *hash, bool *has_out,
+                                struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    TRY(pg_run(pg, "audit_lock_log", NULL, NULL, err));
+    pg_add_int8(&arguments, (int64_t)sequence);
+    TRY(pg_run(pg, "audit_find_entry", &arguments, &rows, err));
+    *has_out = pg_rows_count(rows) == 1 &&
+               bytes_equal(pg_bytes(rows, 0, 0), (struct bytes){hash->bytes, sizeof hash->bytes});
+    return SUCCESS;
+}
+
+struct result audit_has_entry(struct pg *pg, uint64_t sequence, const struct merkle_hash *hash, bool *has_out,
+                              struct error *err)
+{
+    TRY(pg_begin(pg, err));
+    const struct result result = find_entry(pg, sequence, hash, has_out, err);
+    pg_rollback(pg);
+    return result;
+}
+
+struct result audit_next_boot(struct pg *pg, uint64_t *boot_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, "audit_next_boot", NULL, &rows, err));
+    *boot_out = (uint64_t)pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result audit_name_log(struct pg *pg, const char *origin, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, origin);
+    TRY(pg_run(pg, "audit_name_log", &arguments, NULL, err));
+    TRY(pg_run(pg, "audit_read_state", NULL, &rows, err));
+    if (pg_rows_count(rows) != 1 || strcmp(pg_text(rows, 0, 6), origin) != 0)
+        return failure(err, ERROR_CORRUPT, "the database holds the log \"%.60s\", not \"%.60s\": connect to the right one",
+                       pg_rows_count(rows) == 1 ? pg_text(rows, 0, 6) : "", origin);
+    return SUCCESS;
+}

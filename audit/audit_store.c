@@ -1,0 +1,147 @@
+#include "audit/audit_store.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "audit/format/tile.h"
+
+static const struct pg_statement tree_statements[] = {
+    {"audit_leaf_hashes", "SELECT leaf_hash FROM audit_entry WHERE seq >= $1 AND seq < $2 ORDER BY seq", "int8 int8",
+     "bytea"},
+    {"audit_tile_roots", "SELECT root FROM audit_tile WHERE level = $1 AND idx >= $2 AND idx < $3 ORDER BY idx",
+     "int4 int8 int8", "bytea"},
+    {"audit_tile_hashes", "SELECT hashes FROM audit_tile WHERE level = $1 AND idx = $2", "int4 int8", "bytea"},
+};
+const struct pg_table audit_tree_table = PG_TABLE(tree_statements);
+
+static const struct pg_statement sign_statements[] = {
+    {"audit_signing_state",
+     "SELECT size, frontier, (extract(epoch FROM clock_timestamp()) * 1000)::int8,"
+     " coalesce((SELECT max(c.size) FROM audit_checkpoint c), 0) FROM audit_log",
+     "", "int8 bytea int8 int8"},
+    {"audit_insert_checkpoint",
+     "INSERT INTO audit_checkpoint (size, root, note) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", "int8 bytea text", ""},
+    {"audit_ensure_partition", "SELECT 1::int8 FROM audit_add_partition($1)", "int8", "int8"},
+};
+const struct pg_table audit_sign_table = PG_TABLE(sign_statements);
+
+static const struct pg_statement subject_statements[] = {
+    {"audit_find_subject", "SELECT key_version, wrapped_key FROM audit_subject WHERE subject = $1", "bytea",
+     "int4 bytea"},
+    {"audit_insert_subject",
+     "INSERT INTO audit_subject (subject, key_version, wrapped_key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+     "bytea int4 bytea", ""},
+};
+const struct pg_table audit_subject_table = PG_TABLE(subject_statements);
+
+static struct result copy_hashes(const struct pg_rows *rows, size_t count, struct merkle_hash *hashes_out,
+                                 struct error *err)
+{
+    if (pg_rows_count(rows) != count)
+        return failure(err, ERROR_CORRUPT, "the log has %zu of %zu hashes that it must have", pg_rows_count(rows), count);
+    for (size_t i = 0; i < count; i++) {
+        const struct bytes hash = pg_bytes(rows, i, 0);
+        if (hash.length != MERKLE_HASH_SIZE) return failure(err, ERROR_CORRUPT, "a hash of the log is not 32 bytes long");
+        memcpy(hashes_out[i].bytes, hash.data, MERKLE_HASH_SIZE);
+    }
+    return SUCCESS;
+}
+
+struct result audit_load_leaf_hashes(struct pg *pg, uint64_t first, size_t count, struct merkle_hash *hashes_out,
+                                     struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)first);
+    pg_add_int8(&arguments, (int64_t)(first + count));
+    TRY(pg_run(pg, "audit_leaf_hashes", &arguments, &rows, err));
+    return copy_hashes(rows, count, hashes_out, err);
+}
+
+struct result audit_load_tile_roots(struct pg *pg, unsigned level, uint64_t first, size_t count,
+                                    struct merkle_hash *hashes_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_int4(&arguments, (int32_t)level);
+    pg_add_int8(&arguments, (int64_t)first);
+    pg_add_int8(&arguments, (int64_t)(first + count));
+    TRY(pg_run(pg, "audit_tile_roots", &arguments, &rows, err));
+    return copy_hashes(rows, count, hashes_out, err);
+}
+
+struct result audit_load_tile(struct pg *pg, unsigned level, uint64_t index, struct merkle_hash *hashes_out,
+                              struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_int4(&arguments, (int32_t)level);
+    pg_add_int8(&arguments, (int64_t)index);
+    TRY(pg_run(pg, "audit_tile_hashes", &arguments, &rows, err));
+    if (pg_rows_count(rows) != 1 || pg_bytes(rows, 0, 0).length != TILE_BYTES)
+        return failure(err, ERROR_CORRUPT, "tile %u/%llu of the log is missing or damaged", level,
+                       (unsigned long long)index);
+    memcpy(hashes_out, pg_bytes(rows, 0, 0).data, TILE_BYTES);
+    return SUCCESS;
+}
+
+struct result audit_signing_state(struct pg *pg, struct audit_signing_state *state_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct audit_signing_state state;
+
+    TRY(pg_run(pg, "audit_signing_state", NULL, &rows, err));
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the state of the log is missing from the database");
+    TRY(merkle_frontier_read((uint64_t)pg_int8(rows, 0, 0), pg_bytes(rows, 0, 1), &state.frontier, err));
+    state.now_ms = pg_int8(rows, 0, 2);
+    state.checkpoint_size = (uint64_t)pg_int8(rows, 0, 3);
+    *state_out = state;
+    return SUCCESS;
+}
+
+struct result audit_store_checkpoint(struct pg *pg, uint64_t size, const struct merkle_hash *root, const char *note,
+                                     struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)size);
+    pg_add_bytes(&arguments, (struct bytes){root->bytes, sizeof root->bytes});
+    pg_add_text(&arguments, note);
+    return pg_run(pg, "audit_insert_checkpoint", &arguments, NULL, err);
+}
+
+struct result audit_ensure_partition(struct pg *pg, uint64_t number, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)number);
+    return pg_run(pg, "audit_ensure_partition", &arguments, NULL, err);
+}
+
+struct result audit_subject_find(struct pg *pg, const uint8_t index[32], struct audit_subject_row *row_out,
+                                 struct pg_rows **rows_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_bytes(&arguments, (struct bytes){index, 32});
+    TRY(pg_run(pg, "audit_find_subject", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "no such subject");
+    *row_out = (struct audit_subject_row){(int32_t)pg_int8(rows, 0, 0), pg_bytes(rows, 0, 1)};
+    *rows_out = GIVE(rows);
+    return SUCCESS;
+}
+
+struct result audit_subject_insert(struct pg *pg, const uint8_t index[32], const struct audit_subject_row *row,
+                                   struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_bytes(&arguments, (struct bytes){index, 32});
+    pg_add_int4(&arguments, row->key_version);
+    pg_add_bytes(&arguments, row->wrapped_key);
+    return pg_run(pg, "audit_insert_subject", &arguments, NULL, err);
+}

@@ -1,0 +1,91 @@
+/*
+ * audit/audit_store.h -- the tables of the log (migrations/0002_audit.sql).
+ *
+ * Statements in three tables, one for each connection that uses them: appending (the sequencer), signing, reading.
+ * The functions are thin; what they mean stands with their callers.
+ */
+#pragma once
+
+#include "audit/format/merkle.h"
+#include "storage/pg.h"
+
+extern const struct pg_table audit_append_table;
+extern const struct pg_table audit_tree_table;
+extern const struct pg_table audit_sign_table;
+extern const struct pg_table audit_subject_table;
+
+/** What one append starts from; read under the log's lock. */
+struct audit_state {
+    uint64_t size;
+    int64_t epoch, last_time_ms, now_ms;
+    uint64_t authorization_epoch;
+    struct merkle_frontier frontier;
+    char origin[128];
+};
+
+/**
+ * BEGIN, the epoch's lock (exclusively, or shared), the log's lock, the state, and the heads of the given keys, in one
+ * round trip. heads_out[i] is how often keys[i] occurred so far. A failure may leave the transaction open.
+ */
+RESULT audit_begin(struct pg *pg, bool exclusive_epoch, const struct bytes *keys, size_t key_count,
+                   struct audit_state *state_out, int64_t *heads_out, struct error *err);
+
+/** All that one append writes; arrays belong to the caller. */
+struct audit_append {
+    uint64_t old_size, count;
+    int64_t epoch, time_ms;
+    struct bytes frontier; /* of the new size */
+    const struct bytes *leaves, *hashes, *actions, *outcomes; /* `count` of each */
+    size_t key_count; /* one for each event and key */
+    const struct bytes *keys;
+    const int64_t *key_numbers, *key_sequences;
+    size_t head_count; /* one for each key */
+    const struct bytes *heads;
+    const int64_t *head_numbers, *head_sequences;
+    size_t payload_count;
+    const int64_t *payload_sequences;
+    const struct bytes *payload_subjects, *payload_salts, *payload_boxes;
+    size_t tile_count;
+    const int64_t *tile_levels, *tile_indices;
+    const struct bytes *tile_hashes, *tile_roots;
+};
+/** The fenced update, the rows and COMMIT in one round trip. ERROR_UNCERTAIN as pg_commit(). */
+RESULT audit_commit(struct pg *pg, const struct audit_append *append, struct error *err);
+
+/** Is the entry `sequence` there, with this hash? Takes the log's lock, so whatever was under way is over. */
+RESULT audit_has_entry(struct pg *pg, uint64_t sequence, const struct merkle_hash *hash, bool *has_out,
+                       struct error *err);
+RESULT audit_next_boot(struct pg *pg, uint64_t *boot_out, struct error *err);
+/** Names the log, once; ERROR_CORRUPT if it has another name. */
+RESULT audit_name_log(struct pg *pg, const char *origin, struct error *err);
+RESULT audit_ensure_partition(struct pg *pg, uint64_t number, struct error *err);
+
+/** Hashes of entries, and roots of full tiles: exactly `count`, or ERROR_CORRUPT. */
+RESULT audit_load_leaf_hashes(struct pg *pg, uint64_t first, size_t count, struct merkle_hash *hashes_out,
+                              struct error *err);
+RESULT audit_load_tile_roots(struct pg *pg, unsigned level, uint64_t first, size_t count,
+                             struct merkle_hash *hashes_out, struct error *err);
+/** The 256 hashes of a full tile. */
+RESULT audit_load_tile(struct pg *pg, unsigned level, uint64_t index, struct merkle_hash *hashes_out,
+                       struct error *err);
+
+/** What the signer looks at: the log, and the newest stored checkpoint (size 0: none). */
+struct audit_signing_state {
+    struct merkle_frontier frontier;
+    int64_t now_ms;
+    uint64_t checkpoint_size;
+};
+RESULT audit_signing_state(struct pg *pg, struct audit_signing_state *state_out, struct error *err);
+RESULT audit_store_checkpoint(struct pg *pg, uint64_t size, const struct merkle_hash *root, const char *note,
+                              struct error *err);
+
+/** ERROR_NOT_FOUND. The view lives as long as *rows_out. */
+struct audit_subject_row {
+    int32_t key_version;
+    struct bytes wrapped_key;
+};
+RESULT audit_subject_find(struct pg *pg, const uint8_t index[32], struct audit_subject_row *row_out,
+                          struct pg_rows **rows_out, struct error *err);
+/** Does nothing if there is one already. */
+RESULT audit_subject_insert(struct pg *pg, const uint8_t index[32], const struct audit_subject_row *row,
+                            struct error *err);

@@ -1,0 +1,135 @@
+#include "audit/event_priv.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *outcome_name(enum outcome outcome)
+{
+    static const char *const names[] = {"allowed", "denied", "failed", "completed"};
+
+    assert((unsigned)outcome < sizeof names / sizeof names[0]);
+    return names[outcome];
+}
+
+struct result event_of_record(struct record *record, struct event *event_out, struct error *err)
+{
+    assert((record->decision == NULL) != (record->under == NULL));
+    struct event event = {.record = record};
+
+    if (record->under != NULL) {
+        assert(record->outcome == OUTCOME_COMPLETED || record->outcome == OUTCOME_FAILED);
+        event.outcome = record->outcome;
+        event.action = record->under->decision->parts.pairs[0].action;
+    } else {
+        event.outcome = decision_verdict(record->decision) == VERDICT_ALLOW ? OUTCOME_ALLOWED : OUTCOME_DENIED;
+        event.action = record->decision->parts.pairs[0].action;
+        if (event.outcome == OUTCOME_ALLOWED) TRY(permit_make(record->decision, &event.permit, err));
+    }
+    *event_out = event;
+    return SUCCESS;
+}
+
+void event_done(struct event *event)
+{
+    permit_free(event->permit);
+    event->permit = NULL;
+}
+
+/* Text from outside may hold anything; in the leaf it is printable ASCII without what would be escaped. */
+static size_t put_text(char *place, size_t room, const char *text)
+{
+    size_t length = 0;
+
+    for (; text[length] != '\0' && length + 1 < room; length++) {
+        const char letter = text[length];
+        place[length] = letter >= 0x20 && letter < 0x7f && letter != '"' && letter != '\\' ? letter : '?';
+    }
+    place[length] = '\0';
+    return length;
+}
+
+/* "name#detail"; a '#' inside the name would make its key ambiguous. */
+static void put_resource(char place[LEAF_RESOURCE_MAX + 1], const struct resource *resource)
+{
+    size_t length = put_text(place, LEAF_NAME_MAX + 1, resource->name);
+
+    for (size_t i = 0; i < length; i++)
+        if (place[i] == '#') place[i] = '?';
+    if (resource->detail[0] == '\0') return;
+    place[length++] = '#';
+    (void)put_text(place + length, LEAF_RESOURCE_MAX + 1 - length, resource->detail);
+}
+
+static void put_targets(struct leaf *leaf, const struct decision_parts *parts)
+{
+    leaf->target_count = parts->pair_count;
+    for (size_t i = 0; i < parts->pair_count; i++) {
+        const struct action_pair *pair = &parts->pairs[i];
+        (void)put_text(leaf->targets[i].action, sizeof leaf->targets[i].action, action_name(pair->action));
+        put_resource(leaf->targets[i].resource, &pair->resource);
+        (void)put_text(leaf->targets[i].region, sizeof leaf->targets[i].region, pair->resource.region);
+    }
+}
+
+static void put_reason(struct leaf_reason *reason, const struct decision_parts *parts, const char *note)
+{
+    (void)put_text(reason->decision, sizeof reason->decision, parts->id);
+    (void)put_text(reason->policy, sizeof reason->policy, parts->policy_digest);
+    (void)put_text(reason->note, sizeof reason->note, note);
+    for (size_t i = 0; i < parts->denial_count && i < LEAF_RULES_MAX; i++)
+        (void)put_text(reason->rules[reason->rule_count++], sizeof reason->rules[0], parts->denials[i].rule);
+}
+
+static const char *actor_of(const struct event *event)
+{
+    const struct record *record = event->record;
+
+    if (record->context.subject == NULL && record->under != NULL) return record->under->actor;
+    if (record->decision != NULL && record->decision->parts.epoch == EPOCH_OF_JOBS) return "system";
+    if (record->decision != NULL && record->decision->parts.verdict == VERDICT_CHALLENGE) return "anonymous";
+    return record->context.subject == NULL || record->resolved == NULL ? "anonymous" : record->resolved->pseudonym;
+}
+
+static void fill_from_record(const struct event *event, struct leaf *leaf)
+{
+    const struct record *record = event->record;
+    const struct decision *decision = record->decision != NULL ? record->decision : record->under->decision;
+    const bool has_own_id = record->context.request_id[0] != '\0' || record->under == NULL;
+
+    put_targets(leaf, &decision->parts);
+    put_reason(&leaf->reason, &decision->parts, record->note);
+    (void)put_text(leaf->actor, sizeof leaf->actor, actor_of(event));
+    (void)put_text(leaf->request, sizeof leaf->request, has_own_id ? record->context.request_id : record->under->request);
+}
+
+static void fill_own(const struct event *event, struct leaf *leaf)
+{
+    struct leaf_reason *reason = &leaf->reason;
+
+    leaf->target_count = 1;
+    leaf->targets[0] = (struct leaf_target){.resource = ""};
+    (void)put_text(leaf->targets[0].action, sizeof leaf->targets[0].action, action_name(event->action));
+    (void)put_text(leaf->actor, sizeof leaf->actor, "system");
+    leaf->request[0] = '\0';
+    reason->has_bound = event->own == OWN_BURST_OPEN;
+    reason->has_count = !reason->has_bound;
+    *(reason->has_bound ? &reason->bound : &reason->count) = event->count;
+    reason->has_opened = event->own == OWN_BURST_CLOSE;
+    reason->opened = event->opened;
+}
+
+void event_fill_leaf(const struct event *event, struct leaf *leaf_out)
+{
+    const enum outcome outcome = event->has_failed ? OUTCOME_FAILED : event->outcome;
+
+    leaf_out->reason = (struct leaf_reason){.rule_count = 0};
+    if (event->record != NULL) fill_from_record(event, leaf_out);
+    else fill_own(event, leaf_out);
+    (void)put_text(leaf_out->outcome, sizeof leaf_out->outcome, outcome_name(outcome));
+    leaf_out->class_uid = action_ocsf_type(event->action);
+    leaf_out->source = event->source;
+    leaf_out->has_payload = event->has_payload;
+    memcpy(leaf_out->payload, event->commitment, sizeof leaf_out->payload);
+    leaf_fill_keys(leaf_out);
+}

@@ -1,0 +1,148 @@
+#include <string.h>
+
+#include "audit/event_priv.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "crypto/aead.h"
+#include "crypto/random.h"
+
+#define PAYLOAD_MAX 16384 /* bytes: the claims of a token, a user agent and eight denials */
+#define CLAIMS_MAX  8192
+#define AGENT_MAX   1024
+
+/* Longer or broken text is left out by saying so: an event must not fail because of what a stranger sent. */
+static struct result add_text(struct buffer *payload, const char *name, const char *value, size_t maximum,
+                              struct error *err)
+{
+    struct bytes text = bytes_of_text(value);
+
+    if (text.length > maximum) text = bytes_of_text("(too long to be kept)");
+    if (!leaf_text_is_valid(text)) text = bytes_of_text("(not text)");
+    if (payload->length > 1) TRY(buffer_add_u8(payload, ',', err));
+    TRY(buffer_format(payload, err, "\"%s\":", name));
+    return json_write_string(payload, text, err);
+}
+
+static struct result add_optional(struct buffer *payload, const char *name, const char *value, size_t maximum,
+                                  struct error *err)
+{
+    return value == NULL ? SUCCESS : add_text(payload, name, value, maximum, err);
+}
+
+static struct result add_denial(struct buffer *payload, const struct denial *denial, struct error *err)
+{
+    struct buffer OWNED_BUFFER object = BUFFER(4096);
+
+    TRY(buffer_add_u8(&object, '{', err));
+    TRY(add_text(&object, "message", denial->message, sizeof denial->message, err));
+    TRY(add_text(&object, "missing", denial->missing, sizeof denial->missing, err));
+    TRY(add_text(&object, "policy", denial->policy, sizeof denial->policy, err));
+    TRY(add_text(&object, "rule", denial->rule, sizeof denial->rule, err));
+    TRY(buffer_add_u8(&object, '}', err));
+    return buffer_add(payload, object.data, object.length, err);
+}
+
+static struct result add_denials(struct buffer *payload, const struct decision *decision, struct error *err)
+{
+    if (decision == NULL || decision->parts.denial_count == 0) return SUCCESS;
+    TRY(buffer_add_text(payload, payload->length > 1 ? ",\"denials\":[" : "\"denials\":[", err));
+    for (size_t i = 0; i < decision->parts.denial_count; i++) {
+        if (i > 0) TRY(buffer_add_u8(payload, ',', err));
+        TRY(add_denial(payload, &decision->parts.denials[i], err));
+    }
+    return buffer_add_u8(payload, ']', err);
+}
+
+/* Members in byte order: canonical JSON, as the leaf is. */
+static struct result write_payload(const struct record *record, struct buffer *payload, struct error *err)
+{
+    const struct event_context *context = &record->context;
+
+    TRY(buffer_add_u8(payload, '{', err));
+    TRY(add_optional(payload, "address", context->client_address, 64, err));
+    TRY(add_optional(payload, "agent", context->user_agent, AGENT_MAX, err));
+    TRY(add_optional(payload, "claims", context->claims, CLAIMS_MAX, err));
+    TRY(add_denials(payload, record->decision, err));
+    TRY(add_optional(payload, "issuer", context->issuer, SUBJECT_TEXT_MAX, err));
+    TRY(add_optional(payload, "subject", context->subject, SUBJECT_TEXT_MAX, err));
+    return buffer_add_u8(payload, '}', err);
+}
+
+/* origin || src: a box that was moved to another event, or another log, does not open. */
+static struct result write_associated(const char *origin, const struct leaf_source *source, struct buffer *associated,
+                                      struct error *err)
+{
+    TRY(buffer_add_text(associated, origin, err));
+    return leaf_source_write(source, associated, err);
+}
+
+static struct result seal(const struct event *event, const struct audit_subject *subject, struct bytes associated,
+                          struct bytes payload, struct buffer *boxes, struct error *err)
+{
+    uint8_t key[XCHACHA_KEY_SIZE], *place = NULL;
+
+    TRY(buffer_reserve(boxes, payload.length + BOX_OVERHEAD, &place, err));
+    TRY(subject_payload_key(subject->key, event->salt, key, err));
+    box_seal(key, associated, payload, place);
+    secret_wipe(key, sizeof key);
+    boxes->length += payload.length + BOX_OVERHEAD;
+    return SUCCESS;
+}
+
+static struct result write_and_seal(struct event *event, const struct audit_subject *subject, const char *origin,
+                                    struct buffer *payload, struct buffer *boxes, struct error *err)
+{
+    struct buffer OWNED_BUFFER associated = BUFFER(512);
+    const size_t at = boxes->length;
+
+    TRY(write_payload(event->record, payload, err));
+    TRY(write_associated(origin, &event->source, &associated, err));
+    random_bytes(event->salt, sizeof event->salt);
+    TRY(leaf_payload_commitment(event->salt, buffer_bytes(payload), event->commitment, err));
+    TRY(seal(event, subject, buffer_bytes(&associated), buffer_bytes(payload), boxes, err));
+    event->has_payload = true;
+    event->box_at = at;
+    event->box_length = boxes->length - at;
+    return SUCCESS;
+}
+
+struct result event_seal_payload(struct event *event, const struct audit_subject *subject, const char *origin,
+                                 struct buffer *boxes, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(PAYLOAD_MAX);
+
+    const struct result result = write_and_seal(event, subject, origin, &payload, boxes, err);
+    if (payload.data != NULL) secret_wipe(payload.data, payload.length);
+    return result;
+}
+
+static struct result open_box(const uint8_t key[XCHACHA_KEY_SIZE], struct bytes associated, struct bytes box,
+                              struct buffer *payload, struct error *err)
+{
+    uint8_t *place = NULL;
+
+    if (box.length < BOX_OVERHEAD) return failure(err, ERROR_CORRUPT, "the payload of an event is too short");
+    TRY(buffer_reserve(payload, box.length - BOX_OVERHEAD, &place, err));
+    TRY(box_open(key, associated, box, place, err));
+    payload->length += box.length - BOX_OVERHEAD;
+    return SUCCESS;
+}
+
+struct result payload_open(const uint8_t subject_key[SUBJECT_KEY_SIZE], const uint8_t salt[LEAF_SALT_SIZE],
+                           struct bytes box, const char *origin, const struct leaf *leaf, struct buffer *payload,
+                           struct error *err)
+{
+    struct buffer OWNED_BUFFER associated = BUFFER(512);
+    uint8_t key[XCHACHA_KEY_SIZE], commitment[32];
+
+    TRY(write_associated(origin, &leaf->source, &associated, err));
+    TRY(subject_payload_key(subject_key, salt, key, err));
+    const struct result opened = open_box(key, buffer_bytes(&associated), box, payload, err);
+    secret_wipe(key, sizeof key);
+    TRY(opened);
+    TRY(leaf_payload_commitment(salt, buffer_bytes(payload), commitment, err));
+    if (!leaf->has_payload || memcmp(commitment, leaf->payload, sizeof commitment) != 0)
+        return failure(err, ERROR_CORRUPT, "the payload is not the one that event %llu committed to",
+                       (unsigned long long)leaf->sequence);
+    return SUCCESS;
+}

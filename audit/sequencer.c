@@ -1,0 +1,262 @@
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "audit/sequencer_priv.h"
+#include "base/clock.h"
+#include "base/memory.h"
+
+void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2])
+{
+    const bool is_known = record->context.subject != NULL &&
+                          (record->decision == NULL || decision_verdict(record->decision) != VERDICT_CHALLENGE);
+
+    names_out[0] = record->context.issuer == NULL ? "" : record->context.issuer;
+    names_out[1] = record->context.subject;
+    if (is_known) return;
+    char now[CLOCK_TEXT_SIZE];
+    clock_format(clock_wall_ms(), now);
+    (void)snprintf(anonymous, ANONYMOUS_NAME_SIZE, "%.10s", now); /* the day */
+    names_out[0] = ANONYMOUS_ISSUER;
+    names_out[1] = anonymous;
+}
+
+/* Work of the server's own, and later events of an operation that do not say from where, have nothing to seal. */
+static bool has_payload(const struct record *record)
+{
+    if (record->decision != NULL) return decision_epoch(record->decision) != EPOCH_OF_JOBS;
+    return record->context.subject != NULL;
+}
+
+static bool is_challenge(const struct record *record)
+{
+    return record->decision != NULL && decision_verdict(record->decision) == VERDICT_CHALLENGE;
+}
+
+/* Under the mutex. */
+static struct record_queue *choose_queue(struct sequencer *sequencer, const struct record *record, bool needs_subject)
+{
+    const size_t waiting = sequencer->ready.count + sequencer->unresolved.count + sequencer->folding.count;
+
+    if (waiting >= WAITING_MAX || sequencer->is_stopping) return &sequencer->overflow;
+    if (is_challenge(record) && fold_takes(sequencer, record->arrived_ms)) return &sequencer->folding;
+    return needs_subject ? &sequencer->unresolved : &sequencer->ready;
+}
+
+static void wake(struct sequencer *sequencer, const struct record_queue *queue)
+{
+    if (queue == &sequencer->unresolved) (void)pthread_cond_signal(&sequencer->unresolved_work);
+    else if (queue == &sequencer->overflow) (void)pthread_cond_broadcast(&sequencer->watch_work);
+    else (void)pthread_cond_signal(&sequencer->work);
+}
+
+void sequencer_submit(struct sequencer *sequencer, struct record *record)
+{
+    char anonymous[ANONYMOUS_NAME_SIZE];
+    const char *names[2];
+
+    assert((record->decision == NULL) != (record->under == NULL));
+    record->arrived_ms = clock_monotonic_ms();
+    record->resolved = NULL;
+    record->permit = NULL;
+    record->sequence = 0;
+    record->folded = false;
+    record->error = (struct error){.kind = ERROR_NONE};
+    if (has_payload(record)) {
+        record_subject(record, anonymous, names);
+        record->resolved = subject_cache_find(sequencer->subjects, names[0], names[1]);
+    }
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    struct record_queue *queue = choose_queue(sequencer, record, has_payload(record) && record->resolved == NULL);
+    queue_add(queue, record);
+    wake(sequencer, queue);
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+}
+
+void record_done(struct record *record)
+{
+    decision_free(record->decision);
+    permit_free(record->permit);
+    record->decision = NULL;
+    record->permit = NULL;
+}
+
+void sequencer_count_refused(struct sequencer *sequencer)
+{
+    if (atomic_fetch_add(&sequencer->refused, 1) > 0) return;
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    (void)pthread_cond_signal(&sequencer->work);
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+}
+
+struct result permit_for_job(struct sequencer *sequencer, const struct action_pair *pair, struct permit **permit_out,
+                             struct error *err)
+{
+    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .epoch = EPOCH_OF_JOBS, .pair_count = 1, .pairs = {*pair}};
+    struct record record = {.change = NULL};
+
+    TRY(decision_make(&parts, &record.decision, err));
+    sequencer_submit_and_wait(sequencer, &record);
+    const struct error error = record.error;
+    if (record.status == RECORD_DONE) *permit_out = GIVE(record.permit);
+    const enum record_status status = record.status;
+    record_done(&record);
+    if (status == RECORD_DONE) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "%s could not be recorded: %.180s", action_name(pair->action), error.message);
+}
+
+bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err)
+{
+    struct sequencer *mutable = (struct sequencer *)(uintptr_t)sequencer; /* for its mutex only */
+
+    (void)pthread_mutex_lock(&mutable->mutex);
+    const bool is_late = sequencer->unsigned_since_ms != 0 &&
+                         clock_monotonic_ms() - sequencer->unsigned_since_ms > UNSIGNED_MAX_MS;
+    const bool is_ready = !sequencer->is_broken && !is_late;
+    if (!is_ready) *err = sequencer->is_broken ? sequencer->last_error : sequencer->sign_error;
+    (void)pthread_mutex_unlock(&mutable->mutex);
+    return is_ready;
+}
+
+static void init_locks(struct sequencer *sequencer)
+{
+    pthread_condattr_t monotonic;
+
+    (void)pthread_mutex_init(&sequencer->mutex, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&sequencer->work, &monotonic);
+    (void)pthread_cond_init(&sequencer->unresolved_work, &monotonic);
+    (void)pthread_cond_init(&sequencer->sign_work, &monotonic);
+    (void)pthread_cond_init(&sequencer->watch_work, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    queue_init(&sequencer->ready);
+    queue_init(&sequencer->unresolved);
+    queue_init(&sequencer->folding);
+    queue_init(&sequencer->overflow);
+}
+
+static struct result open_connections(struct sequencer *sequencer, const struct sequencer_options *options,
+                                      struct error *err)
+{
+    static const struct pg_table *const sign_tables[] = {&audit_sign_table, &audit_tree_table, NULL};
+    static const struct pg_table *const subject_tables[] = {&audit_subject_table, NULL};
+    const struct pg_table *tables[APPEND_TABLES_MAX + 1] = {&audit_append_table, &audit_tree_table};
+    size_t count = 2;
+
+    for (size_t i = 0; options->tables != NULL && options->tables[i] != NULL; i++) {
+        assert(count < APPEND_TABLES_MAX);
+        tables[count++] = options->tables[i];
+    }
+    TRY(pg_open(options->conninfo, tables, &sequencer->pg, err));
+    TRY(pg_open(options->conninfo, sign_tables, &sequencer->sign_pg, err));
+    return pg_open(options->conninfo, subject_tables, &sequencer->clerk_pg, err);
+}
+
+static struct result allocate(struct sequencer *sequencer, struct error *err)
+{
+    sequencer->group = memory_zeroed(1, sizeof *sequencer->group);
+    sequencer->sign_tiles = memory_zeroed(1, sizeof *sequencer->sign_tiles);
+    if (sequencer->group == NULL || sequencer->sign_tiles == NULL)
+        return failure(err, ERROR_NO_MEMORY, "no memory for the sequencer of the log");
+    sequencer->group->boxes = BUFFER(GROUP_RECORDS_MAX * (size_t)32768);
+    sequencer->group->leaves = BUFFER(GROUP_EVENTS_MAX * (size_t)LEAF_MAX * 2);
+    sequencer->group->frontier_text = BUFFER(64 * MERKLE_HASH_SIZE);
+    sequencer->group_limit = GROUP_RECORDS_MAX;
+    return subject_cache_new(SUBJECTS_MAX, &sequencer->subjects, err);
+}
+
+static struct result start_threads(struct sequencer *sequencer, struct error *err)
+{
+    const struct {
+        pthread_t *thread;
+        void *(*run)(void *);
+    } threads[] = {
+        {&sequencer->group_thread, sequencer_group_run},
+        {&sequencer->clerk_thread, sequencer_clerk_run},
+        {&sequencer->sign_thread, sequencer_sign_run},
+        {&sequencer->watch_thread, sequencer_watch_run},
+    };
+
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+        if (pthread_create(threads[i].thread, NULL, threads[i].run, sequencer) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no threads for the sequencer of the log");
+        sequencer->thread_count++;
+    }
+    return SUCCESS;
+}
+
+static struct result copy_options(struct sequencer *sequencer, const struct sequencer_options *options,
+                                  struct error *err)
+{
+    if (options->origin[0] == '\0' || options->instance[0] == '\0')
+        return failure(err, ERROR_INVALID, "the audit log needs an origin and a name for this gateway");
+    (void)snprintf(sequencer->origin, sizeof sequencer->origin, "%s", options->origin);
+    (void)snprintf(sequencer->instance, sizeof sequencer->instance, "%s", options->instance);
+    sequencer->keyd = options->keyd;
+    sequencer->deadline_ms = options->deadline_ms == 0 ? DEADLINE_MS : options->deadline_ms;
+    return SUCCESS;
+}
+
+struct result sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out,
+                              struct error *err)
+{
+    OWNED(sequencer) *sequencer = memory_zeroed(1, sizeof *sequencer);
+
+    if (sequencer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the sequencer of the log");
+    init_locks(sequencer);
+    TRY(copy_options(sequencer, options, err));
+    TRY(allocate(sequencer, err));
+    TRY(open_connections(sequencer, options, err));
+    TRY(audit_name_log(sequencer->pg, sequencer->origin, err));
+    TRY(sequencer_check_log(sequencer, err));
+    TRY(audit_next_boot(sequencer->pg, &sequencer->boot, err));
+    sequencer->next_number = 1;
+    TRY(start_threads(sequencer, err));
+    *sequencer_out = GIVE(sequencer);
+    return SUCCESS;
+}
+
+static void stop_threads(struct sequencer *sequencer)
+{
+    const pthread_t threads[] = {sequencer->group_thread, sequencer->clerk_thread, sequencer->sign_thread,
+                                 sequencer->watch_thread};
+
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    sequencer->is_stopping = true;
+    if (sequencer->thread_count < 2) sequencer->clerk_is_done = true; /* it never started */
+    (void)pthread_cond_broadcast(&sequencer->work);
+    (void)pthread_cond_broadcast(&sequencer->unresolved_work);
+    (void)pthread_cond_broadcast(&sequencer->sign_work);
+    (void)pthread_cond_broadcast(&sequencer->watch_work);
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    for (size_t i = 0; i < sequencer->thread_count; i++) (void)pthread_join(threads[i], NULL);
+}
+
+static void free_group(struct group *group)
+{
+    if (group == NULL) return;
+    buffer_done(&group->boxes);
+    buffer_done(&group->leaves);
+    buffer_done(&group->frontier_text);
+    free(group);
+}
+
+void sequencer_free(struct sequencer *sequencer)
+{
+    if (sequencer == NULL) return;
+    stop_threads(sequencer);
+    pg_free(sequencer->pg);
+    pg_free(sequencer->sign_pg);
+    pg_free(sequencer->clerk_pg);
+    free_group(sequencer->group);
+    free(sequencer->sign_tiles);
+    subject_cache_free(sequencer->subjects);
+    (void)pthread_cond_destroy(&sequencer->work);
+    (void)pthread_cond_destroy(&sequencer->unresolved_work);
+    (void)pthread_cond_destroy(&sequencer->sign_work);
+    (void)pthread_cond_destroy(&sequencer->watch_work);
+    (void)pthread_mutex_destroy(&sequencer->mutex);
+    free(sequencer);
+}

@@ -1,0 +1,151 @@
+/* One group, from BEGIN to COMMIT: stale events leave, changes run, and what failed runs no second time. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/sequencer_priv.h"
+
+/* A hole of exactly as many numbers as events were lost stands before the event that says so. */
+static void number_events(struct sequencer *sequencer, struct group *group)
+{
+    uint64_t number = sequencer->next_number;
+
+    for (size_t i = 0; i < group->count; i++) {
+        struct event *event = &group->events[i];
+        if (event->own == OWN_UNRECORDED) number += event->count;
+        (void)snprintf(event->source.instance, sizeof event->source.instance, "%s", sequencer->instance);
+        event->source.boot = sequencer->boot;
+        event->source.number = number++;
+    }
+    group->end_number = number;
+}
+
+static struct result seal_payloads(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    group->boxes.length = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        struct event *event = &group->events[i];
+        if (event->record == NULL || event->record->resolved == NULL) continue;
+        TRY(event_seal_payload(event, event->record->resolved, sequencer->origin, &group->boxes, err));
+    }
+    return SUCCESS;
+}
+
+static void gather_keys(struct group *group)
+{
+    group_clear_keys(group);
+    for (size_t i = 0; i < group->count; i++) {
+        struct event *event = &group->events[i];
+        event_fill_leaf(event, &group->leaf);
+        event->key_count = group->leaf.key_count;
+        for (size_t k = 0; k < event->key_count; k++) event->keys[k] = group_key_place(group, group->leaf.keys[k].name);
+        if (event->record != NULL && event->record->change != NULL) (void)group_key_place(group, "out:failed");
+    }
+}
+
+struct result group_prepare(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    number_events(sequencer, group);
+    TRY(seal_payloads(sequencer, group, err));
+    gather_keys(group);
+    return SUCCESS;
+}
+
+static bool is_stale(const struct event *event, uint64_t epoch)
+{
+    if (event->record == NULL || event->record->decision == NULL) return false;
+    const uint64_t decided = decision_epoch(event->record->decision);
+    return decided != EPOCH_OF_JOBS && decided != epoch;
+}
+
+/* Those that were decided under other rights leave the group; the numbers of those behind them close up. */
+static struct result drop_stale(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < group->count; i++) {
+        struct event *event = &group->events[i];
+        if (is_stale(event, group->state.authorization_epoch)) {
+            queue_add(&group->stale, event->record);
+            event_done(event);
+        } else {
+            if (kept < i) group->events[kept] = *event;
+            kept++;
+        }
+    }
+    if (kept == group->count) return SUCCESS;
+    group->count = kept;
+    number_events(sequencer, group);
+    return seal_payloads(sequencer, group, err);
+}
+
+static void place_events(struct group *group)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        struct event *event = &group->events[i];
+        event->sequence = group->state.size + i;
+        if (event->permit == NULL) continue;
+        struct leaf *leaf = &group->leaf;
+        event_fill_leaf(event, leaf);
+        event->permit->sequence = event->sequence;
+        event->permit->epoch = group->state.authorization_epoch;
+        memcpy(event->permit->actor, leaf->actor, sizeof event->permit->actor);
+        memcpy(event->permit->request, leaf->request, sizeof event->permit->request);
+    }
+}
+
+static struct result begin(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    const struct bytes none = {NULL, 0};
+    const struct bytes *keys = group->key_count == 0 ? &none : group->key_views;
+
+    TRY(audit_begin(sequencer->pg, group->raises_epoch, keys, group->key_count, &group->state, group->heads, err));
+    if (strcmp(group->state.origin, sequencer->origin) != 0)
+        return failure(err, ERROR_CORRUPT, "the log in the database is another one now: \"%.60s\"", group->state.origin);
+    memset(group->touched, 0, group->key_count * sizeof group->touched[0]);
+    TRY(drop_stale(sequencer, group, err));
+    place_events(group);
+    return SUCCESS;
+}
+
+/* A change that failed before it touched a row leaves the transaction as it was. */
+static struct result run_change(struct sequencer *sequencer, struct event *event, bool *must_restart, struct error *err)
+{
+    struct record *record = event->record;
+    const struct permit *permit = record->under != NULL ? record->under : event->permit;
+    const uint64_t touched = pg_rows_touched(sequencer->pg);
+
+    const struct result ran = record->change->run(record->change, sequencer->pg, permit, err);
+    if (ran.ok || pg_is_broken(sequencer->pg)) return ran;
+    event->has_failed = true;
+    event->error = *err;
+    metric_add(AUDIT_METRIC(audit_refused_changes), 1);
+    if (pg_rows_touched(sequencer->pg) != touched) *must_restart = true;
+    return SUCCESS;
+}
+
+static struct result run_changes(struct sequencer *sequencer, struct group *group, bool *must_restart,
+                                 struct error *err)
+{
+    for (size_t i = 0; i < group->count && !*must_restart; i++) {
+        struct event *event = &group->events[i];
+        const bool is_due = event->record != NULL && event->record->change != NULL && !event->has_failed &&
+                            event->outcome != OUTCOME_DENIED;
+        if (is_due) TRY(run_change(sequencer, event, must_restart, err));
+    }
+    return SUCCESS;
+}
+
+struct result group_append(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    bool must_restart = true;
+
+    while (must_restart) { /* ends: each time round one change more is known to fail */
+        must_restart = false;
+        TRY(begin(sequencer, group, err));
+        if (group->count > 0) TRY(run_changes(sequencer, group, &must_restart, err));
+        if (must_restart || group->count == 0) pg_rollback(sequencer->pg);
+        if (must_restart) metric_add(AUDIT_METRIC(audit_rollbacks), 1);
+    }
+    return group->count == 0 ? SUCCESS : group_write(sequencer, group, err);
+}

@@ -1,0 +1,87 @@
+/* The clerk finds the keys of subjects that are not in the cache, and gives back what waited too long anywhere. */
+#include "audit/sequencer_priv.h"
+#include "base/clock.h"
+
+static struct record *take_unresolved(struct sequencer *sequencer)
+{
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    while (sequencer->unresolved.count == 0 && !sequencer->is_stopping)
+        sequencer_wait(sequencer, &sequencer->unresolved_work, INT64_MAX);
+    struct record *record = queue_take(&sequencer->unresolved);
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    return record;
+}
+
+static void pass_on(struct sequencer *sequencer, struct record *record)
+{
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    queue_add(&sequencer->ready, record);
+    (void)pthread_cond_signal(&sequencer->work);
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+}
+
+static struct result resolve(struct sequencer *sequencer, struct record *record, struct error *err)
+{
+    char anonymous[ANONYMOUS_NAME_SIZE];
+    const char *names[2];
+
+    record_subject(record, anonymous, names);
+    record->resolved = subject_cache_find(sequencer->subjects, names[0], names[1]);
+    if (record->resolved != NULL) return SUCCESS; /* the record before it was of the same subject */
+    if (pg_is_broken(sequencer->clerk_pg)) TRY(pg_reopen(sequencer->clerk_pg, err));
+    return subject_cache_resolve(sequencer->subjects, sequencer->keyd, sequencer->clerk_pg, names, &record->resolved,
+                                 err);
+}
+
+void *sequencer_clerk_run(void *argument)
+{
+    struct sequencer *sequencer = argument;
+
+    for (struct record *record; (record = take_unresolved(sequencer)) != NULL;) {
+        struct record_queue failed;
+        struct error err = {0};
+        if (resolve(sequencer, record, &err).ok) {
+            pass_on(sequencer, record);
+            continue;
+        }
+        queue_init(&failed);
+        queue_add(&failed, record);
+        sequencer_give_up(sequencer, &failed, &err);
+    }
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    sequencer->clerk_is_done = true;
+    (void)pthread_cond_signal(&sequencer->work);
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    return NULL;
+}
+
+/* Queues are in the order of arrival, so only their beginnings can be too old. */
+static void take_expired(struct record_queue *queue, int64_t arrived_before_ms, struct record_queue *expired)
+{
+    while (queue->first != NULL && queue->first->arrived_ms <= arrived_before_ms) queue_add(expired, queue_take(queue));
+}
+
+void *sequencer_watch_run(void *argument)
+{
+    struct sequencer *sequencer = argument;
+    bool goes_on = true;
+
+    while (goes_on) {
+        struct record_queue expired;
+        struct error why = {ERROR_UNAVAILABLE, "the audit log could not be written in time"};
+
+        queue_init(&expired);
+        (void)pthread_mutex_lock(&sequencer->mutex);
+        sequencer_wait(sequencer, &sequencer->watch_work, clock_monotonic_ms() + WATCH_INTERVAL_MS);
+        const int64_t before_ms = clock_monotonic_ms() - sequencer->deadline_ms;
+        take_expired(&sequencer->ready, before_ms, &expired);
+        take_expired(&sequencer->unresolved, before_ms, &expired);
+        take_expired(&sequencer->folding, before_ms, &expired);
+        take_expired(&sequencer->overflow, INT64_MAX, &expired);
+        goes_on = !sequencer->is_stopping;
+        if (sequencer->is_broken && sequencer->last_error.kind != ERROR_NONE) why = sequencer->last_error;
+        (void)pthread_mutex_unlock(&sequencer->mutex);
+        sequencer_give_up(sequencer, &expired, &why);
+    }
+    return NULL;
+}

@@ -1,0 +1,104 @@
+/* Floods without a credential, and what was counted because it could not be recorded, become events. */
+#include <assert.h>
+
+#include "audit/sequencer_priv.h"
+#include "base/clock.h"
+
+/* A token bucket in milliseconds: each event that is recorded for itself costs 1000 / CHALLENGES_PER_S of them. */
+#define CREDIT_COST_MS (1000 / CHALLENGES_PER_S)
+#define CREDIT_MAX_MS  (CHALLENGES_AT_ONCE * CREDIT_COST_MS)
+
+bool fold_takes(struct sequencer *sequencer, int64_t now_ms)
+{
+    const int64_t earned_ms = now_ms - sequencer->challenge_at_ms;
+
+    sequencer->challenge_at_ms = now_ms;
+    sequencer->challenge_credit_ms += earned_ms;
+    if (sequencer->challenge_credit_ms > CREDIT_MAX_MS) sequencer->challenge_credit_ms = CREDIT_MAX_MS;
+    if (sequencer->challenge_credit_ms < CREDIT_COST_MS) return true;
+    sequencer->challenge_credit_ms -= CREDIT_COST_MS;
+    return false;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t own_due_ms(const struct sequencer *sequencer)
+{
+    int64_t due_ms = INT64_MAX;
+
+    if (atomic_load(&sequencer->refused) > 0) due_ms = earlier(due_ms, sequencer->refused_at_ms + OWN_INTERVAL_MS);
+    if (sequencer->unrecorded > 0) due_ms = earlier(due_ms, sequencer->unrecorded_since_ms);
+    if (sequencer->burst.is_open) due_ms = earlier(due_ms, sequencer->burst.opened_ms + BURST_WINDOW_MS);
+    if (due_ms != INT64_MAX && sequencer->is_stopping) return 0;
+    return due_ms;
+}
+
+static struct event *add_own(struct group *group, enum own_event own, enum action action, uint64_t count)
+{
+    struct event *event = &group->events[group->count++];
+
+    *event = (struct event){.own = own, .action = action, .count = count, .outcome = OUTCOME_COMPLETED};
+    return event;
+}
+
+static void release_covered(struct sequencer *sequencer, struct record_queue *released)
+{
+    struct burst *burst = &sequencer->burst;
+
+    while (burst->is_open && burst->count < BURST_BOUND && sequencer->folding.count > 0) {
+        queue_add(released, queue_take(&sequencer->folding));
+        burst->count++;
+    }
+}
+
+static void collect_burst(struct sequencer *sequencer, int64_t now_ms)
+{
+    struct group *group = sequencer->group;
+    struct burst *burst = &sequencer->burst;
+    const bool is_over = burst->is_open && (burst->count == BURST_BOUND || sequencer->is_stopping ||
+                                            now_ms - burst->opened_ms >= BURST_WINDOW_MS);
+
+    if (is_over) add_own(group, OWN_BURST_CLOSE, ACTION_DENIED_BURST, burst->count)->opened = burst->opened;
+    if (sequencer->folding.count > 0 && (!burst->is_open || is_over))
+        add_own(group, OWN_BURST_OPEN, ACTION_DENIED_BURST, BURST_BOUND)->outcome = OUTCOME_DENIED;
+}
+
+void own_collect(struct sequencer *sequencer, int64_t now_ms, struct record_queue *released)
+{
+    struct group *group = sequencer->group;
+    const uint64_t refused = atomic_load(&sequencer->refused);
+    const bool is_refused_due = sequencer->is_stopping || now_ms - sequencer->refused_at_ms >= OWN_INTERVAL_MS;
+
+    release_covered(sequencer, released);
+    collect_burst(sequencer, now_ms);
+    if (refused > 0 && is_refused_due) add_own(group, OWN_REFUSED, ACTION_REFUSED, refused);
+    if (sequencer->unrecorded > 0) add_own(group, OWN_UNRECORDED, ACTION_UNRECORDED, sequencer->unrecorded);
+    assert(group->count <= GROUP_OWN_MAX);
+}
+
+static void apply_counters(struct sequencer *sequencer, const struct event *event)
+{
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    if (event->own == OWN_UNRECORDED) sequencer->unrecorded -= event->count;
+    if (event->own == OWN_REFUSED) {
+        (void)atomic_fetch_sub(&sequencer->refused, event->count);
+        sequencer->refused_at_ms = clock_monotonic_ms();
+    }
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+}
+
+void own_apply(struct sequencer *sequencer, const struct event *event)
+{
+    switch (event->own) {
+    case OWN_BURST_OPEN:
+        sequencer->burst = (struct burst){true, event->sequence, 0, clock_monotonic_ms()};
+        break;
+    case OWN_BURST_CLOSE: sequencer->burst.is_open = false; break;
+    case OWN_REFUSED:
+    case OWN_UNRECORDED: apply_counters(sequencer, event); break;
+    case OWN_NONE: break;
+    }
+}

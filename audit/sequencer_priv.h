@@ -1,0 +1,199 @@
+/*
+ * audit/sequencer_priv.h -- what the threads of the sequencer share.
+ *
+ * Four threads. The group thread alone appends and owns the fields below it. The clerk finds subjects' keys, because
+ * keyd may be slow. The signer has checkpoints signed. The watch gives back what waited too long: it never waits for
+ * anything but time, so a deadline holds even when the database stands still.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "audit/audit_store.h"
+#include "audit/event_priv.h"
+#include "audit/log_tiles_priv.h"
+#include "audit/metrics.h"
+
+#define GROUP_RECORDS_MAX 1000
+#define GROUP_OWN_MAX     4 /* closing a burst, opening one, refused, unrecorded */
+#define GROUP_EVENTS_MAX  (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
+#define GROUP_KEYS_MAX    ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
+#define GROUP_SLOTS       32768 /* of the hash table over keys; a power of two, three times as many as keys */
+#define GROUP_TILES_MAX   (GROUP_EVENTS_MAX / TILE_WIDTH + 1 + TILE_LEVEL_MAX)
+
+#define WAITING_MAX        65536 /* records; more than a gateway has connections */
+#define SUBJECTS_MAX       4096  /* in the cache: 128 KiB of locked memory */
+#define DEADLINE_MS        10000
+#define UNSIGNED_MAX_MS    5000  /* docs/formats/audit-log.md section 15 */
+#define SIGN_INTERVAL_MS   200
+#define SIGN_IDLE_MS       1000
+#define WATCH_INTERVAL_MS  50
+#define OWN_INTERVAL_MS    2000  /* how long a counter may wait to become an event */
+#define BURST_WINDOW_MS    10000
+#define BURST_BOUND        65536 /* requests that one burst stands for at most */
+#define CHALLENGES_PER_S   20    /* recorded one by one; more fold */
+#define CHALLENGES_AT_ONCE 50
+#define BACKOFF_MIN_MS     50
+#define BACKOFF_MAX_MS     2000
+
+#define AUDIT_PARTITION_BITS 24  /* entries of a partition: migrations/0002_audit.sql */
+#define APPEND_TABLES_MAX    16  /* statement tables of changes, and ours */
+#define ANONYMOUS_NAME_SIZE  16  /* "2026-11-20" */
+
+struct record_queue {
+    struct record *first, **end;
+    size_t count;
+};
+
+struct group_tile {
+    unsigned level;
+    uint64_t index;
+    struct merkle_hash hashes[TILE_WIDTH], root;
+};
+
+/** The events of one transaction. Lives as long as the sequencer: nothing of it is allocated per group. */
+struct group {
+    size_t count;
+    struct event events[GROUP_EVENTS_MAX];
+    bool raises_epoch;
+    struct record_queue stale;
+    uint64_t end_number; /* of this gateway's numbering, after the group */
+    struct audit_state state;
+    struct merkle_frontier frontier;
+    struct buffer boxes, leaves, frontier_text;
+    struct leaf leaf;
+
+    size_t key_count; /* distinct keys: id, head and whether an event of the group has it */
+    uint8_t key_ids[GROUP_KEYS_MAX][LEAF_KEY_ID_SIZE];
+    struct bytes key_views[GROUP_KEYS_MAX];
+    int64_t heads[GROUP_KEYS_MAX], last_sequences[GROUP_KEYS_MAX];
+    bool touched[GROUP_KEYS_MAX];
+    uint16_t slots[GROUP_SLOTS]; /* place + 1 */
+
+    bool tail_is_known;
+    struct merkle_hash tail[TILE_WIDTH]; /* of the tile that is being filled */
+    size_t tile_count;
+    struct group_tile tiles[GROUP_TILES_MAX];
+
+    struct group_columns { /* of the rows that are inserted */
+        struct bytes leaves[GROUP_EVENTS_MAX], hashes[GROUP_EVENTS_MAX];
+        struct bytes actions[GROUP_EVENTS_MAX], outcomes[GROUP_EVENTS_MAX];
+        struct bytes keys[GROUP_KEYS_MAX], heads[GROUP_KEYS_MAX];
+        int64_t key_numbers[GROUP_KEYS_MAX], key_sequences[GROUP_KEYS_MAX];
+        int64_t head_numbers[GROUP_KEYS_MAX], head_sequences[GROUP_KEYS_MAX];
+        int64_t payload_sequences[GROUP_EVENTS_MAX];
+        struct bytes payload_subjects[GROUP_EVENTS_MAX], payload_salts[GROUP_EVENTS_MAX];
+        struct bytes payload_boxes[GROUP_EVENTS_MAX];
+        int64_t tile_levels[GROUP_TILES_MAX], tile_indices[GROUP_TILES_MAX];
+        struct bytes tile_hashes[GROUP_TILES_MAX], tile_roots[GROUP_TILES_MAX];
+    } columns;
+};
+
+/** A group whose COMMIT was sent and not answered, and whose records could wait no longer. */
+struct doubt {
+    bool exists;
+    uint64_t sequence, end_number;
+    struct merkle_hash hash; /* of its first entry */
+    size_t records;
+    size_t own_count;
+    struct event own[GROUP_OWN_MAX];
+};
+
+struct burst {
+    bool is_open;
+    uint64_t opened; /* sequence number */
+    uint64_t count;
+    int64_t opened_ms;
+};
+
+struct sequencer {
+    struct keyd_client *keyd;
+    char origin[128], instance[64];
+    unsigned deadline_ms;
+    struct subject_cache *subjects;
+    size_t thread_count; /* of the four that run */
+    pthread_t group_thread, clerk_thread, sign_thread, watch_thread;
+    atomic_uint_fast64_t refused;
+
+    pthread_mutex_t mutex; /* guards down to `group`; never held over I/O */
+    pthread_cond_t work, unresolved_work, sign_work, watch_work;
+    struct record_queue ready, unresolved, folding, overflow;
+    bool is_stopping, clerk_is_done, group_is_done;
+    bool is_broken;             /* the last append failed */
+    struct error last_error;
+    uint64_t unrecorded;        /* not yet the subject of an event */
+    int64_t unrecorded_since_ms;
+    uint64_t appended_size, signed_size;
+    int64_t unsigned_since_ms;  /* 0: all is signed */
+    bool sign_is_broken;
+    struct error sign_error;
+    int64_t challenge_credit_ms; /* token bucket, in milliseconds of credit */
+    int64_t challenge_at_ms;
+
+    /* The group thread's own. */
+    struct pg *pg;
+    struct group *group;
+    uint64_t boot, next_number;
+    size_t group_limit;
+    int64_t retry_at_ms, backoff_ms, refused_at_ms;
+    uint64_t tail_size; /* for which `tail` is right */
+    struct merkle_hash tail[TILE_WIDTH];
+    struct burst burst;
+    struct doubt doubt;
+
+    /* The signer's own. */
+    struct pg *sign_pg;
+    struct log_tiles *sign_tiles;
+    uint64_t partitions; /* made so far */
+
+    struct pg *clerk_pg; /* the clerk's own */
+};
+
+/* sequencer.c */
+/** Issuer and subject whose key seals the record's payload; `anonymous` is room for one that has no name. */
+void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
+
+/* sequencer_queue.c */
+void queue_init(struct record_queue *queue);
+void queue_add(struct record_queue *queue, struct record *record);
+void queue_add_front(struct record_queue *queue, struct record *record);
+struct record *queue_take(struct record_queue *queue);
+/** Tells whoever waits for the record, once. Not under the mutex. */
+void sequencer_complete(struct sequencer *sequencer, struct record *record, enum record_status status);
+/** RECORD_UNAVAILABLE for all of them, counted as unrecorded. Not under the mutex. */
+void sequencer_give_up(struct sequencer *sequencer, struct record_queue *queue, const struct error *why);
+/** Waits on `condition` up to the given time of the monotonic clock; under the mutex. */
+void sequencer_wait(struct sequencer *sequencer, pthread_cond_t *condition, int64_t until_ms);
+
+/* sequencer_fold.c: under the mutex, but for the two that say so */
+bool fold_takes(struct sequencer *sequencer, int64_t now_ms);
+/** The earliest moment at which an event of the sequencer's own is due; INT64_MAX: none. */
+int64_t own_due_ms(const struct sequencer *sequencer);
+/** Adds the own events that are due to the group, moves what an open burst covers to `released`. */
+void own_collect(struct sequencer *sequencer, int64_t now_ms, struct record_queue *released);
+/** The event is durable. Not under the mutex. */
+void own_apply(struct sequencer *sequencer, const struct event *event);
+
+/* sequencer_group.c */
+void *sequencer_group_run(void *sequencer);
+
+/* sequencer_append.c */
+/** Numbers the events, seals their payloads, gathers their keys. */
+RESULT group_prepare(struct sequencer *sequencer, struct group *group, struct error *err);
+/** Everything from BEGIN to COMMIT. On success the events that are left in the group are durable. */
+RESULT group_append(struct sequencer *sequencer, struct group *group, struct error *err);
+
+/* sequencer_write.c */
+void group_clear_keys(struct group *group);
+/** The place of a key in the group's table; it is added if it is new. */
+uint32_t group_key_place(struct group *group, const char *name);
+/** Leaves, hashes, ordinals, tiles and columns, from the state on; then the last round trip. */
+RESULT group_write(struct sequencer *sequencer, struct group *group, struct error *err);
+
+/* sequencer_clerk.c, sequencer_sign.c */
+void *sequencer_clerk_run(void *sequencer);
+void *sequencer_watch_run(void *sequencer);
+void *sequencer_sign_run(void *sequencer);
+/** At start: the log in the database must continue what keyd has signed. */
+RESULT sequencer_check_log(struct sequencer *sequencer, struct error *err);

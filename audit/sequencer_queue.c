@@ -1,0 +1,100 @@
+#include <assert.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "audit/sequencer_priv.h"
+#include "base/clock.h"
+
+void queue_init(struct record_queue *queue)
+{
+    queue->first = NULL;
+    queue->end = &queue->first;
+    queue->count = 0;
+}
+
+void queue_add(struct record_queue *queue, struct record *record)
+{
+    record->next = NULL;
+    *queue->end = record;
+    queue->end = &record->next;
+    queue->count++;
+}
+
+void queue_add_front(struct record_queue *queue, struct record *record)
+{
+    record->next = queue->first;
+    if (queue->first == NULL) queue->end = &record->next;
+    queue->first = record;
+    queue->count++;
+}
+
+struct record *queue_take(struct record_queue *queue)
+{
+    struct record *record = queue->first;
+
+    if (record == NULL) return NULL;
+    queue->first = record->next;
+    if (queue->first == NULL) queue->end = &queue->first;
+    queue->count--;
+    record->next = NULL;
+    return record;
+}
+
+/* A thread that waits in sequencer_submit_and_wait(). */
+struct record_waiter {
+    pthread_mutex_t mutex;
+    pthread_cond_t done;
+    bool is_done;
+};
+
+void sequencer_complete(struct sequencer *sequencer, struct record *record, enum record_status status)
+{
+    struct record_waiter *waiter = record->waiter;
+
+    subject_cache_release(sequencer->subjects, record->resolved);
+    record->resolved = NULL;
+    record->status = status;
+    if (waiter == NULL) {
+        record->done(record); /* may free the record */
+        return;
+    }
+    (void)pthread_mutex_lock(&waiter->mutex);
+    waiter->is_done = true;
+    (void)pthread_cond_signal(&waiter->done);
+    (void)pthread_mutex_unlock(&waiter->mutex);
+}
+
+void sequencer_submit_and_wait(struct sequencer *sequencer, struct record *record)
+{
+    struct record_waiter waiter = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+
+    record->waiter = &waiter;
+    sequencer_submit(sequencer, record);
+    (void)pthread_mutex_lock(&waiter.mutex);
+    while (!waiter.is_done) (void)pthread_cond_wait(&waiter.done, &waiter.mutex);
+    (void)pthread_mutex_unlock(&waiter.mutex);
+    record->waiter = NULL;
+}
+
+void sequencer_give_up(struct sequencer *sequencer, struct record_queue *queue, const struct error *why)
+{
+    if (queue->count == 0) return;
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    if (sequencer->unrecorded == 0) sequencer->unrecorded_since_ms = clock_monotonic_ms();
+    sequencer->unrecorded += queue->count;
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    metric_add(AUDIT_METRIC(audit_unrecorded), (int64_t)queue->count);
+    for (struct record *record; (record = queue_take(queue)) != NULL;) {
+        record->error = *why;
+        sequencer_complete(sequencer, record, RECORD_UNAVAILABLE);
+    }
+}
+
+void sequencer_wait(struct sequencer *sequencer, pthread_cond_t *condition, int64_t until_ms)
+{
+    const int64_t longest_ms = clock_monotonic_ms() + 60000;
+    const int64_t wake_ms = until_ms < longest_ms ? until_ms : longest_ms;
+    const struct timespec wake = {.tv_sec = wake_ms / 1000, .tv_nsec = wake_ms % 1000 * 1000000};
+
+    (void)pthread_cond_timedwait(condition, &sequencer->mutex, &wake); /* its clock is the monotonic one */
+}

@@ -1,0 +1,260 @@
+/* From the state that was read under the lock to the rows of the last round trip. */
+#include <assert.h>
+#include <string.h>
+
+#include "audit/sequencer_priv.h"
+
+void group_clear_keys(struct group *group)
+{
+    group->key_count = 0;
+    memset(group->slots, 0, sizeof group->slots);
+}
+
+/* Ids are the beginning of a SHA-256, so any of their bits are as good as a hash. */
+static uint32_t place_of_id(struct group *group, const uint8_t id[LEAF_KEY_ID_SIZE])
+{
+    uint32_t slot = load_u32(id) % GROUP_SLOTS;
+
+    for (; group->slots[slot] != 0; slot = (slot + 1) % GROUP_SLOTS) {
+        const uint32_t place = group->slots[slot] - 1u;
+        if (memcmp(group->key_ids[place], id, LEAF_KEY_ID_SIZE) == 0) return place;
+    }
+    assert(group->key_count < GROUP_KEYS_MAX);
+    const size_t place = group->key_count++;
+    group->slots[slot] = (uint16_t)(place + 1);
+    memcpy(group->key_ids[place], id, LEAF_KEY_ID_SIZE);
+    group->key_views[place] = (struct bytes){group->key_ids[place], LEAF_KEY_ID_SIZE};
+    group->heads[place] = 0;
+    group->touched[place] = false;
+    return (uint32_t)place;
+}
+
+uint32_t group_key_place(struct group *group, const char *name)
+{
+    uint8_t id[LEAF_KEY_ID_SIZE];
+
+    leaf_key_id(name, id);
+    return place_of_id(group, id);
+}
+
+/* A change that failed has changed the outcome, and so the keys. */
+static void assign_ordinals(struct group *group, struct event *event, struct leaf *leaf)
+{
+    assert(event->has_failed || leaf->key_count == event->key_count);
+    for (size_t i = 0; i < leaf->key_count; i++) {
+        if (event->has_failed) event->keys[i] = group_key_place(group, leaf->keys[i].name);
+        const uint32_t place = event->keys[i];
+        leaf->keys[i].ordinal = (uint64_t)++group->heads[place];
+        group->touched[place] = true;
+        group->last_sequences[place] = (int64_t)event->sequence;
+    }
+    event->key_count = leaf->key_count;
+}
+
+/* Details of further targets go first when a leaf would be too long; they are in the decision's id all the same. */
+static void shorten(struct leaf *leaf)
+{
+    for (size_t i = 1; i < leaf->target_count; i++) leaf->targets[i].resource[strcspn(leaf->targets[i].resource, "#")] = '\0';
+}
+
+static struct result write_leaf(struct group *group, struct event *event, int64_t time_ms, struct error *err)
+{
+    struct leaf *leaf = &group->leaf;
+    const size_t at = group->leaves.length;
+
+    event_fill_leaf(event, leaf);
+    leaf->sequence = event->sequence;
+    leaf->time_ms = time_ms;
+    assign_ordinals(group, event, leaf);
+    struct result written = leaf_write(leaf, &group->leaves, err);
+    if (!written.ok && err->kind == ERROR_LIMIT) {
+        group->leaves.length = at;
+        shorten(leaf);
+        written = leaf_write(leaf, &group->leaves, err);
+    }
+    event->leaf_at = at;
+    event->leaf_length = group->leaves.length - at;
+    return written;
+}
+
+static struct result write_leaves(struct group *group, int64_t time_ms, struct error *err)
+{
+    group->leaves.length = 0;
+    for (size_t i = 0; i < group->count; i++) TRY(write_leaf(group, &group->events[i], time_ms, err));
+    for (size_t i = 0; i < group->count; i++) {
+        struct event *event = &group->events[i];
+        merkle_leaf_hash((struct bytes){group->leaves.data + event->leaf_at, event->leaf_length}, &event->hash);
+        merkle_append(&group->frontier, &event->hash);
+    }
+    return SUCCESS;
+}
+
+/* The hashes of the tile that is being filled: mine, if nobody else appended since; read only when they are needed. */
+static struct result get_tail(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    const uint64_t size = group->state.size;
+    const size_t offset = size % TILE_WIDTH;
+
+    group->tail_is_known = offset == 0 || sequencer->tail_size == size;
+    if (group->tail_is_known) {
+        memcpy(group->tail, sequencer->tail, offset * sizeof group->tail[0]);
+    } else if (offset + group->count >= TILE_WIDTH) {
+        TRY(audit_load_leaf_hashes(sequencer->pg, size - offset, offset, group->tail, err));
+        group->tail_is_known = true;
+    }
+    return SUCCESS;
+}
+
+/* The roots of 256 tiles of `level`, which end in tile `last` of this group. */
+static struct result gather_roots(struct sequencer *sequencer, struct group *group, unsigned level, uint64_t last,
+                                  struct merkle_hash roots_out[TILE_WIDTH], struct error *err)
+{
+    const uint64_t first = last - (TILE_WIDTH - 1);
+    uint64_t stored_until = last + 1;
+
+    for (size_t i = 0; i < group->tile_count; i++) {
+        const struct group_tile *tile = &group->tiles[i];
+        if (tile->level != level || tile->index < first) continue;
+        roots_out[tile->index - first] = tile->root;
+        if (tile->index < stored_until) stored_until = tile->index;
+    }
+    return audit_load_tile_roots(sequencer->pg, level, first, (size_t)(stored_until - first), roots_out, err);
+}
+
+/* Stores a full tile, and the one above it when that is full with it, and so on. */
+static struct result add_tile(struct sequencer *sequencer, struct group *group, uint64_t index, struct error *err)
+{
+    struct merkle_hash hashes[TILE_WIDTH];
+    unsigned level = 0;
+
+    memcpy(hashes, group->tail, sizeof hashes);
+    for (;;) {
+        assert(group->tile_count < GROUP_TILES_MAX);
+        struct group_tile *tile = &group->tiles[group->tile_count++];
+        tile->level = level;
+        tile->index = index;
+        memcpy(tile->hashes, hashes, sizeof hashes);
+        tile->root = tile_root(hashes, TILE_WIDTH);
+        if ((index + 1) % TILE_WIDTH != 0) return SUCCESS;
+        TRY(gather_roots(sequencer, group, level, index, hashes, err));
+        level++;
+        index /= TILE_WIDTH;
+    }
+}
+
+static struct result fill_tiles(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    group->tile_count = 0;
+    TRY(get_tail(sequencer, group, err));
+    if (!group->tail_is_known) return SUCCESS;
+    for (size_t i = 0; i < group->count; i++) {
+        const uint64_t sequence = group->events[i].sequence;
+        group->tail[sequence % TILE_WIDTH] = group->events[i].hash;
+        if ((sequence + 1) % TILE_WIDTH == 0) TRY(add_tile(sequencer, group, sequence / TILE_WIDTH, err));
+    }
+    return SUCCESS;
+}
+
+static void fill_entries(struct group *group, struct audit_append *append)
+{
+    struct group_columns *columns = &group->columns;
+
+    for (size_t i = 0; i < group->count; i++) {
+        const struct event *event = &group->events[i];
+        const enum outcome outcome = event->has_failed ? OUTCOME_FAILED : event->outcome;
+        columns->leaves[i] = (struct bytes){group->leaves.data + event->leaf_at, event->leaf_length};
+        columns->hashes[i] = (struct bytes){event->hash.bytes, sizeof event->hash.bytes};
+        columns->actions[i] = bytes_of_text(action_name(event->action));
+        columns->outcomes[i] = bytes_of_text(outcome_name(outcome));
+        for (size_t k = 0; k < event->key_count; k++) columns->keys[append->key_count + k] = group->key_views[event->keys[k]];
+        append->key_count += event->key_count;
+    }
+    append->leaves = columns->leaves;
+    append->hashes = columns->hashes;
+    append->actions = columns->actions;
+    append->outcomes = columns->outcomes;
+    append->keys = columns->keys;
+}
+
+/* Heads hold the last ordinal of each key; going backwards through the events gives each event its own again. */
+static void fill_keys(struct group *group, struct audit_append *append)
+{
+    struct group_columns *columns = &group->columns;
+    size_t next = append->key_count;
+
+    for (size_t place = 0; place < group->key_count; place++) {
+        if (!group->touched[place]) continue;
+        columns->heads[append->head_count] = group->key_views[place];
+        columns->head_numbers[append->head_count] = group->heads[place];
+        columns->head_sequences[append->head_count++] = group->last_sequences[place];
+    }
+    for (size_t i = group->count; i > 0; i--) {
+        const struct event *event = &group->events[i - 1];
+        for (size_t k = event->key_count; k > 0; k--) {
+            columns->key_numbers[--next] = group->heads[event->keys[k - 1]]--;
+            columns->key_sequences[next] = (int64_t)event->sequence;
+        }
+    }
+    append->key_numbers = columns->key_numbers;
+    append->key_sequences = columns->key_sequences;
+    append->heads = columns->heads;
+    append->head_numbers = columns->head_numbers;
+    append->head_sequences = columns->head_sequences;
+}
+
+static void fill_payloads(struct group *group, struct audit_append *append)
+{
+    struct group_columns *columns = &group->columns;
+
+    for (size_t i = 0; i < group->count; i++) {
+        const struct event *event = &group->events[i];
+        if (!event->has_payload) continue;
+        const size_t at = append->payload_count++;
+        columns->payload_sequences[at] = (int64_t)event->sequence;
+        columns->payload_subjects[at] = (struct bytes){event->record->resolved->index, 32};
+        columns->payload_salts[at] = (struct bytes){event->salt, sizeof event->salt};
+        columns->payload_boxes[at] = (struct bytes){group->boxes.data + event->box_at, event->box_length};
+    }
+    append->payload_sequences = columns->payload_sequences;
+    append->payload_subjects = columns->payload_subjects;
+    append->payload_salts = columns->payload_salts;
+    append->payload_boxes = columns->payload_boxes;
+}
+
+static void fill_tile_columns(struct group *group, struct audit_append *append)
+{
+    struct group_columns *columns = &group->columns;
+
+    for (size_t i = 0; i < group->tile_count; i++) {
+        const struct group_tile *tile = &group->tiles[i];
+        columns->tile_levels[i] = (int64_t)tile->level;
+        columns->tile_indices[i] = (int64_t)tile->index;
+        columns->tile_hashes[i] = (struct bytes){tile->hashes[0].bytes, TILE_BYTES};
+        columns->tile_roots[i] = (struct bytes){tile->root.bytes, MERKLE_HASH_SIZE};
+    }
+    append->tile_count = group->tile_count;
+    append->tile_levels = columns->tile_levels;
+    append->tile_indices = columns->tile_indices;
+    append->tile_hashes = columns->tile_hashes;
+    append->tile_roots = columns->tile_roots;
+}
+
+struct result group_write(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    const struct audit_state *state = &group->state;
+    const int64_t time_ms = state->now_ms > state->last_time_ms ? state->now_ms : state->last_time_ms;
+    struct audit_append append = {
+        .old_size = state->size, .count = group->count, .epoch = state->epoch, .time_ms = time_ms};
+
+    group->frontier = state->frontier;
+    TRY(write_leaves(group, time_ms, err));
+    TRY(fill_tiles(sequencer, group, err));
+    group->frontier_text.length = 0;
+    TRY(merkle_frontier_write(&group->frontier, &group->frontier_text, err));
+    append.frontier = buffer_bytes(&group->frontier_text);
+    fill_entries(group, &append);
+    fill_keys(group, &append);
+    fill_payloads(group, &append);
+    fill_tile_columns(group, &append);
+    return audit_commit(sequencer->pg, &append, err);
+}

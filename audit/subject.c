@@ -1,0 +1,207 @@
+#include "audit/subject_priv.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "audit/audit_store.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/hkdf.h"
+#include "crypto/hmac.h"
+
+#define BUCKETS 1024 /* of a cache of some thousand subjects */
+
+struct subject_cache {
+    pthread_mutex_t mutex;
+    struct secret *keys; /* one block: locked memory is scarce, and each block costs guard pages */
+    struct audit_subject *places;
+    size_t capacity, used;
+    uint64_t clock; /* counts uses, for eviction */
+    struct audit_subject *buckets[BUCKETS];
+};
+
+struct result subject_cache_new(size_t capacity, struct subject_cache **cache_out, struct error *err)
+{
+    OWNED(subject_cache) *cache = memory_zeroed(1, sizeof *cache);
+
+    if (cache == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the subjects of the log");
+    (void)pthread_mutex_init(&cache->mutex, NULL);
+    cache->capacity = capacity;
+    cache->places = memory_zeroed(capacity, sizeof *cache->places);
+    if (cache->places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the subjects of the log");
+    TRY(secret_new(capacity * SUBJECT_KEY_SIZE, &cache->keys, err));
+    *cache_out = GIVE(cache);
+    return SUCCESS;
+}
+
+void subject_cache_free(struct subject_cache *cache)
+{
+    if (cache == NULL) return;
+    secret_free(cache->keys);
+    free(cache->places);
+    (void)pthread_mutex_destroy(&cache->mutex);
+    free(cache);
+}
+
+/* FNV-1a: spreads names over buckets; nothing depends on it. */
+static struct audit_subject **bucket_of(struct subject_cache *cache, const char *issuer, const char *subject)
+{
+    uint32_t hash = 2166136261u;
+
+    for (const char *at = issuer; *at != '\0'; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
+    hash *= 16777619u;
+    for (const char *at = subject; *at != '\0'; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
+    return &cache->buckets[hash % BUCKETS];
+}
+
+static struct audit_subject *find(struct subject_cache *cache, const char *issuer, const char *subject)
+{
+    struct audit_subject *at = *bucket_of(cache, issuer, subject);
+
+    while (at != NULL && (strcmp(at->issuer, issuer) != 0 || strcmp(at->subject, subject) != 0)) at = at->next;
+    if (at == NULL) return NULL;
+    at->pins++;
+    at->last_used = ++cache->clock;
+    return at;
+}
+
+struct audit_subject *subject_cache_find(struct subject_cache *cache, const char *issuer, const char *subject)
+{
+    (void)pthread_mutex_lock(&cache->mutex);
+    struct audit_subject *found = find(cache, issuer, subject);
+    (void)pthread_mutex_unlock(&cache->mutex);
+    return found;
+}
+
+void subject_cache_release(struct subject_cache *cache, struct audit_subject *subject)
+{
+    if (subject == NULL) return;
+    (void)pthread_mutex_lock(&cache->mutex);
+    assert(subject->pins > 0);
+    subject->pins--;
+    (void)pthread_mutex_unlock(&cache->mutex);
+}
+
+static void unlink_place(struct subject_cache *cache, struct audit_subject *place)
+{
+    struct audit_subject **at = bucket_of(cache, place->issuer, place->subject);
+
+    while (*at != place) at = &(*at)->next;
+    *at = place->next;
+}
+
+/* A place never used, or the one that nobody has used for the longest time. */
+static struct audit_subject *free_place(struct subject_cache *cache)
+{
+    struct audit_subject *oldest = NULL;
+
+    if (cache->used < cache->capacity) return &cache->places[cache->used++];
+    for (size_t i = 0; i < cache->capacity; i++) {
+        struct audit_subject *place = &cache->places[i];
+        if (place->pins == 0 && (oldest == NULL || place->last_used < oldest->last_used)) oldest = place;
+    }
+    if (oldest != NULL) unlink_place(cache, oldest);
+    return oldest;
+}
+
+static void make_pseudonym(const struct audit_subject *subject, struct bytes key, char hex_out[65])
+{
+    const struct bytes texts[2] = {bytes_of_text(subject->issuer), bytes_of_text(subject->subject)};
+    uint8_t message[2 * (4 + SUBJECT_TEXT_MAX)], mac[HMAC_SIZE]; /* two texts with their lengths */
+    size_t length = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        store_u32(message + length, (uint32_t)texts[i].length);
+        memcpy(message + length + 4, texts[i].data, texts[i].length);
+        length += 4 + texts[i].length;
+    }
+    hmac_sha256(key, (struct bytes){message, length}, mac);
+    text_hex(mac, sizeof mac, hex_out);
+}
+
+static struct result keep(struct subject_cache *cache, const struct audit_subject *resolved, const struct secret *key,
+                          struct audit_subject **subject_out, struct error *err)
+{
+    (void)pthread_mutex_lock(&cache->mutex);
+    struct audit_subject *place = find(cache, resolved->issuer, resolved->subject); /* another was faster */
+    if (place == NULL && (place = free_place(cache)) != NULL) {
+        uint8_t *place_of_key = cache->keys->bytes + (size_t)(place - cache->places) * SUBJECT_KEY_SIZE;
+        struct audit_subject **bucket = bucket_of(cache, resolved->issuer, resolved->subject);
+        memcpy(place_of_key, key->bytes, SUBJECT_KEY_SIZE);
+        *place = *resolved;
+        place->key = place_of_key;
+        place->pins = 1;
+        place->last_used = ++cache->clock;
+        place->next = *bucket;
+        *bucket = place;
+    }
+    (void)pthread_mutex_unlock(&cache->mutex);
+    if (place == NULL) return failure(err, ERROR_LIMIT, "more than %zu subjects act at the same time", cache->capacity);
+    *subject_out = place;
+    return SUCCESS;
+}
+
+static struct result open_key(struct keyd_client *keyd, struct pg *pg, const uint8_t index[32],
+                              struct secret **key_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct audit_subject_row row;
+    struct wrapped_key wrapped = {0};
+
+    TRY(audit_subject_find(pg, index, &row, &rows, err));
+    if (row.wrapped_key.length > sizeof wrapped.bytes)
+        return failure(err, ERROR_CORRUPT, "the stored key of a subject is too long");
+    wrapped.version = (uint32_t)row.key_version;
+    wrapped.length = row.wrapped_key.length;
+    memcpy(wrapped.bytes, row.wrapped_key.data, wrapped.length);
+    return keyd_subject_key_open(keyd, index, &wrapped, key_out, err);
+}
+
+/* Two gateways may meet a subject at once: the row that is there afterwards counts for both. */
+static struct result make_key(struct keyd_client *keyd, struct pg *pg, const uint8_t index[32],
+                              struct secret **key_out, struct error *err)
+{
+    OWNED(secret) *fresh = NULL;
+    struct wrapped_key wrapped;
+
+    TRY(keyd_subject_key_new(keyd, index, &fresh, &wrapped, err));
+    const struct audit_subject_row row = {(int32_t)wrapped.version, {wrapped.bytes, wrapped.length}};
+    TRY(audit_subject_insert(pg, index, &row, err));
+    return open_key(keyd, pg, index, key_out, err);
+}
+
+static struct result get_key(struct keyd_client *keyd, struct pg *pg, const uint8_t index[32],
+                             struct secret **key_out, struct error *err)
+{
+    const struct result opened = open_key(keyd, pg, index, key_out, err);
+
+    if (opened.ok || err->kind != ERROR_NOT_FOUND) return opened;
+    return make_key(keyd, pg, index, key_out, err);
+}
+
+struct result subject_cache_resolve(struct subject_cache *cache, struct keyd_client *keyd, struct pg *pg,
+                                    const char *const issuer_and_subject[2], struct audit_subject **subject_out,
+                                    struct error *err)
+{
+    OWNED(secret) *key = NULL;
+    struct audit_subject resolved = {.pins = 0};
+    const struct bytes issuer = bytes_of_text(issuer_and_subject[0]), subject = bytes_of_text(issuer_and_subject[1]);
+
+    if (issuer.length > SUBJECT_TEXT_MAX || subject.length > SUBJECT_TEXT_MAX)
+        return failure(err, ERROR_LIMIT, "an issuer or subject of more than %d bytes", SUBJECT_TEXT_MAX);
+    memcpy(resolved.issuer, issuer.data, issuer.length);
+    memcpy(resolved.subject, subject.data, subject.length);
+    TRY(keyd_subject_index(keyd, resolved.issuer, resolved.subject, resolved.index, err));
+    TRY(get_key(keyd, pg, resolved.index, &key, err));
+    if (key->length != SUBJECT_KEY_SIZE) return failure(err, ERROR_CORRUPT, "the key of a subject has a wrong length");
+    make_pseudonym(&resolved, secret_bytes(key), resolved.pseudonym);
+    return keep(cache, &resolved, key, subject_out, err);
+}
+
+struct result subject_payload_key(const uint8_t subject_key[SUBJECT_KEY_SIZE], const uint8_t salt[32],
+                                  uint8_t key_out[32], struct error *err)
+{
+    return hkdf_sha256((struct bytes){subject_key, SUBJECT_KEY_SIZE}, (struct bytes){salt, 32},
+                       bytes_of_text("sijil-pay-v1"), key_out, 32, err);
+}
