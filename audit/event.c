@@ -91,6 +91,12 @@ static const char *actor_of(const struct event *event)
     return record->context.subject == NULL || record->resolved == NULL ? "anonymous" : record->resolved->pseudonym;
 }
 
+void event_name_permit(struct event *event)
+{
+    (void)put_text(event->permit->actor, sizeof event->permit->actor, actor_of(event));
+    (void)put_text(event->permit->request, sizeof event->permit->request, event->record->context.request_id);
+}
+
 static void fill_from_record(const struct event *event, struct leaf *leaf)
 {
     const struct record *record = event->record;

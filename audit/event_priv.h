@@ -45,6 +45,9 @@ RESULT event_of_record(struct record *record, struct event *event_out, struct er
 /** Releases what event_of_record() made and nobody took. */
 void event_done(struct event *event);
 
+/** Tells the event's permit who acts in which request, for later events under it. */
+void event_name_permit(struct event *event);
+
 /** Fills in everything but sequence, time and ordinals. Text from outside is made printable ASCII. */
 void event_fill_leaf(const struct event *event, struct leaf *leaf_out);
 

@@ -106,6 +106,8 @@ struct result permit_for_job(struct sequencer *sequencer, const struct action_pa
     return failure(err, ERROR_UNAVAILABLE, "%s could not be recorded: %.180s", action_name(pair->action), error.message);
 }
 
+static const struct error not_signed = {ERROR_UNAVAILABLE, "the audit log was not signed within 5 s"};
+
 bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err)
 {
     struct sequencer *mutable = (struct sequencer *)(uintptr_t)sequencer; /* for its mutex only */
@@ -113,9 +115,10 @@ bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err)
     (void)pthread_mutex_lock(&mutable->mutex);
     const bool is_late = sequencer->unsigned_since_ms != 0 &&
                          clock_monotonic_ms() - sequencer->unsigned_since_ms > UNSIGNED_MAX_MS;
+    const struct error why = sequencer->is_broken ? sequencer->last_error : sequencer->sign_error;
     const bool is_ready = !sequencer->is_broken && !is_late;
-    if (!is_ready) *err = sequencer->is_broken ? sequencer->last_error : sequencer->sign_error;
     (void)pthread_mutex_unlock(&mutable->mutex);
+    if (!is_ready) *err = why.kind == ERROR_NONE ? not_signed : why;
     return is_ready;
 }
 

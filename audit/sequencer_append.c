@@ -85,12 +85,9 @@ static void place_events(struct group *group)
         struct event *event = &group->events[i];
         event->sequence = group->state.size + i;
         if (event->permit == NULL) continue;
-        struct leaf *leaf = &group->leaf;
-        event_fill_leaf(event, leaf);
         event->permit->sequence = event->sequence;
         event->permit->epoch = group->state.authorization_epoch;
-        memcpy(event->permit->actor, leaf->actor, sizeof event->permit->actor);
-        memcpy(event->permit->request, leaf->request, sizeof event->permit->request);
+        event_name_permit(event);
     }
 }
 

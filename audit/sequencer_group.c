@@ -16,7 +16,7 @@ static int64_t due_ms(const struct sequencer *sequencer)
     const bool has_records = sequencer->ready.count > 0 || sequencer->folding.count > 0;
     const int64_t due = has_records ? 0 : own_due_ms(sequencer);
 
-    if (sequencer->doubt.exists) return earlier(due, sequencer->retry_at_ms);
+    if (sequencer->doubt.exists) return sequencer->retry_at_ms;
     return due > sequencer->retry_at_ms || due == INT64_MAX ? due : sequencer->retry_at_ms;
 }
 
@@ -74,7 +74,7 @@ static void note_durable(struct sequencer *sequencer, uint64_t size)
     (void)pthread_mutex_unlock(&sequencer->mutex);
     sequencer->backoff_ms = 0;
     sequencer->retry_at_ms = 0;
-    sequencer->group_limit = earlier(GROUP_RECORDS_MAX, 2 * (int64_t)sequencer->group_limit);
+    sequencer->group_limit = sequencer->group_limit > GROUP_RECORDS_MAX / 2 ? GROUP_RECORDS_MAX : 2 * sequencer->group_limit;
     metric_set(AUDIT_METRIC(audit_log_size), (int64_t)size);
 }
 
@@ -132,12 +132,21 @@ static void give_up_group(struct sequencer *sequencer, struct group *group, cons
     sequencer_give_up(sequencer, &records, why);
 }
 
+static size_t count_records(const struct group *group)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < group->count; i++) count += group->events[i].record != NULL ? 1 : 0;
+    return count;
+}
+
 /* The server refuses the group although it answers: one of its events may be the cause, so ever smaller groups go. */
 static void split(struct sequencer *sequencer, struct group *group, const struct error *why)
 {
+    const size_t count = count_records(group);
+
     pg_rollback(sequencer->pg);
     set_broken(sequencer, why);
-    const size_t count = group->count;
     sequencer->group_limit = count > 2 ? count / 2 : 1;
     if (count > 1) put_back(sequencer, group);
     else give_up_group(sequencer, group, why);
@@ -198,6 +207,7 @@ static void resolve_doubt(struct sequencer *sequencer, struct group *group, cons
     const int64_t deadline_ms = oldest_deadline_ms(sequencer, group);
     bool is_durable = false, is_settled = false;
 
+    pg_rollback(sequencer->pg);
     enter_doubt(sequencer, group);
     set_broken(sequencer, why);
     do is_settled = settle(sequencer, &is_durable);
@@ -316,7 +326,7 @@ static void run_group(struct sequencer *sequencer, struct group *group)
     if (appended.ok && group->count > 0) {
         finish_durable(sequencer, group);
     } else if (appended.ok) {
-        sequencer->backoff_ms = 0; /* all were stale: the database answers */
+        sequencer->backoff_ms = sequencer->retry_at_ms = 0; /* all were stale: the database answers */
     } else if (err.kind == ERROR_UNCERTAIN) {
         resolve_doubt(sequencer, group, &err);
     } else if (pg_is_broken(sequencer->pg)) {

@@ -57,9 +57,10 @@ struct result pg_pipeline_begin(struct pg *pg, struct error *err)
 struct result pg_pipeline_commit(struct pg *pg, struct error *err)
 {
     assert(pg->connection == NULL || (pg->in_transaction && !pg->commits));
+    pg->is_uncertain = pg->connection != NULL; /* before: the server commits when it reads this, not at the run */
     const struct result added = enqueue_text(pg, "COMMIT", err);
 
-    if (added.ok) pg->commits = pg->is_uncertain = true;
+    if (added.ok) pg->commits = true;
     else pg_break(pg);
     return added;
 }
