@@ -144,9 +144,9 @@ static void account(struct exchange *exchange)
     metric_add(&metrics_gateway[METRIC_REQUESTS_NOW], -1);
     metric_add(&metrics_gateway[METRIC_BYTES_IN], (int64_t)exchange->body_bytes);
     metric_add(&metrics_gateway[METRIC_BYTES_OUT], (int64_t)exchange->sent_bytes);
-    metric_observe_us(&metrics_duration[route == NULL ? ROUTE_COUNT : (size_t)(route - routes)],
-                      now_us() - exchange->begun_us);
-    if (exchange->is_recorded || (route != NULL && route->record == RECORD_NONE)) return;
+    struct metric *duration = route == NULL ? &metrics_duration[ROUTE_COUNT] : route->duration;
+    if (duration != NULL) metric_observe_us(duration, now_us() - exchange->begun_us);
+    if (exchange->is_refused_by_parser || exchange->is_recorded || (route != NULL && route->record == RECORD_NONE)) return;
     metric_add(&metrics_gateway[exchange->blank.status == 0 ? METRIC_REFUSED_GONE : METRIC_REFUSED_INPUT], 1);
     sequencer_count_refused(exchange->server->gateway->sequencer);
 }
@@ -159,7 +159,7 @@ void exchange_free(struct exchange *exchange)
     if (request->source != NULL && request->source->close != NULL) request->source->close(request->source->state);
     if (exchange->has_begun && request->route->handler->release != NULL) request->route->handler->release(request);
     if (exchange->blank.status != 0) log_request(exchange);
-    if (!exchange->is_refused_by_parser) account(exchange);
+    account(exchange);
     for (size_t i = 0; i < sizeof exchange->tickets / sizeof exchange->tickets[0]; i++)
         quota_leave(server->gateway->quota, &exchange->tickets[i]);
     for (size_t i = 0; i < INTAKE_SLOTS; i++) free(exchange->intake.slots[i]);
@@ -206,9 +206,10 @@ void exchange_end(void *server, struct MHD_Connection *connection, void **place,
 
     (void)server;
     (void)connection;
-    (void)why;
     if (exchange == NULL) return;
     *place = NULL;
+    exchange->is_refused_by_parser =
+        why == MHD_REQUEST_TERMINATED_WITH_ERROR && exchange->phase != PHASE_SENT && !exchange->is_given_up;
     exchange->link->has_requested = true;
     link_enter(exchange->link, LINK_WAITING);
 
@@ -220,7 +221,10 @@ void exchange_end(void *server, struct MHD_Connection *connection, void **place,
     if (!is_busy) exchange_leave(exchange); /* else the job that runs sees is_gone and does it */
 }
 
-/* Back at the place where the head ended: an answer may go out now, or the body is let in. */
+/*
+ * Back at the place where the head ended. An answer that goes out here ends the connection, so it waits until the
+ * request is over (at once if it has no body), unless the client waits for leave to send, or would send too much.
+ */
 static enum MHD_Result leave_head(struct exchange *exchange)
 {
     const uint64_t most = (uint64_t)exchange->server->gateway->settings->drain_size_max;
@@ -228,8 +232,8 @@ static enum MHD_Result leave_head(struct exchange *exchange)
     exchange->is_at_head = false;
     if (exchange->phase != PHASE_ANSWER) return MHD_YES;
     const bool may_drain = !exchange->framing.expects_continue && exchange->framing.length <= most;
-    if (exchange->is_body_done || !may_drain) return send_answer(exchange);
-    link_enter(exchange->link, LINK_BODY);
+    if (!may_drain) return send_answer(exchange);
+    if (!exchange->is_body_done) link_enter(exchange->link, LINK_BODY);
     return MHD_YES;
 }
 
@@ -319,7 +323,8 @@ static enum MHD_Result drain(struct exchange *exchange, size_t *data_size)
     exchange->body_bytes += *data_size;
     exchange->drained_bytes += *data_size;
     *data_size = 0;
-    return exchange->drained_bytes > most ? MHD_NO : MHD_YES;
+    exchange->is_given_up = exchange->drained_bytes > most;
+    return exchange->is_given_up ? MHD_NO : MHD_YES;
 }
 
 enum MHD_Result exchange_continue(void *server, struct MHD_Connection *connection, const char *url,

@@ -84,6 +84,7 @@ struct exchange {
     bool has_begun;              /* the handler ran, so its release must */
     bool is_stream;              /* counted among the bodies that move */
     bool is_refused_by_parser;   /* MHD answered by itself, which server.c counted */
+    bool is_given_up;            /* the client sends more than we are willing to throw away */
     struct quota_ticket tickets[2];
 
     pthread_mutex_t mutex;       /* for all below */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "crypto/keyd_client.h"
 #include "gateway/quota.h"
+#include "gateway/route.h"
 #include "gateway/server.h"
 #include "gateway/tables.h"
 #include "policy/decider.h"
@@ -187,7 +188,7 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
 
 struct result gateway_run(const struct settings *settings, struct error *err)
 {
-    struct gateway gateway = {.settings = settings};
+    struct gateway gateway = {.settings = settings, .routes = &route_table};
     enum log_level level = LOG_INFO;
     sigset_t signals, before;
 

@@ -14,11 +14,13 @@ struct decider;
 struct keyd_client;
 struct quota;
 struct registry;
+struct route_table;
 struct sequencer;
 struct server;
 
 struct gateway {
     const struct settings *settings;
+    const struct route_table *routes;
     char origin[128];                    /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
     struct keyd_client *keyd;
     struct sequencer *sequencer;

@@ -38,9 +38,13 @@ static enum MHD_Result copy_field(void *context, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
-static bool ends_in_empty_line(const struct copying *copying)
+/* The lines that we know of, and an empty one, are all there is between the request line and the body. */
+static bool is_whole(const struct copying *copying, struct MHD_Connection *connection, const char *method)
 {
-    return copying->expected[0] == '\0' && copying->expected[1] == '\0';
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+    return info != NULL && copying->expected + 2 == method + info->header_size;
 }
 
 static void trim_values(struct fields *fields)
@@ -85,7 +89,8 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
         .target = {(const uint8_t *)exchange->target, exchange->target_length},
         .headers = copying.fields,
         .is_seamless = !server_must_check_lines() ||
-                       (copying.is_seamless && exchange->target_end + 1 == version && ends_in_empty_line(&copying)),
+                       (copying.is_seamless && exchange->target_end + 1 == version &&
+                        is_whole(&copying, exchange->connection, method)),
     };
     if (!http_check(&head, &exchange->server->limits, &exchange->framing, refusal_out)) return false;
     trim_values(&copying.fields);

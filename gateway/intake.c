@@ -71,7 +71,8 @@ enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t 
     struct intake *intake = &exchange->intake;
     const uint64_t most = (uint64_t)exchange->server->gateway->settings->drain_size_max;
 
-    if (atomic_load(&exchange->server->is_stopping)) return MHD_NO;
+    exchange->is_given_up = atomic_load(&exchange->server->is_stopping) || exchange->drained_bytes > most;
+    if (exchange->is_given_up) return MHD_NO;
     pthread_mutex_lock(&exchange->mutex);
     if (*data_size == 0) {
         end_body(exchange);
@@ -85,7 +86,7 @@ enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t 
         if (intake->is_full) exchange_suspend(exchange);
     }
     pthread_mutex_unlock(&exchange->mutex);
-    return exchange->drained_bytes > most ? MHD_NO : MHD_YES;
+    return MHD_YES;
 }
 
 /* With the mutex held: the event thread may go on. */

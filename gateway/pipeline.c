@@ -68,7 +68,7 @@ static struct result find_route(struct exchange *exchange, struct route_match *m
     TRY(path_split(path, request->arena, split, err));
     request->speaks_oci = strcmp(split->segments[0], "v2") == 0;
     TRY(query_read(query, request->arena, &request->arguments, err));
-    return route_find(split, request->method, request->arena, match_out, err);
+    return route_find(request->gateway->routes, split, request->method, request->arena, match_out, err);
 }
 
 static enum way step_route(struct exchange *exchange, struct pg *pg)

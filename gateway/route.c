@@ -2,18 +2,22 @@
 
 #include <string.h>
 
+#include "gateway/numbers_priv.h"
 #include "gateway/path.h"
 
 #define COUNT_ACTIONS(...) (sizeof((const enum action[]){0, ##__VA_ARGS__}) / sizeof(enum action) - 1)
 
-const struct route routes[ROUTE_COUNT] = {
+static const struct route rows[ROUTE_COUNT] = {
 #define ROUTE(row, bits, shape, credentials, recording, kind, limit, function, served, ...)                  \
     [ROUTE_##row] = {.name = #row, .methods = (bits), .pattern = (shape), .credential = (credentials),       \
                      .record = (recording), .body = (kind), .body_limit = (limit), .target = (function),     \
-                     .handler = &(served), .action_count = COUNT_ACTIONS(__VA_ARGS__), .actions = {ACTION_COUNT, ##__VA_ARGS__}},
+                     .handler = &(served), .duration = &metrics_duration[ROUTE_##row],     \
+                     .action_count = COUNT_ACTIONS(__VA_ARGS__), .actions = {ACTION_COUNT, ##__VA_ARGS__}},
 #include "gateway/routes.def"
 #undef ROUTE
 };
+
+const struct route_table route_table = {ROUTE_COUNT, rows};
 
 bool route_has_action(const struct route *route, enum action action)
 {
@@ -97,19 +101,20 @@ static const char *join_name(const struct path *path, const struct fit *fit, str
     return name;
 }
 
-struct result route_find(const struct path *path, enum method method, struct arena *arena,
-                         struct route_match *match_out, struct error *err)
+struct result route_find(const struct route_table *table, const struct path *path, enum method method,
+                         struct arena *arena, struct route_match *match_out, struct error *err)
 {
     struct route_match match = {.answer = ROUTE_UNKNOWN};
 
-    for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        const struct shape shape = shape_of(routes[i].pattern);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct route *row = &table->rows[i];
+        const struct shape shape = shape_of(row->pattern);
         struct fit fit = {0};
         if (!path_fits(&shape, path, &fit)) continue;
-        match.methods |= routes[i].methods;
+        match.methods |= row->methods;
         match.answer = ROUTE_METHOD;
-        if ((routes[i].methods & METHOD_BIT(method)) == 0) continue;
-        match = (struct route_match){.answer = ROUTE_FOUND, .route = &routes[i], .reference = fit.reference};
+        if ((row->methods & METHOD_BIT(method)) == 0) continue;
+        match = (struct route_match){.answer = ROUTE_FOUND, .route = row, .reference = fit.reference};
         if (fit.name_count > 0) match.name = join_name(path, &fit, arena);
         if (fit.name_count > 0 && match.name == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a name");
         break;

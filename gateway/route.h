@@ -31,6 +31,8 @@ enum credential_kind {
     CREDENTIAL_MINT     /* /token: what tokens are made from */
 };
 
+struct metric; /* base/metrics.h */
+
 #define ROUTE_ACTIONS_MAX 6 /* a push may begin, write, commit or mount */
 
 struct route {
@@ -43,21 +45,26 @@ struct route {
     size_t body_limit;            /* bytes; for streamed bodies 0: the project's quota limits them */
     route_target *target;         /* names what is decided; NULL only for probes */
     const struct handler *handler;
+    struct metric *duration;      /* histogram; NULL: not observed */
     size_t action_count;
     enum action actions[1 + ROUTE_ACTIONS_MAX]; /* from [1] on: the only ones that `target` may name */
 };
 /** Whether the row lists `action`. */
 bool route_has_action(const struct route *route, enum action action);
 
-#define X_ROUTE_ENUM(name, ...) ROUTE_##name,
 enum route_number {
-#define ROUTE(...) X_ROUTE_ENUM(__VA_ARGS__)
+#define ROUTE(name, ...) ROUTE_##name,
 #include "gateway/routes.def"
 #undef ROUTE
     ROUTE_COUNT
 };
 
-extern const struct route routes[ROUTE_COUNT];
+/** Rows that are tried from the first to the last. Tests have tables of their own. */
+struct route_table {
+    size_t count;
+    const struct route *rows;
+};
+extern const struct route_table route_table;
 
 enum route_answer { ROUTE_FOUND, ROUTE_UNKNOWN, ROUTE_METHOD };
 
@@ -70,5 +77,5 @@ struct route_match {
 
 /** Matches a path that path_split() has taken apart. ERROR_NO_MEMORY only; an unknown path is an answer. */
 struct path;
-RESULT route_find(const struct path *path, enum method method, struct arena *arena, struct route_match *match_out,
-                  struct error *err);
+RESULT route_find(const struct route_table *table, const struct path *path, enum method method, struct arena *arena,
+                  struct route_match *match_out, struct error *err);

@@ -1,0 +1,206 @@
+/*
+ * Stand-ins for the log and the decider, so that the server can be tested without a database: decisions follow the
+ * first query argument, records are durable a moment later on a thread of their own, as with the real one.
+ */
+#include "tests/gateway/doubles.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "audit/decision_make.h"
+#include "audit/permit_priv.h"
+#include "audit/sequencer.h"
+#include "base/memory.h"
+#include "base/work.h"
+#include "policy/decider.h"
+
+_Atomic enum double_mode double_mode;
+_Atomic int double_refused, double_recorded, double_outcomes, double_stale;
+
+struct sequencer {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t thread;
+    struct record *first, *last;
+    bool is_stopping;
+    uint64_t sequence;
+};
+
+static void settle(struct sequencer *sequencer, struct record *record)
+{
+    const struct timespec moment = {.tv_nsec = 2000000};
+    struct error err = {0};
+
+    (void)nanosleep(&moment, NULL);
+    record->status = RECORD_DONE;
+    if (double_mode == DOUBLE_LOG_DOWN) record->status = RECORD_UNAVAILABLE;
+    if (record->decision != NULL && atomic_load(&double_stale) > 0) {
+        atomic_fetch_sub(&double_stale, 1);
+        record->status = RECORD_STALE;
+    }
+    if (record->status != RECORD_DONE) return;
+    record->sequence = ++sequencer->sequence;
+    atomic_fetch_add(record->under == NULL ? &double_recorded : &double_outcomes, 1);
+    if (record->decision == NULL || decision_verdict(record->decision) != VERDICT_ALLOW) return;
+    if (!permit_make(record->decision, &record->permit, &err).ok) abort();
+    if (record->change == NULL || record->change->run(record->change, NULL, record->permit, &record->error).ok) return;
+    record->status = RECORD_REFUSED;
+    permit_free(record->permit);
+    record->permit = NULL;
+}
+
+static struct record *next_record(struct sequencer *sequencer)
+{
+    pthread_mutex_lock(&sequencer->mutex);
+    while (sequencer->first == NULL && !sequencer->is_stopping)
+        pthread_cond_wait(&sequencer->changed, &sequencer->mutex);
+    struct record *record = sequencer->first;
+    if (record != NULL) sequencer->first = record->next;
+    pthread_mutex_unlock(&sequencer->mutex);
+    return record;
+}
+
+static void *sequencer_main(void *argument)
+{
+    struct sequencer *sequencer = argument;
+
+    for (struct record *record; (record = next_record(sequencer)) != NULL;) {
+        settle(sequencer, record);
+        record->done(record);
+    }
+    return NULL;
+}
+
+struct result sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out,
+                              struct error *err)
+{
+    struct sequencer *sequencer = memory_zeroed(1, sizeof *sequencer);
+
+    (void)options;
+    if (sequencer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory");
+    pthread_mutex_init(&sequencer->mutex, NULL);
+    pthread_cond_init(&sequencer->changed, NULL);
+    if (pthread_create(&sequencer->thread, NULL, sequencer_main, sequencer) != 0) abort();
+    *sequencer_out = sequencer;
+    return SUCCESS;
+}
+
+void sequencer_submit(struct sequencer *sequencer, struct record *record)
+{
+    pthread_mutex_lock(&sequencer->mutex);
+    record->next = NULL;
+    if (sequencer->first == NULL)
+        sequencer->first = record;
+    else
+        sequencer->last->next = record;
+    sequencer->last = record;
+    pthread_cond_broadcast(&sequencer->changed);
+    pthread_mutex_unlock(&sequencer->mutex);
+}
+
+struct waiting {
+    struct record *record;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool is_done;
+};
+static _Thread_local struct waiting *waiting_now;
+
+static void waited(struct record *record)
+{
+    /* The double's records are settled one after the other, so the context can hold who waits. */
+    struct waiting *waiting = (struct waiting *)(uintptr_t)record->context.claims;
+
+    pthread_mutex_lock(&waiting->mutex);
+    waiting->is_done = true;
+    pthread_cond_signal(&waiting->changed);
+    pthread_mutex_unlock(&waiting->mutex);
+}
+
+void sequencer_submit_and_wait(struct sequencer *sequencer, struct record *record)
+{
+    struct waiting waiting = {.record = record};
+
+    pthread_mutex_init(&waiting.mutex, NULL);
+    pthread_cond_init(&waiting.changed, NULL);
+    waiting_now = &waiting;
+    record->context.claims = (const char *)&waiting;
+    record->done = waited;
+    sequencer_submit(sequencer, record);
+    pthread_mutex_lock(&waiting.mutex);
+    while (!waiting.is_done) pthread_cond_wait(&waiting.changed, &waiting.mutex);
+    pthread_mutex_unlock(&waiting.mutex);
+    pthread_cond_destroy(&waiting.changed);
+    pthread_mutex_destroy(&waiting.mutex);
+    record->context.claims = NULL;
+    record->done = NULL;
+}
+
+void record_done(struct record *record)
+{
+    decision_free(record->decision);
+    permit_free(record->permit);
+    record->decision = NULL;
+    record->permit = NULL;
+}
+
+void sequencer_count_refused(struct sequencer *sequencer)
+{
+    (void)sequencer;
+    atomic_fetch_add(&double_refused, 1);
+}
+
+bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err)
+{
+    (void)sequencer;
+    if (double_mode != DOUBLE_LOG_DOWN) return true;
+    return failure(err, ERROR_UNAVAILABLE, "the log can't be written").ok;
+}
+
+void sequencer_free(struct sequencer *sequencer)
+{
+    if (sequencer == NULL) return;
+    pthread_mutex_lock(&sequencer->mutex);
+    sequencer->is_stopping = true;
+    pthread_cond_broadcast(&sequencer->changed);
+    pthread_mutex_unlock(&sequencer->mutex);
+    pthread_join(sequencer->thread, NULL);
+    pthread_cond_destroy(&sequencer->changed);
+    pthread_mutex_destroy(&sequencer->mutex);
+    free(sequencer);
+}
+
+/* What is decided follows the name of the resource. */
+static enum verdict verdict_of(const struct decision_request *request)
+{
+    const char *name = request->pairs[0].resource.name;
+
+    if (strcmp(name, "denied") == 0) return VERDICT_DENY;
+    if (strcmp(name, "hidden") == 0) return VERDICT_HIDE;
+    return strcmp(name, "stranger") == 0 ? VERDICT_CHALLENGE : VERDICT_ALLOW;
+}
+
+struct result decider_decide(struct decider *decider, const struct decision_request *request,
+                             struct decision **decision_out, struct error *err)
+{
+    struct decision_parts parts = {.verdict = verdict_of(request), .epoch = 1, .id = "sha256:test",
+                                   .pair_count = request->pair_count};
+
+    (void)decider;
+    memcpy(parts.pairs, request->pairs, sizeof parts.pairs);
+    if (parts.verdict != VERDICT_ALLOW) {
+        parts.denial_count = 1;
+        parts.denials[0] = (struct denial){.rule = "T-RULE", .policy = "test@1", .message = "not for you",
+                                           .missing = "geo"};
+    }
+    return decision_make(&parts, decision_out, err);
+}
+
+bool decider_is_ready(const struct decider *decider, struct error *err)
+{
+    (void)decider;
+    (void)err;
+    return true;
+}

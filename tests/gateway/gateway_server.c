@@ -1,0 +1,353 @@
+/*
+ * The real server, pipeline and rings, with stand-ins behind them and handlers that a test can steer.
+ *
+ * usage: gateway_server FOLDER [parameter=number ...]
+ * Makes an authority and a server certificate in FOLDER, prints "PORT n" and serves until SIGTERM.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "authz/authenticate.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "crypto/certificate.h"
+#include "gateway/gateway.h"
+#include "gateway/quota.h"
+#include "gateway/route.h"
+#include "gateway/server.h"
+#include "tests/gateway/doubles.h"
+
+static uint64_t number_of(const struct request *request, const char *key)
+{
+    const char *text = request_argument(request, key);
+    uint64_t number = 0;
+
+    return text != NULL && text_to_u64(bytes_of_text(text), INT64_MAX, &number) ? number : 0;
+}
+
+static void pause_ms(uint64_t milliseconds)
+{
+    const struct timespec pause = {.tv_sec = (time_t)(milliseconds / 1000), .tv_nsec = (long)(milliseconds % 1000) * 1000000};
+    (void)nanosleep(&pause, NULL);
+}
+
+static struct result target_named(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    (void)request_add_pair(request, ACTION_PING, request->name == NULL ? "" : request->name);
+    return SUCCESS;
+}
+
+/* What arrived, as the smuggling table wants to see it. */
+static struct result echo(struct request *request, struct pg *pg, struct error *err)
+{
+    char text[256];
+
+    (void)pg;
+    pause_ms(number_of(request, "sleep_ms"));
+    if (request_argument(request, "fail") != NULL) return failure(err, ERROR_CORRUPT, "a secret detail");
+    (void)snprintf(text, sizeof text, "%s %s body=%zu;\n", method_name(request->method), request->name,
+                   request->body.length);
+    response_text(request, 200, text);
+    return SUCCESS;
+}
+static const struct handler handler_echo = {.handle = echo};
+
+struct doing {
+    struct change change;
+    bool fails;
+};
+
+static struct result run_change(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    (void)pg;
+    (void)permit;
+    if (((struct doing *)change)->fails) return failure(err, ERROR_CONFLICT, "it was changed meanwhile");
+    return SUCCESS;
+}
+
+static struct result change_it(struct request *request, struct pg *pg, struct error *err)
+{
+    struct doing doing = {.change.run = run_change, .fails = request_argument(request, "conflict") != NULL};
+
+    (void)pg;
+    if (request_argument(request, "invalid") != NULL) return failure(err, ERROR_INVALID, "that is not a name");
+    if (request_argument(request, "lazy") == NULL) TRY(request_record(request, &doing.change, err));
+    response_empty(request, 201);
+    return SUCCESS;
+}
+static const struct handler handler_change = {.handle = change_it};
+
+/* ---- bodies in ---- */
+static _Atomic int open_sinks, cut_sinks;
+
+struct sink {
+    uint64_t bytes, sum, slow_ms, fail_at;
+};
+
+static struct result sink_begin(struct request *request, struct pg *pg, struct error *err)
+{
+    struct sink *sink = arena_take(request->arena, sizeof *sink);
+
+    (void)pg;
+    if (sink == NULL) return failure(err, ERROR_NO_MEMORY, "no memory");
+    atomic_fetch_add(&open_sinks, 1);
+    request->handler_state = sink;
+    sink->slow_ms = number_of(request, "slow_ms");
+    sink->fail_at = number_of(request, "fail_at");
+    if (request_argument(request, "refuse") != NULL) response_oci_error(request, 403, "DENIED", "no", NULL);
+    return SUCCESS;
+}
+
+static struct result sink_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err)
+{
+    struct sink *sink = request->handler_state;
+
+    (void)pg;
+    pause_ms(sink->slow_ms);
+    for (size_t i = 0; i < bytes.length; i++) sink->sum = sink->sum * 31 + bytes.data[i];
+    sink->bytes += bytes.length;
+    if (sink->fail_at != 0 && sink->bytes >= sink->fail_at) return failure(err, ERROR_FULL, "the disk is full");
+    return SUCCESS;
+}
+
+static struct result sink_finish(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct sink *sink = request->handler_state;
+    char text[80];
+
+    (void)pg;
+    TRY(request_record_outcome(request, OUTCOME_COMPLETED, "done", NULL, err));
+    (void)snprintf(text, sizeof text, "%llu %llu\n", (unsigned long long)sink->bytes, (unsigned long long)sink->sum);
+    response_text(request, 201, text);
+    return SUCCESS;
+}
+
+static void sink_cut(struct request *request, struct pg *pg)
+{
+    (void)request;
+    (void)pg;
+    atomic_fetch_add(&cut_sinks, 1);
+}
+
+static void sink_release(struct request *request)
+{
+    if (request->handler_state != NULL) atomic_fetch_sub(&open_sinks, 1);
+}
+static const struct handler handler_sink = {.begin = sink_begin, .write = sink_write, .finish = sink_finish,
+                                            .cut = sink_cut, .release = sink_release};
+
+/* ---- bodies out ---- */
+static _Atomic int open_sources, reads_of_sources;
+
+struct spring {
+    uint64_t fail_at, slow_ms;
+};
+
+static struct result spring_read(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
+{
+    const struct spring *spring = state;
+
+    atomic_fetch_add(&reads_of_sources, 1);
+    pause_ms(spring->slow_ms);
+    if (spring->fail_at != 0 && offset + length > spring->fail_at - 1) return failure(err, ERROR_CORRUPT, "damaged");
+    for (size_t i = 0; i < length; i++) place[i] = (uint8_t)((offset + i) * 7 % 251);
+    return SUCCESS;
+}
+
+static void spring_close(void *state)
+{
+    (void)state;
+    atomic_fetch_sub(&open_sources, 1);
+}
+
+static struct result pour(struct request *request, struct pg *pg, struct error *err)
+{
+    struct spring *spring = arena_take(request->arena, sizeof *spring);
+
+    (void)pg;
+    if (spring == NULL) return failure(err, ERROR_NO_MEMORY, "no memory");
+    spring->fail_at = number_of(request, "fail_at");
+    spring->slow_ms = number_of(request, "slow_ms");
+    const struct response_source source = {.state = spring, .length = number_of(request, "size"),
+                                           .read = spring_read, .close = spring_close};
+    atomic_fetch_add(&open_sources, 1);
+    response_from_source(request, 200, "application/octet-stream", &source);
+    return SUCCESS;
+}
+static const struct handler handler_pour = {.handle = pour};
+
+/* ---- the test's own levers ---- */
+static struct result control(struct request *request, struct pg *pg, struct error *err)
+{
+    char text[256];
+
+    (void)pg;
+    (void)err;
+    if (request_argument(request, "log") != NULL)
+        double_mode = strcmp(request_argument(request, "log"), "down") == 0 ? DOUBLE_LOG_DOWN : DOUBLE_GOOD;
+    if (request_argument(request, "stale") != NULL) double_stale = (int)number_of(request, "stale");
+    (void)snprintf(text, sizeof text,
+                   "{\"refused\":%d,\"recorded\":%d,\"outcomes\":%d,\"sinks\":%d,\"cut\":%d,\"sources\":%d,\"reads\":%d}",
+                   double_refused, double_recorded, double_outcomes, open_sinks, cut_sinks, open_sources,
+                   reads_of_sources);
+    response_text(request, 200, text);
+    return SUCCESS;
+}
+static const struct handler handler_control = {.handle = control};
+
+#define ANY  (METHOD_BIT(METHOD_GET) | METHOD_BIT(METHOD_HEAD) | METHOD_BIT(METHOD_POST) | METHOD_BIT(METHOD_PUT))
+#define READ (METHOD_BIT(METHOD_GET) | METHOD_BIT(METHOD_HEAD))
+#define TEST_ROUTE .credential = CREDENTIAL_REGISTRY, .target = target_named, .action_count = 1, .actions = {0, ACTION_PING}
+static const struct route rows[] = {
+    {.name = "alive", .methods = READ, .pattern = "/healthz", .handler = &handler_alive},
+    {.name = "ready", .methods = READ, .pattern = "/readyz", .handler = &handler_ready},
+    {.name = "metrics", .methods = READ, .pattern = "/metrics", .handler = &handler_metrics},
+    {.name = "control", .methods = READ, .pattern = "/control", .handler = &handler_control},
+    {.name = "ping", .methods = READ, .pattern = "/v2/", .record = RECORD_FIRST, .handler = &handler_ping, TEST_ROUTE},
+    {.name = "change", .methods = ANY, .pattern = "/change/{name}", .record = RECORD_WITH_CHANGE,
+     .handler = &handler_change, TEST_ROUTE},
+    {.name = "sink", .methods = ANY, .pattern = "/v2/{name}/sink", .record = RECORD_FIRST, .body = BODY_STREAMED,
+     .handler = &handler_sink, TEST_ROUTE},
+    {.name = "pour", .methods = READ, .pattern = "/v2/{name}/pour", .record = RECORD_FIRST, .handler = &handler_pour,
+     TEST_ROUTE},
+    {.name = "form", .methods = ANY, .pattern = "/form/{name}", .record = RECORD_FIRST, .body = BODY_FORM,
+     .body_limit = 1000, .handler = &handler_echo, TEST_ROUTE},
+    {.name = "echo", .methods = ANY, .pattern = "/{name}", .record = RECORD_FIRST, .body = BODY_FORM,
+     .body_limit = 100000, .handler = &handler_echo, TEST_ROUTE},
+};
+static const struct route_table table = {sizeof rows / sizeof rows[0], rows};
+
+/* ---- set-up ---- */
+static struct result write_pem(const char *folder, const char *name, const struct buffer *pem, char *path,
+                               struct error *err)
+{
+    (void)snprintf(path, CONFIG_TEXT_SIZE, "%.400s/%s", folder, name);
+    return file_replace(path, buffer_bytes(pem), 0600, err);
+}
+
+static struct result make_certificates(const char *folder, struct settings *settings, struct error *err)
+{
+    struct buffer OWNED_BUFFER authority = BUFFER(CERTIFICATE_PEM_MAX), certificate = BUFFER(CERTIFICATE_PEM_MAX);
+    OWNED(ecdsa_key) *authority_key = NULL, *key = NULL;
+    const char *const names[] = {"localhost", "127.0.0.1"};
+    char path[CONFIG_TEXT_SIZE];
+
+    TRY(ecdsa_key_new(&authority_key, err));
+    TRY(ecdsa_key_new(&key, err));
+    TRY(certificate_authority("test authority", authority_key, 30, &authority, err));
+    const struct certificate_request request = {.key = key, .names = names, .name_count = 2, .days = 10};
+    TRY(certificate_issue(&request, buffer_bytes(&authority), authority_key, &certificate, err));
+    TRY(write_pem(folder, "ca.pem", &authority, path, err));
+    TRY(write_pem(folder, "server.pem", &certificate, settings->tls_certificate, err));
+    (void)snprintf(settings->tls_key, sizeof settings->tls_key, "%.400s/server.key", folder);
+    TRY(ecdsa_key_save(key, settings->tls_key, err));
+    buffer_done(&authority);
+    buffer_done(&certificate);
+    return SUCCESS;
+}
+
+#define NUMBER(name_)                                                                    \
+    if (strncmp(argument, #name_ "=", sizeof #name_) == 0) {                             \
+        settings->name_ = (int64_t)strtoll(argument + sizeof #name_, NULL, 10);          \
+        return;                                                                          \
+    }
+static void set(struct settings *settings, const char *argument)
+{
+    NUMBER(idle_timeout)
+    NUMBER(header_timeout)
+    NUMBER(rate_window)
+    NUMBER(rate_minimum)
+    NUMBER(requests_per_address)
+    NUMBER(connections_max)
+    NUMBER(connections_per_address)
+    NUMBER(drain_size_max)
+    NUMBER(shutdown_timeout)
+    NUMBER(reader_threads)
+    NUMBER(queue_max)
+    if (strncmp(argument, "listen_socket=", 14) == 0)
+        (void)snprintf(settings->listen_socket, sizeof settings->listen_socket, "%s", argument + 14);
+    if (strncmp(argument, "tls_client_ca=", 14) == 0)
+        (void)snprintf(settings->tls_client_ca, sizeof settings->tls_client_ca, "%s", argument + 14);
+}
+
+static struct result open_parts(struct gateway *gateway, struct error *err)
+{
+    OWNED(authz_snapshot) *snapshot = NULL;
+    OWNED(ecdsa_key) *key = NULL;
+    uint8_t public_point[65];
+    const struct work_options readers = {.name = "reader", .threads = (unsigned)gateway->settings->reader_threads, .queue_max = 1 << 20};
+    const struct work_options movers = {.name = "mover", .threads = 4, .queue_max = 1 << 20};
+
+    TRY(ecdsa_key_new(&key, err));
+    char thumbprint[ECDSA_THUMBPRINT_SIZE];
+
+    ecdsa_key_public(key, public_point);
+    ecdsa_thumbprint(public_point, thumbprint);
+    const struct authenticator_options options = {.issuer = "https://localhost", .service = "sijil",
+                                                  .token_kid = thumbprint, .token_public = public_point,
+                                                  .directory = gateway->directory};
+    TRY(authz_snapshot_build(&(struct authz_parts){0}, &snapshot, err));
+    authz_directory_publish(gateway->directory, snapshot);
+    TRY(authenticator_new(&options, &gateway->authenticator, err));
+    TRY(sequencer_start(&(struct sequencer_options){0}, &gateway->sequencer, err));
+    TRY(quota_new(1000, &gateway->quota, err));
+    TRY(work_pool_new(&readers, &gateway->readers, err));
+    return work_pool_new(&movers, &gateway->movers, err);
+}
+
+static struct result serve(struct gateway *gateway, const sigset_t *signals, struct error *err)
+{
+    struct server *server = NULL;
+    int caught = 0;
+
+    TRY(server_start(gateway, &server, err));
+    (void)printf("PORT %d\n", server_port(server));
+    (void)fflush(stdout);
+    while (sigwait(signals, &caught) == 0 && caught == SIGHUP)
+        if (!server_reload(server, err).ok) log_error("reload", err);
+    server_stop(server);
+    return SUCCESS;
+}
+
+static struct result run(const char *folder, struct settings *settings, const sigset_t *signals, struct error *err)
+{
+    struct gateway gateway = {.settings = settings, .routes = &table, .origin = "test/audit"};
+
+    TRY(make_certificates(folder, settings, err));
+    TRY(authz_directory_new(&gateway.directory, err));
+    struct result result = open_parts(&gateway, err);
+    if (result.ok) result = serve(&gateway, signals, err);
+    work_pool_free(gateway.movers);
+    work_pool_free(gateway.readers);
+    authenticator_free(gateway.authenticator);
+    authz_directory_free(gateway.directory);
+    sequencer_free(gateway.sequencer);
+    quota_free(gateway.quota);
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    static struct settings settings;
+    struct error err = {0};
+    sigset_t signals;
+
+    if (argc < 2 || !settings_init(&settings, &err).ok) return 2;
+    settings.listen_port = 0;
+    (void)snprintf(settings.public_url, sizeof settings.public_url, "https://localhost");
+    for (int i = 2; i < argc; i++) set(&settings, argv[i]);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)sigaddset(&signals, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    if (run(argv[1], &settings, &signals, &err).ok) return 0;
+    log_error("the test server", &err);
+    return 1;
+}
