@@ -2,22 +2,7 @@
 
 #include <string.h>
 
-#include "gateway/numbers_priv.h"
 #include "gateway/path.h"
-
-#define COUNT_ACTIONS(...) (sizeof((const enum action[]){0, ##__VA_ARGS__}) / sizeof(enum action) - 1)
-
-static const struct route rows[ROUTE_COUNT] = {
-#define ROUTE(row, bits, shape, credentials, recording, kind, limit, function, served, ...)                  \
-    [ROUTE_##row] = {.name = #row, .methods = (bits), .pattern = (shape), .credential = (credentials),       \
-                     .record = (recording), .body = (kind), .body_limit = (limit), .target = (function),     \
-                     .handler = &(served), .duration = &metrics_duration[ROUTE_##row],     \
-                     .action_count = COUNT_ACTIONS(__VA_ARGS__), .actions = {ACTION_COUNT, ##__VA_ARGS__}},
-#include "gateway/routes.def"
-#undef ROUTE
-};
-
-const struct route_table route_table = {ROUTE_COUNT, rows};
 
 bool route_has_action(const struct route *route, enum action action)
 {
