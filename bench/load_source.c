@@ -1,0 +1,128 @@
+/* What is sent, and what the server's processes use meanwhile. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "bench/load.h"
+#include "crypto/digest.h"
+#include "crypto/random.h"
+
+#define PATTERN_SIZE ((size_t)8 << 20) /* larger than the caches, so that sending reads memory as real files do */
+
+static uint8_t pattern[PATTERN_SIZE];
+
+void load_blob_bytes(const struct load_blob *blob, uint64_t offset, uint8_t *place, size_t length)
+{
+    while (length > 0) {
+        const bool in_prefix = offset < sizeof blob->prefix;
+        const size_t at = in_prefix ? (size_t)offset : (size_t)((offset - sizeof blob->prefix) % PATTERN_SIZE);
+        const size_t room = in_prefix ? sizeof blob->prefix - at : PATTERN_SIZE - at;
+        const size_t count = length < room ? length : room;
+        memcpy(place, in_prefix ? blob->prefix + at : pattern + at, count);
+        place += count;
+        offset += count;
+        length -= count;
+    }
+}
+
+static bool make_blob(struct load_blob *blob, uint64_t size)
+{
+    OWNED(hasher) *hasher = NULL;
+    struct error err = {0};
+
+    random_bytes(blob->prefix, sizeof blob->prefix);
+    if (!hasher_new(DIGEST_SHA256, &hasher, &err).ok) return false;
+    hasher_add(hasher, (struct bytes){blob->prefix, sizeof blob->prefix});
+    for (uint64_t left = size - sizeof blob->prefix; left > 0;) {
+        const size_t count = left < PATTERN_SIZE ? (size_t)left : PATTERN_SIZE;
+        hasher_add(hasher, (struct bytes){pattern, count});
+        left -= count;
+    }
+    const struct digest digest = hasher_digest(hasher);
+    char text[DIGEST_TEXT_SIZE];
+    digest_format(&digest, text);
+    (void)snprintf(blob->digest, sizeof blob->digest, "%s", text);
+    return true;
+}
+
+bool load_make_blobs(struct load *load)
+{
+    random_bytes(pattern, sizeof pattern);
+    for (unsigned i = 0; i < load->options.count; i++)
+        if (!make_blob(&load->blobs[i], load->options.size)) return false;
+    return true;
+}
+
+double load_now(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The number after the n-th blank behind the program's name in /proc/PID/stat (proc(5)). */
+static double stat_field(int pid, unsigned field)
+{
+    char path[64], line[2048];
+    uint64_t value = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return 0;
+    const size_t length = fread(line, 1, sizeof line - 1, file);
+    (void)fclose(file);
+    line[length] = '\0';
+    const char *at = strrchr(line, ')');
+    for (unsigned i = 2; at != NULL && i < field; i++) at = strchr(at + 1, ' ');
+    if (at == NULL) return 0;
+    at++;
+    (void)text_to_u64((struct bytes){(const uint8_t *)at, strcspn(at, " ")}, UINT64_MAX, &value);
+    return (double)value;
+}
+
+double load_cpu_seconds(const struct load_options *options)
+{
+    double ticks = 0;
+
+    for (unsigned i = 0; i < options->pid_count; i++)
+        ticks += stat_field(options->pids[i], 14) + stat_field(options->pids[i], 15);
+    return ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+double load_peak_mib(const struct load_options *options)
+{
+    char path[64], line[256];
+    double total = 0;
+
+    for (unsigned i = 0; i < options->pid_count; i++) {
+        (void)snprintf(path, sizeof path, "/proc/%d/status", options->pids[i]);
+        FILE *file = fopen(path, "re");
+        if (file == NULL) continue;
+        while (fgets(line, sizeof line, file) != NULL) {
+            uint64_t kib = 0;
+            if (strncmp(line, "VmHWM:", 6) != 0) continue;
+            const char *at = line + 6 + strspn(line + 6, " \t");
+            (void)text_to_u64((struct bytes){(const uint8_t *)at, strcspn(at, " ")}, UINT64_MAX, &kib);
+            total += (double)kib / 1024;
+        }
+        (void)fclose(file);
+    }
+    return total;
+}
+
+void load_reset_peak(const struct load_options *options)
+{
+    char path[64];
+
+    for (unsigned i = 0; i < options->pid_count; i++) {
+        (void)snprintf(path, sizeof path, "/proc/%d/clear_refs", options->pids[i]);
+        FILE *file = fopen(path, "we");
+        if (file == NULL) continue;
+        (void)fputs("5", file);
+        (void)fclose(file);
+    }
+}
