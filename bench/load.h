@@ -28,7 +28,7 @@ struct load_options {
 
 struct load_blob {
     uint8_t prefix[16]; /* makes it unique; the rest is the common pattern */
-    char digest[80];
+    char digest[136];
 };
 
 struct load {

@@ -80,7 +80,8 @@ struct result refusal(struct invocation *invocation, const struct http_response 
     const char *what = NULL, *code = NULL;
 
     invocation->explanation[0] = '\0';
-    (void)json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, &ignored);
+    if (!json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, &ignored).ok)
+        explain(invocation, "answer", "not JSON; is this a Sijil registry?");
     const json_t *first = json_array_get(json_object_get(answer, "errors"), 0);
     if (first != NULL) { /* OCI */
         code = json_text_of(first, "code");
