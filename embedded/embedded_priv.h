@@ -65,6 +65,7 @@ struct embedded {
     struct place place;
     struct secret *passphrase; /* only in the supervisor, and only if it came through a descriptor */
     struct process processes[PROCESS_COUNT];
+    bool is_gateway;        /* this is the child that serves */
     char *arguments[2][24]; /* of PostgreSQL and keyd; the longest has 17 */
     char texts[2][24][PATH_SIZE];
     struct settings settings;
@@ -85,6 +86,8 @@ RESULT user_become(const struct user *user, struct error *err);
 /** Makes or opens the directory and takes its lock. */
 RESULT place_open(const struct embedded_options *options, const struct users *users, struct place *place_out,
                   struct error *err);
+/** Removes what lies outside the directory and is of no use to anybody now. */
+void place_leave(const struct place *place);
 /** mkdir, owner and mode; an existing folder gets both. */
 RESULT place_make(const char *path, const struct user *owner, gid_t group, mode_t mode, struct error *err);
 

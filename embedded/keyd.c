@@ -104,6 +104,7 @@ static struct result read_passphrase(struct embedded *embedded, struct error *er
         count = read(embedded->options.passphrase_fd, text->bytes + length, text->length - length);
         if (count < 0) return failure(err, ERROR_INVALID, "can't read the passphrase: %s", strerror(errno));
     }
+    (void)close(embedded->options.passphrase_fd);
     if (length == 0 || length == text->length)
         return failure(err, ERROR_INVALID, "the passphrase must have 1 to %d bytes", PASSPHRASE_MAX - 1);
     return secret_copy((struct bytes){text->bytes, length}, &embedded->passphrase, err);

@@ -100,7 +100,18 @@ static struct result check_empty(const char *directory, struct error *err)
     return outcome;
 }
 
-/* The real path; the directory is made if only its last part is missing. */
+static struct result check_directory(const char *path, const struct users *users, struct error *err)
+{
+    char marker[PATH_SIZE];
+
+    TRY(path_join(marker, path, "instance", err));
+    if (!file_exists(marker)) TRY(check_empty(path, err));
+    TRY(place_make(path, &users->self, users->self.gid, users->separate ? 0711 : 0700, err));
+    return check_reach(users, path, err);
+}
+
+/* The real path; the directory is made if only its last part is missing, and goes again if it is of no use.
+ */
 static struct result open_directory(const char *name, const struct users *users, char path_out[PATH_SIZE],
                                     struct error *err)
 {
@@ -112,15 +123,16 @@ static struct result open_directory(const char *name, const struct users *users,
                        strerror(errno));
     if (realpath(name, real) == NULL)
         return failure(err, ERROR_UNAVAILABLE, "can't open %s: %s", name, strerror(errno));
+    struct result usable = SUCCESS;
     if (strlen(real) > DIRECTORY_MAX)
-        return failure(err, ERROR_LIMIT, "the path of %.60s... is longer than %d letters", real,
-                       DIRECTORY_MAX);
+        usable =
+            failure(err, ERROR_LIMIT, "the path of %.60s... is longer than %d letters", real, DIRECTORY_MAX);
+    else
+        usable = check_directory(real, users, err);
+    if (!usable.ok && made) (void)rmdir(name);
+    TRY(usable);
     memcpy(path_out, real, strlen(real) + 1);
-
-    char marker[PATH_SIZE];
-    TRY(path_join(marker, path_out, "instance", err));
-    if (!file_exists(marker)) TRY(check_empty(path_out, err));
-    return place_make(path_out, &users->self, users->self.gid, users->separate ? 0711 : 0700, err);
+    return SUCCESS;
 }
 
 /* The supervisor that wrote its number into the lock; 0 if there is none any more. */
@@ -259,7 +271,6 @@ struct result place_open(const struct embedded_options *options, const struct us
     struct place place = {.lock = -1};
 
     TRY(open_directory(options->directory, users, place.directory, err));
-    TRY(check_reach(users, place.directory, err));
     TRY(find_keyd(options, &place, err));
     OWNED_FD lock = -1;
     TRY(take_lock(place.directory, &lock, err));
@@ -270,4 +281,12 @@ struct result place_open(const struct embedded_options *options, const struct us
     lock = -1;
     *place_out = place;
     return SUCCESS;
+}
+
+void place_leave(const struct place *place)
+{
+    (void)unlink(place->keyd_socket);
+    (void)rmdir(place->keyd_run);
+    (void)rmdir(place->postgres_run);
+    (void)rmdir(place->run);
 }

@@ -59,6 +59,16 @@ static _Noreturn void run_child(const struct process *process, int program, cons
     _exit(127);
 }
 
+struct result fd_raise(int *fd, struct error *err)
+{
+    const int raised = fcntl(*fd, F_DUPFD_CLOEXEC, INPUT_FD + 1);
+
+    if (raised < 0) return failure(err, ERROR_UNAVAILABLE, "no descriptor: %s", strerror(errno));
+    (void)close(*fd);
+    *fd = raised;
+    return SUCCESS;
+}
+
 /* A pipe that holds all of the input, so that nobody waits. */
 static struct result fill_pipe(const struct secret *input, int *read_end_out, struct error *err)
 {
@@ -74,17 +84,7 @@ static struct result fill_pipe(const struct secret *input, int *read_end_out, st
     }
     (void)fcntl(ends[0], F_SETFL, 0);
     *read_end_out = ends[0];
-    return SUCCESS;
-}
-
-struct result fd_raise(int *fd, struct error *err)
-{
-    const int raised = fcntl(*fd, F_DUPFD_CLOEXEC, INPUT_FD + 1);
-
-    if (raised < 0) return failure(err, ERROR_UNAVAILABLE, "no descriptor: %s", strerror(errno));
-    (void)close(*fd);
-    *fd = raised;
-    return SUCCESS;
+    return fd_raise(read_end_out, err);
 }
 
 struct result process_start(struct process *process, int lock, struct error *err)

@@ -16,8 +16,10 @@
 
 void supervisor_stop(struct embedded *embedded)
 {
+    if (embedded->is_gateway) return; /* they are not its own to stop */
     process_stop(&embedded->processes[PROCESS_KEYD], STOP_KEYD_MS);
     process_stop(&embedded->processes[PROCESS_POSTGRES], STOP_POSTGRES_MS);
+    place_leave(&embedded->place);
     secret_free(GIVE(embedded->passphrase));
 }
 
