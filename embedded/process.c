@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "embedded/embedded_priv.h"
 
 #define INPUT_FD        3
+#define LOCKED_MAX      (512U << 20) /* bytes: all of sijil-keyd, with its 32 threads */
 #define BACKOFF_MIN_MS  100
 #define BACKOFF_MAX_MS  5000
 #define STEADY_AFTER_MS 30000 /* having run that long, it begins again with the shortest wait */
@@ -29,9 +31,19 @@ static void restore_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Keys are locked into memory; the usual limit is too small for a cache of them. Without root it stays as it
+ * is. */
+static void raise_lock_limit(void)
+{
+    const struct rlimit limit = {LOCKED_MAX, LOCKED_MAX};
+
+    if (geteuid() == 0) (void)setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
 struct result process_begin(const struct user *user, int death_signal, pid_t parent, struct error *err)
 {
     (void)setpgid(0, 0); /* a Ctrl-C is for the supervisor, which stops the others in order */
+    raise_lock_limit();
     TRY(user_become(user, err));
     /* After the change of user, which would clear it. */
     if (prctl(PR_SET_PDEATHSIG, death_signal) != 0)
