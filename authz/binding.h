@@ -44,7 +44,7 @@ struct binding_page {
     struct binding_row *rows;
     size_t count;
 };
-#define BINDING_PAGE_MAX 1000
+#define BINDING_PAGE_MAX 1001 /* a page of the API, and one more to see whether more follow */
 /**
  * Live bindings inside `scope` (system, organisation or project), by id, the next `limit` (at most BINDING_PAGE_MAX)
  * after `after` (NULL: from the first). The caller frees page_out->rows with free().

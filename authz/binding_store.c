@@ -83,6 +83,18 @@ static void add_principal(struct pg_arguments *arguments, const struct authz_bin
     pg_add_text(arguments, is_robot ? NULL : text_or_null(binding->subject));
 }
 
+/* An id that is not there must not make the scope wider than was decided. */
+static struct result check_scope(const struct authz_binding *binding, struct error *err)
+{
+    const bool has_organisation = !uuid_is_nil(&binding->organisation), has_project = !uuid_is_nil(&binding->project);
+    const bool needs_project = binding->scope == RESOURCE_PROJECT || binding->scope == RESOURCE_REPOSITORY;
+
+    if (has_organisation != (binding->scope != RESOURCE_SYSTEM) || has_project != needs_project ||
+        (binding->pattern[0] != '\0') != (binding->scope == RESOURCE_REPOSITORY))
+        return failure(err, ERROR_NOT_FOUND, "there is no such organisation or project");
+    return SUCCESS;
+}
+
 /* Another organisation's robot is answered as none: nobody learns of it. */
 static struct result check_robot(struct pg *pg, const struct authz_binding *binding, struct error *err)
 {
@@ -131,6 +143,7 @@ struct result binding_insert(struct pg *pg, struct binding_create *create, struc
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
+    TRY(check_scope(binding, err));
     TRY(check_not_oneself(binding, err));
     TRY(check_robot(pg, binding, err));
     TRY(check_not_too_many(pg, binding, err));

@@ -55,7 +55,7 @@ struct robot_page {
     struct robot_row *rows;
     size_t count;
 };
-#define ROBOT_PAGE_MAX 1000
+#define ROBOT_PAGE_MAX 1001 /* a page of the API, and one more to see whether more follow */
 /**
  * Live robots by name, the next `limit` (at most ROBOT_PAGE_MAX) after `after` (NULL: from the first), of one
  * organisation or, if NULL, of all. The caller frees page_out->rows with free().

@@ -39,6 +39,13 @@ struct resource *api_pair(struct request *request, enum action action, enum reso
     return resource;
 }
 
+bool api_asks_for_credential(struct request *request, enum action action)
+{
+    if (request->principal.kind != PRINCIPAL_NONE) return false;
+    (void)api_pair(request, action, RESOURCE_SYSTEM, "");
+    return true;
+}
+
 struct result api_may(const struct request *request, const struct action_pair *pair, bool *may_out,
                       struct error *err)
 {

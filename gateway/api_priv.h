@@ -19,5 +19,11 @@ bool api_page(struct request *request, unsigned *limit_out, const char **after_o
 /** One pair for the decision: `name` as it stands, ids and region as the snapshot has them. */
 struct resource *api_pair(struct request *request, enum action action, enum resource_kind kind, const char *name);
 
+/**
+ * For targets that read the body: true without a credential, because then no body was gathered. The pair that asks
+ * for one (on the system) is added.
+ */
+bool api_asks_for_credential(struct request *request, enum action action);
+
 /** Would the caller be allowed this? For lists that show only what may be seen; records nothing. */
 RESULT api_may(const struct request *request, const struct action_pair *pair, bool *may_out, struct error *err);

@@ -64,6 +64,7 @@ struct result target_organisation_create(struct request *request, struct pg *pg,
     OWNED_WANTED wanted = {0};
 
     (void)pg;
+    if (api_asks_for_credential(request, ACTION_ORGANISATION_CREATE)) return SUCCESS;
     TRY(read_organisation(request, &wanted, err));
     (void)api_pair(request, ACTION_ORGANISATION_CREATE, RESOURCE_ORGANISATION, wanted.name);
     return SUCCESS;
@@ -74,6 +75,7 @@ struct result target_project_create(struct request *request, struct pg *pg, stru
     OWNED_WANTED wanted = {0};
 
     (void)pg;
+    if (api_asks_for_credential(request, ACTION_PROJECT_CREATE)) return SUCCESS;
     TRY(read_project(request, &wanted, err));
     struct resource *resource = api_pair(request, ACTION_PROJECT_CREATE, RESOURCE_PROJECT, wanted.full_name);
     (void)snprintf(resource->region, sizeof resource->region, "%s", wanted.region);
