@@ -10,6 +10,8 @@
 
 /** Who the subject of requests without a credential is: a day's worth of addresses is erased with one key. */
 #define ANONYMOUS_ISSUER "sijil:anonymous"
+/** And of this registry's own robots, whose principals name no issuer. */
+#define REGISTRY_ISSUER  "sijil:registry"
 
 /** Events that the sequencer adds by itself. */
 enum own_event { OWN_NONE, OWN_BURST_OPEN, OWN_BURST_CLOSE, OWN_REFUSED, OWN_UNRECORDED };

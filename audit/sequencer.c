@@ -11,8 +11,9 @@ void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_S
 {
     const bool is_known = record->context.subject != NULL &&
                           (record->decision == NULL || decision_verdict(record->decision) != VERDICT_CHALLENGE);
+    const char *issuer = record->context.issuer;
 
-    names_out[0] = record->context.issuer == NULL ? "" : record->context.issuer;
+    names_out[0] = issuer == NULL || issuer[0] == '\0' ? REGISTRY_ISSUER : issuer;
     names_out[1] = record->context.subject;
     if (is_known) return;
     char now[CLOCK_TEXT_SIZE];

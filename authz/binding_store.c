@@ -181,7 +181,7 @@ static struct result run_create(struct change *change, struct pg *pg, const stru
 
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s)
 {
-    *create = (struct binding_create){.change = {.run = run_create}, .binding = *binding, .lifetime_s = lifetime_s};
+    *create = (struct binding_create){.change = {.run = run_create, .raises_epoch = true}, .binding = *binding, .lifetime_s = lifetime_s};
     create->binding.id = uuid_random();
 }
 
@@ -202,7 +202,7 @@ static struct result run_revoke(struct change *change, struct pg *pg, const stru
 
 void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding)
 {
-    *revoke = (struct binding_revoke){.change = {.run = run_revoke}, .binding = *binding};
+    *revoke = (struct binding_revoke){.change = {.run = run_revoke, .raises_epoch = true}, .binding = *binding};
 }
 
 static enum resource_kind kind_of(const struct authz_binding *binding)

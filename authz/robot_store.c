@@ -118,7 +118,7 @@ static struct result draw_secret(struct robot_create *create, struct error *err)
 struct result robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation,
                                 int64_t lifetime_s, struct error *err)
 {
-    struct robot_create made = {.change = {.run = run_create}, .lifetime_s = lifetime_s};
+    struct robot_create made = {.change = {.run = run_create, .raises_epoch = true}, .lifetime_s = lifetime_s};
 
     if (lifetime_s < 1 || lifetime_s > ROBOT_SECONDS_MAX)
         return failure(err, ERROR_INVALID, "a robot lives 1 second to %d days", ROBOT_DAYS_MAX);
@@ -156,7 +156,7 @@ static struct result run_revoke(struct change *change, struct pg *pg, const stru
 
 void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation)
 {
-    *revoke = (struct robot_revoke){.change = {.run = run_revoke}, .robot = *robot};
+    *revoke = (struct robot_revoke){.change = {.run = run_revoke, .raises_epoch = true}, .robot = *robot};
     if (organisation != NULL) revoke->organisation = *organisation;
 }
 

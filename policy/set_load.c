@@ -29,7 +29,7 @@ void policy_set_load_change(struct policy_set_change *change, struct bytes envel
                             const char *loaded_by)
 {
     *change = (struct policy_set_change){
-        .change = {.run = run_change}, .envelope = envelope, .epoch = policy_set_epoch(set)};
+        .change = {.run = run_change, .raises_epoch = true}, .envelope = envelope, .epoch = policy_set_epoch(set)};
     raw_digest(policy_set_digest(set), change->digest);
     (void)snprintf(change->loaded_by, sizeof change->loaded_by, "%s", loaded_by);
 }

@@ -78,7 +78,7 @@ struct result organisation_create_prepare(const struct resource *where, const ch
         return failure(err, ERROR_INVALID, "an organisation's name has a-z, 0-9 and single separators . _ -, at most %d",
                        SCOPE_NAME_MAX);
     *create_out = (struct organisation_create){
-        .change = {.run = run_organisation}, .where = *where, .label = label, .organisation = uuid_random()};
+        .change = {.run = run_organisation, .raises_epoch = true}, .where = *where, .label = label, .organisation = uuid_random()};
     return SUCCESS;
 }
 
@@ -127,7 +127,7 @@ struct result project_create_prepare(struct registry *registry, const struct res
                                      struct project_create *create_out, struct error *err)
 {
     struct project_create create = {
-        .change = {.run = run_project}, .where = *where, .label = label, .project = uuid_random()};
+        .change = {.run = run_project, .raises_epoch = true}, .where = *where, .label = label, .project = uuid_random()};
     struct resource made = *where;
 
     if (!scope_name_is_valid(bytes_of_text(project_name(where))))
@@ -186,7 +186,7 @@ static struct result run_label(struct change *change, struct pg *pg, const struc
 
 void label_change_prepare(const struct resource *where, const char *label, struct label_change *change_out)
 {
-    *change_out = (struct label_change){.change = {.run = run_label}, .where = *where, .label = label};
+    *change_out = (struct label_change){.change = {.run = run_label, .raises_epoch = true}, .where = *where, .label = label};
 }
 
 static struct result read_scope(const struct pg_rows *rows, size_t row, struct scope_record *record,
