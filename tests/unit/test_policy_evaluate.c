@@ -1,0 +1,285 @@
+/* The main cases by name. That every answer agrees with the oracle is what tests/policy/ shows. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "tests/support/policy.h"
+
+#define NOW     "2026-12-15T00:00:00Z"
+#define PROJECT "5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30"
+#define DIGEST  "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+
+struct world {
+    json_t *policies, *regions;
+    struct policy_documents *documents;
+    struct policy_groups *groups;
+};
+
+static int world_open(void **state)
+{
+    static struct world world;
+    struct error err = {0};
+
+    world.policies = policy_examples();
+    world.regions = policy_example("regions");
+    assert_true(policy_documents_new(world.policies, &world.documents, &err).ok);
+    assert_true(policy_groups_new(json_object_get(world.regions, "groups"), &world.groups, &err).ok);
+    *state = &world;
+    return 0;
+}
+
+static int world_close(void **state)
+{
+    struct world *world = *state;
+
+    policy_documents_free(world->documents);
+    policy_groups_free(world->groups);
+    json_decref(world->policies);
+    json_decref(world->regions);
+    return 0;
+}
+
+static struct world the_world;
+
+/* Label of a thing of declared lineage in a scope. */
+static struct label label_in(const struct world *world, const char *scope)
+{
+    struct label own = label_blank(), label;
+    struct policy_place place = {.documents = world->documents, .scope = scope};
+    bool is_labelled = false;
+    struct error err = {0};
+
+    own.lineage = LINEAGE_DECLARED;
+    assert_true(policy_time_parse(bytes_of_text(NOW), &place.now_us));
+    assert_true(policy_effective_label(&place, &own, &label, &is_labelled, &err).ok);
+    assert_true(is_labelled);
+    return label;
+}
+
+static struct target *target_of(const struct world *world, const char *target)
+{
+    struct target *compiled = NULL;
+    struct error err = {0};
+
+    if (target[0] == '{') {
+        OWNED_JSON json = policy_json(target);
+        assert_true(target_new(json, &compiled, &err).ok);
+        return compiled;
+    }
+    json_t *region = json_object_get(json_object_get(world->regions, "regions"), target);
+    assert_non_null(region);
+    assert_true(target_new(region, &compiled, &err).ok);
+    return compiled;
+}
+
+static const struct case_row {
+    const char *name;
+    enum policy_operation op;
+    const char *scope, *target; /* a region of the catalogue, or facts */
+    const char *denied;         /* "RULE(unknown|failed) ..."; "" if it is allowed */
+} case_rows[] = {
+    {"health data stays in the UAE", OP_INGEST, "health/ct", "azure/uaenorth", ""},
+    {"health data in a free zone", OP_INGEST, "health/ct", "onprem/difc-dc1", ""},
+    {"a region of the same name elsewhere", OP_INGEST, "health/ct", "alibaba/me-central-1",
+     "H-STORE-AE(|geo) H-KEY-AE(|key.control,key.geo)"},
+    {"keys that the provider holds", OP_INGEST, "health/ct", "aws/me-central-1", "H-KEY-AE(|key.control)"},
+    {"a proven client reads health data", OP_READ, "health/ct", "{\"geo\":\"AE/DU\",\"assurance\":2}", ""},
+    {"a weakly located client", OP_READ, "health/ct", "{\"geo\":\"AE/DU\",\"assurance\":1}", "H-READ-AE(|assurance)"},
+    {"a client of which nothing is known", OP_READ, "health/ct", "{}", "H-READ-AE(assurance,geo|)"},
+    {"a client that is elsewhere, and weak", OP_READ, "health/ct", "{\"geo\":\"SA\"}", "H-READ-AE(|geo)"},
+    {"DIFC excludes onshore", OP_INGEST, "difcbank/m", "azure/uaenorth", "D-TRANSFER(|regimes)"},
+    {"DIFC includes adequate regimes", OP_INGEST, "difcbank/m", "aws/eu-central-1", ""},
+    {"public goes anywhere", OP_READ, "public/resnet", "{}", ""},
+    {"a scope without any policy that permits", OP_READ, "other/x", "{}", "SYS-CLOSED(|)"},
+    {"a backup is a placement too", OP_BACKUP, "health/ct", "gcp/me-central1",
+     "H-STORE-AE(|geo) H-KEY-AE(|key.control,key.geo)"},
+};
+
+static void write_names(struct buffer *text, const char *const *names, size_t count)
+{
+    struct error err = {0};
+
+    for (size_t i = 0; i < count; i++)
+        assert_true(buffer_format(text, &err, "%s%s", i > 0 ? "," : "", names[i]).ok);
+}
+
+static void write_denials(struct buffer *text, const struct policy_decision *decision)
+{
+    struct error err = {0};
+
+    for (size_t i = 0; i < policy_decision_denial_count(decision); i++) {
+        const struct policy_denial *denial = policy_decision_denial(decision, i);
+        assert_true(buffer_format(text, &err, "%s%s(", i > 0 ? " " : "", denial->rule).ok);
+        write_names(text, denial->unknown, denial->unknown_count);
+        assert_true(buffer_add_u8(text, '|', &err).ok);
+        write_names(text, denial->failed, denial->failed_count);
+        assert_true(buffer_add_u8(text, ')', &err).ok);
+    }
+}
+
+static struct policy_facts facts_of(const struct case_row *row, const struct label *label, const struct target *target)
+{
+    struct policy_facts facts = {.op = row->op,
+                                 .scope = row->scope,
+                                 .policy_epoch = 7,
+                                 .label = label,
+                                 .digest = DIGEST,
+                                 .target_id = row->target[0] == '{' ? "client" : row->target,
+                                 .target = target};
+
+    assert_true(uuid_parse(bytes_of_text(PROJECT), &facts.project));
+    assert_true(policy_time_parse(bytes_of_text(NOW), &facts.now_us));
+    return facts;
+}
+
+static void cases(void **state)
+{
+    const struct case_row *row = *state;
+    const struct label label = label_in(&the_world, row->scope);
+    OWNED(target) *target = target_of(&the_world, row->target);
+    const struct policy_facts facts = facts_of(row, &label, target);
+    OWNED(policy_decision) *decision = NULL;
+    struct buffer OWNED_BUFFER denied = BUFFER(4096);
+    struct error err = {0};
+
+    assert_true(policy_decide(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
+    write_denials(&denied, decision);
+    assert_string_equal(buffer_text(&denied), row->denied);
+    assert_int_equal(policy_decision_allows(decision), row->denied[0] == '\0');
+}
+
+/* What the decider writes and what a replay reads back must be the same decision under the same id. */
+static void facts_survive_being_written_down(void **state)
+{
+    const struct case_row *row = &case_rows[3];
+    const struct label label = label_in(&the_world, row->scope);
+    OWNED(target) *target = target_of(&the_world, row->target);
+    const struct policy_facts facts = facts_of(row, &label, target);
+    OWNED(policy_decision) *first = NULL;
+    OWNED(policy_decision) *again = NULL;
+    OWNED(policy_facts_document) *read = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(65536), label_text = BUFFER(4096);
+    struct error err = {0};
+
+    (void)state;
+    assert_true(label_write(&label_text, &label, &err).ok);
+    assert_true(buffer_format(&text, &err,
+                              "{\"digest\":\"" DIGEST "\",\"exceptions\":[],\"label\":%s,"
+                              "\"now\":\"2026-12-15T00:00:00.000Z\",\"op\":\"ingest\",\"policy_epoch\":7,"
+                              "\"project\":\"" PROJECT "\",\"scope\":\"%s\",\"target\":%s,\"target_id\":\"%s\"}",
+                              buffer_text(&label_text), row->scope, target_canonical(target), row->target)
+                    .ok);
+    OWNED_JSON json = policy_json(buffer_text(&text));
+    assert_true(policy_facts_read(json, &read, &err).ok);
+    assert_true(policy_decide(the_world.documents, &facts, the_world.groups, &first, &err).ok);
+    assert_true(policy_decide(the_world.documents, policy_facts_of(read), the_world.groups, &again, &err).ok);
+    assert_string_equal(policy_decision_id(first), policy_decision_id(again));
+    buffer_done(&label_text);
+}
+
+static void labels_join(void **state)
+{
+    struct label a = {.class = LABEL_SECRET, .lineage = LINEAGE_DECLARED, .subjects = 1, .regime_count = 1,
+                      .regimes = {"DIFC"}, .pin_count = 1, .pins = {"p"}};
+    const struct label b = {.class = LABEL_OPEN, .lineage = LINEAGE_UNKNOWN, .subjects = 4, .regime_count = 2,
+                            .regimes = {"ADGM", "DIFC"}, .pin_count = 1, .pins = {"a"}};
+    struct buffer OWNED_BUFFER text = BUFFER(4096);
+    struct error err = {0};
+
+    (void)state;
+    assert_false(label_covers(&a, &b));
+    assert_true(label_join(&a, &b, &err).ok);
+    assert_true(label_covers(&a, &b));
+    assert_true(label_write(&text, &a, &err).ok);
+    assert_string_equal(buffer_text(&text), "{\"attached\":[\"ADGM\",\"DIFC\"],\"class\":\"secret\",\"lineage\":"
+                                            "\"unknown\",\"pins\":[\"a\",\"p\"],\"subjects\":[\"health\",\"personal\"]}");
+}
+
+static void a_label_has_a_largest_size(void **state)
+{
+    static char names[LABEL_REGIMES_MAX + 1][8];
+    struct label label = label_blank();
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i <= LABEL_REGIMES_MAX; i++) {
+        (void)snprintf(names[i], sizeof names[i], "R-%zu", i);
+        const struct label one = {.lineage = LINEAGE_ATTESTED, .regime_count = 1, .regimes = {names[i]}};
+        assert_int_equal(label_join(&label, &one, &err).ok, i < LABEL_REGIMES_MAX);
+    }
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
+static struct result decide_once(const struct policy_facts *facts, struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+
+    return policy_decide(the_world.documents, facts, the_world.groups, &decision, err);
+}
+
+static void deciding_survives_lack_of_memory(void **state)
+{
+    const struct case_row *row = &case_rows[2];
+    const struct label label = label_in(&the_world, row->scope);
+    OWNED(target) *target = target_of(&the_world, row->target);
+    const struct policy_facts facts = facts_of(row, &label, target);
+    unsigned long nth = 1;
+
+    (void)state;
+    for (;; nth++) {
+        struct error err = {0};
+        fault_arm(nth);
+        const bool ok = decide_once(&facts, &err).ok;
+        if (!fault_has_fired()) {
+            assert_true(ok);
+            break;
+        }
+        assert_false(ok);
+        assert_int_equal(err.kind, ERROR_NO_MEMORY);
+    }
+    fault_arm(0);
+    assert_true(nth > 3);
+}
+
+/* "**" again and again must not take exponential time. */
+static void scopes_match_in_bounded_time(void **state)
+{
+    OWNED_JSON array = json_array();
+    OWNED_JSON policy = policy_example("public-models");
+    OWNED(policy_documents) *documents = NULL;
+    struct policy_place place = {.now_us = INT64_MAX};
+    struct label label;
+    bool is_labelled = true;
+    char scope[POLICY_SCOPE_MAX + 1] = {0};
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(json_object_set_new(json_object_get(policy, "metadata"), "scope",
+                                         policy_json("[\"**/a/**/a/**/a/**/a/**/a/**/a/**/a/**/a/**/a/**/a/b\"]")),
+                     0);
+    assert_int_equal(json_array_append(array, policy), 0);
+    assert_true(policy_documents_new(array, &documents, &err).ok);
+    for (size_t i = 0; i + 2 < sizeof scope; i += 2) memcpy(scope + i, "a/", 2);
+    place.documents = documents;
+    place.scope = scope;
+    const int64_t started_ms = clock_monotonic_ms();
+    assert_true(policy_effective_label(&place, NULL, &label, &is_labelled, &err).ok);
+    assert_false(is_labelled);
+    assert_true(clock_monotonic_ms() - started_ms < 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(facts_survive_being_written_down), cmocka_unit_test(labels_join),
+        cmocka_unit_test(a_label_has_a_largest_size),       cmocka_unit_test(deciding_survives_lack_of_memory),
+        cmocka_unit_test(scopes_match_in_bounded_time),
+    };
+    void *opened = NULL;
+
+    if (world_open(&opened) != 0) return 1;
+    the_world = *(struct world *)opened;
+    const int failed = RUN_TABLE(case_rows, cases) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return failed + world_close(&opened);
+}

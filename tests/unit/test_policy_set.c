@@ -1,0 +1,293 @@
+/* The signed set: what is in it, who signed it, which network a client is in. */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "crypto/dsse.h"
+#include "policy/evaluate.h"
+#include "policy/set_priv.h"
+#include "tests/support/policy.h"
+
+static const struct policy_default_options defaults = {
+    .epoch = 1, .region = "local/main", .now_ms = 1795171186000, .network = "10.1.0.0/16"};
+
+static void payload_of(const struct policy_default_options *options, struct buffer *payload)
+{
+    struct error err = {0};
+
+    if (!policy_default_set(options, payload, &err).ok) fail_msg("%s", err.message);
+}
+
+static void a_set_survives_its_envelope(void **state)
+{
+    OWNED(ecdsa_key) *officer = NULL;
+    OWNED(ecdsa_key) *other = NULL;
+    OWNED(policy_set) *set = NULL;
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    struct error err = {0};
+
+    (void)state;
+    payload_of(&defaults, &payload);
+    assert_true(ecdsa_key_new(&officer, &err).ok && ecdsa_key_new(&other, &err).ok);
+    assert_true(policy_set_sign(buffer_bytes(&payload), officer, &envelope, &err).ok);
+    assert_true(policy_set_read(buffer_bytes(&envelope), officer, &set, &err).ok);
+    assert_int_equal(policy_set_epoch(set), 1);
+    assert_int_equal(policy_documents_count(policy_set_documents(set)), 1);
+    assert_int_equal(policy_set_region_count(set), 1);
+    assert_string_equal(policy_set_region_name(set, 0), "local/main");
+    policy_set_free(GIVE(set));
+
+    assert_false(policy_set_read(buffer_bytes(&envelope), other, &set, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+}
+
+static void an_envelope_of_another_type_is_no_set(void **state)
+{
+    OWNED(ecdsa_key) *officer = NULL;
+    struct policy_set *set = NULL;
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    struct error err = {0};
+
+    (void)state;
+    payload_of(&defaults, &payload);
+    assert_true(ecdsa_key_new(&officer, &err).ok);
+    const struct ecdsa_key *const signers[] = {officer};
+    assert_true(dsse_write("application/json", buffer_bytes(&payload), signers, 1, &envelope, &err).ok);
+    assert_false(policy_set_read(buffer_bytes(&envelope), officer, &set, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+}
+
+static const struct set_row {
+    const char *name, *member, *value; /* value NULL: the member is taken away */
+    bool keeps_digest;                 /* else the digest is made anew */
+    const char *said;
+} set_rows[] = {
+    {"a later epoch under the old digest", "epoch", "2", true, "set.digest: is not that of the other members"},
+    {"no epoch", "epoch", NULL, false, "set.epoch: is missing"},
+    {"epoch 0", "epoch", "0", false, "set.epoch: a whole number in its range expected"},
+    {"an unknown member", "notes", "\"x\"", false, "set: a member that is not known: notes"},
+    {"no networks", "networks", NULL, false, "set.networks: is missing"},
+    {"a policy that is not understood", "policies", "[{}]", false, "policy.apiVersion: is missing"},
+    {"a region without its provider", "regions", "{\"main\":{}}", false, "set.regions: a name that is not of the form"},
+    {"a region of unknown facts", "regions", "{\"a/b\":{\"place\":\"AE\"}}", false, "not known: place"},
+    {"a group of a wrong member", "groups", "{\"GCC\":{\"kind\":\"geo\",\"members\":[\"gcc\"]}}", false, "a place such as"},
+    {"a malformed exception", "exceptions", "[{\"id\":\"x1\"}]", false, "exception.apiVersion: is missing"},
+    {"a network with bits behind its prefix", "networks", "[{\"cidr\":\"10.1.2.0/16\",\"facts\":{}}]", false, "bits set"},
+    {"a network that is no address", "networks", "[{\"cidr\":\"example.com/16\",\"facts\":{}}]", false, "no block"},
+    {"a prefix that is too long", "networks", "[{\"cidr\":\"10.0.0.0/33\",\"facts\":{}}]", false, "no block"},
+    {"a prefix with a zero in front", "networks", "[{\"cidr\":\"10.0.0.0/08\",\"facts\":{}}]", false, "no block"},
+    {"a long spelling of IPv6", "networks", "[{\"cidr\":\"2001:0db8::/32\",\"facts\":{}}]", false, "no block"},
+    {"IPv4 in disguise", "networks", "[{\"cidr\":\"::ffff:10.0.0.0/104\",\"facts\":{}}]", false, "IPv4 in disguise"},
+    {"one network twice", "networks",
+     "[{\"cidr\":\"10.0.0.0/8\",\"facts\":{}},{\"cidr\":\"10.0.0.0/8\",\"facts\":{\"geo\":\"AE\"}}]", false, "is there twice"},
+    {"a network without facts", "networks", "[{\"cidr\":\"10.0.0.0/8\"}]", false, "set.networks.facts: is missing"},
+};
+
+static void renew_digest(json_t *json)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
+    char digest[SHA_TEXT_SIZE];
+    struct error err = {0};
+
+    assert_int_equal(json_object_del(json, "digest"), 0);
+    assert_true(json_write_canonical(&text, json, &err).ok);
+    sha_text(buffer_bytes(&text), digest);
+    assert_int_equal(json_object_set_new(json, "digest", json_string(digest)), 0);
+}
+
+static void sets_are_refused(void **state)
+{
+    const struct set_row *row = *state;
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX), text = BUFFER(POLICY_SET_BYTES_MAX);
+    struct policy_set *set = NULL;
+    struct error err = {0};
+
+    payload_of(&defaults, &payload);
+    OWNED_JSON json = policy_json(buffer_text(&payload));
+    if (row->value == NULL)
+        assert_int_equal(json_object_del(json, row->member), 0);
+    else
+        assert_int_equal(json_object_set_new(json, row->member, policy_json(row->value)), 0);
+    if (!row->keeps_digest) renew_digest(json);
+    assert_true(json_write_canonical(&text, json, &err).ok);
+    assert_false(policy_set_compile(buffer_bytes(&text), &set, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    if (strstr(err.message, row->said) == NULL) fail_msg("said: %s", err.message);
+    buffer_done(&text);
+}
+
+static void a_set_has_one_spelling(void **state)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct policy_set *set = NULL;
+    struct error err = {0};
+
+    (void)state;
+    payload_of(&defaults, &payload);
+    assert_true(buffer_add_text(&payload, "\n", &err).ok);
+    assert_false(policy_set_compile(buffer_bytes(&payload), &set, &err).ok);
+    assert_non_null(strstr(err.message, "canonical"));
+}
+
+#define NETWORKS                                                                                                   \
+    "[{\"cidr\":\"10.0.0.0/8\",\"facts\":{\"geo\":\"AE\"}},{\"cidr\":\"10.1.0.0/16\",\"facts\":{}},"                \
+    "{\"cidr\":\"10.1.2.3/32\",\"facts\":{}},{\"cidr\":\"10.1.128.0/17\",\"facts\":{}},{\"cidr\":\"::/0\",\"facts\":{}}," \
+    "{\"cidr\":\"2001:db8::/32\",\"facts\":{}},{\"cidr\":\"2001:db8:0:8000::/49\",\"facts\":{}}]"
+
+static const struct network_row {
+    const char *name, *client, *network; /* network NULL: in none */
+} network_rows[] = {
+    {"the widest", "10.9.9.9", "10.0.0.0/8"},
+    {"a narrower one", "10.1.9.9", "10.1.0.0/16"},
+    {"one address", "10.1.2.3", "10.1.2.3/32"},
+    {"the address after it", "10.1.2.4", "10.1.0.0/16"},
+    {"an odd prefix", "10.1.128.1", "10.1.128.0/17"},
+    {"outside", "11.0.0.1", NULL},
+    {"loopback is not special", "127.0.0.1", NULL},
+    {"any IPv6", "2002::1", "::/0"},
+    {"an IPv6 network", "2001:db8::1", "2001:db8::/32"},
+    {"an odd IPv6 prefix", "2001:db8:0:8001::1", "2001:db8:0:8000::/49"},
+    {"IPv4 over an IPv6 socket", "::ffff:10.1.2.3", "10.1.2.3/32"},
+    {"IPv4 over an IPv6 socket is not IPv6", "::ffff:11.0.0.1", NULL},
+};
+
+static struct policy_set *set_with_networks(void)
+{
+    OWNED_JSON networks = policy_json(NETWORKS);
+    const struct policy_set_parts parts = {.epoch = 3, .networks = networks};
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct policy_set *set = NULL;
+    struct error err = {0};
+
+    if (!policy_set_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    assert_true(policy_set_compile(buffer_bytes(&payload), &set, &err).ok);
+    return set;
+}
+
+static void clients_are_in_networks(void **state)
+{
+    const struct network_row *row = *state;
+    OWNED(policy_set) *set = set_with_networks();
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    const char *name = NULL;
+    const bool is_v6 = strchr(row->client, ':') != NULL;
+
+    assert_int_equal(inet_pton(is_v6 ? AF_INET6 : AF_INET, row->client,
+                               is_v6 ? (void *)&v6.sin6_addr : (void *)&v4.sin_addr), 1);
+    const struct sockaddr *client = is_v6 ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4;
+    const struct target *found = policy_set_network(set, client, &name);
+    assert_int_equal(found != NULL, row->network != NULL);
+    if (found != NULL) assert_string_equal(name, row->network);
+}
+
+static void nobody_is_in_no_network(void **state)
+{
+    OWNED(policy_set) *set = set_with_networks();
+    const struct sockaddr local = {.sa_family = AF_UNIX};
+    const char *name = NULL;
+
+    (void)state;
+    assert_null(policy_set_network(set, NULL, &name));
+    assert_null(policy_set_network(set, &local, &name));
+}
+
+static const struct default_row {
+    const char *name;
+    enum policy_operation op;
+    const char *geo;         /* of the registry */
+    const char *own;         /* floor label of the project */
+    const char *client;      /* facts of the client, or NULL: the region */
+    const char *rule;        /* that denies; NULL: allowed */
+} default_rows[] = {
+    {"storing", OP_INGEST, "AE", "{}", NULL, NULL},
+    {"storing in an emirate", OP_INGEST, "AE/DU", "{}", NULL, NULL},
+    {"storing health data", OP_INGEST, "AE", "{\"subjects\":[\"health\"]}", NULL, NULL},
+    {"metadata of health data", OP_METADATA, "AE", "{\"subjects\":[\"health\"]}", NULL, NULL},
+    {"storing what is secret", OP_INGEST, "AE", "{\"class\":\"secret\"}", NULL, "SYS-CLOSED"},
+    {"storing health data elsewhere", OP_INGEST, "DE", "{\"subjects\":[\"health\"]}", NULL, "H-STORE-AE"},
+    {"storing at home elsewhere", OP_INGEST, "DE", "{}", NULL, NULL},
+    {"reading from anywhere", OP_READ, "AE", "{}", "{}", NULL},
+    {"reading health data from anywhere", OP_READ, "AE", "{\"subjects\":[\"health\"]}", "{}", "H-READ-AE"},
+    {"reading health data from a proven place", OP_READ, "AE", "{\"subjects\":[\"health\"]}",
+     "{\"geo\":\"AE\",\"assurance\":2}", NULL},
+};
+
+static void the_default_set_decides(void **state)
+{
+    const struct default_row *row = *state;
+    struct policy_default_options options = defaults;
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED(policy_set) *set = NULL;
+    OWNED(target) *client = NULL;
+    OWNED(policy_decision) *decision = NULL;
+    struct label own, label;
+    bool is_stated = false, is_labelled = false;
+    struct error err = {0};
+
+    options.geo = row->geo;
+    payload_of(&options, &payload);
+    assert_true(policy_set_compile(buffer_bytes(&payload), &set, &err).ok);
+    OWNED_JSON floor = policy_json(row->own);
+    assert_true(label_read_floor(floor, &own, &is_stated, &err).ok);
+    const struct policy_place place = {policy_set_documents(set), "acme/models/x", options.now_ms * 1000};
+    assert_true(policy_effective_label(&place, is_stated ? &own : NULL, &label, &is_labelled, &err).ok);
+    assert_true(is_labelled); /* the policy gives everything a label */
+    OWNED_JSON json = policy_json(row->client == NULL ? "{}" : row->client);
+    assert_true(target_new(json, &client, &err).ok);
+    const struct policy_facts facts = {
+        .op = row->op, .scope = place.scope, .policy_epoch = 1, .label = &label, .target_id = "x",
+        .target = row->client == NULL ? policy_set_region(set, "local/main") : client, .now_us = place.now_us};
+    assert_true(policy_decide(policy_set_documents(set), &facts, policy_set_groups(set), &decision, &err).ok);
+    assert_int_equal(policy_decision_allows(decision), row->rule == NULL);
+    if (row->rule != NULL) assert_string_equal(policy_decision_denial(decision, 0)->rule, row->rule);
+}
+
+static struct result round_trip(const struct ecdsa_key *officer, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    OWNED(policy_set) *set = NULL;
+
+    TRY(policy_default_set(&defaults, &payload, err));
+    TRY(policy_set_sign(buffer_bytes(&payload), officer, &envelope, err));
+    return policy_set_read(buffer_bytes(&envelope), officer, &set, err);
+}
+
+static void sets_survive_lack_of_memory(void **state)
+{
+    OWNED(ecdsa_key) *officer = NULL;
+    struct error made = {0};
+    unsigned long nth = 1;
+
+    (void)state;
+    assert_true(ecdsa_key_new(&officer, &made).ok);
+    for (;; nth++) {
+        struct error err = {0};
+        fault_arm(nth);
+        const bool ok = round_trip(officer, &err).ok;
+        if (!fault_has_fired()) {
+            assert_true(ok);
+            break;
+        }
+        assert_false(ok);
+        if (err.kind != ERROR_NO_MEMORY) fail_msg("failure %lu: %s", nth, err.message);
+    }
+    fault_arm(0);
+    assert_true(nth > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_set_survives_its_envelope), cmocka_unit_test(an_envelope_of_another_type_is_no_set),
+        cmocka_unit_test(a_set_has_one_spelling),      cmocka_unit_test(nobody_is_in_no_network),
+        cmocka_unit_test(sets_survive_lack_of_memory),
+    };
+
+    return RUN_TABLE(set_rows, sets_are_refused) + RUN_TABLE(network_rows, clients_are_in_networks) +
+           RUN_TABLE(default_rows, the_default_set_decides) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+}
