@@ -266,7 +266,7 @@ static struct result judge_pair(struct making *making, const struct action_pair 
 
     if (verdict != VERDICT_ALLOW) refuse(making, verdict, rights.rule, rights.message);
     find_digest(&pair);
-    judge_existence(making, &pair);
+    if (verdict != VERDICT_CHALLENGE) judge_existence(making, &pair);
     TRY(open_pair(making, &pair, verdict == VERDICT_ALLOW ? "allowed" : rights.rule, err));
     if (verdict != VERDICT_CHALLENGE) TRY(judge_policies(making, &pair, err));
     return buffer_add_text(&making->inputs, "]}", err);
