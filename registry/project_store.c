@@ -9,7 +9,7 @@
 #define PUSHED_ORGANISATION \
     "EXISTS (SELECT FROM repository r JOIN project p USING (project_id) WHERE p.organisation_id = o.organisation_id)"
 #define PUSHED_PROJECT "EXISTS (SELECT FROM repository r WHERE r.project_id = p.project_id)"
-#define PAGE           " > $3 COLLATE \"C\" ORDER BY 2 COLLATE \"C\" LIMIT $4"
+#define PAGE(name)     name " > $3 COLLATE \"C\" ORDER BY (" name ") COLLATE \"C\" LIMIT $4"
 #define SCOPE_TYPES    "uuid text text text timestamptz bool"
 
 static const struct pg_statement statements[] = {
@@ -38,12 +38,12 @@ static const struct pg_statement statements[] = {
     {"label_repository", "UPDATE repository SET label = $2::text::jsonb WHERE repository_id = $1", "uuid text", ""},
     {"scope_organisations",
      "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at, " PUSHED_ORGANISATION
-     " FROM organisation o WHERE ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND o.name" PAGE,
+     " FROM organisation o WHERE ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND " PAGE("o.name"),
      "uuid uuid text int8", SCOPE_TYPES},
     {"scope_projects",
      "SELECT p.project_id, o.name || '/' || p.name, p.home_region, p.label::text, p.created_at, " PUSHED_PROJECT
      " FROM project p JOIN organisation o USING (organisation_id) WHERE ($1::uuid IS NULL OR o.organisation_id = $1)"
-     " AND ($2::uuid IS NULL OR p.project_id = $2) AND o.name || '/' || p.name" PAGE,
+     " AND ($2::uuid IS NULL OR p.project_id = $2) AND " PAGE("o.name || '/' || p.name"),
      "uuid uuid text int8", SCOPE_TYPES},
 };
 const struct pg_table project_statements = PG_TABLE(statements);
