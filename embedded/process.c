@@ -55,16 +55,22 @@ struct result process_begin(const struct user *user, int death_signal, pid_t par
     return SUCCESS;
 }
 
-/* The program was opened by the supervisor: its user need not be able to walk there. */
-static _Noreturn void run_child(const struct process *process, int program, const int ends[2], pid_t parent)
+/* `descriptors`: input, output, lock; -1 for none. The program was opened by the supervisor: its user need
+ * not be able to walk there. */
+static _Noreturn void run_child(const struct process *process, int program, const int descriptors[3],
+                                pid_t parent)
 {
     char *const environment[] = {(char[]){"LC_ALL=C"}, (char[]){"PATH=/usr/bin:/bin"}, NULL};
     struct error err;
 
     if (!process_begin(process->user, process->death_signal, parent, &err).ok || chdir("/") != 0) _exit(126);
     (void)umask(077);
-    if (ends[0] >= 0 && dup2(ends[0], INPUT_FD) != INPUT_FD) _exit(126);
-    if (ends[1] >= 0 && (dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0)) _exit(126);
+    (void)close_range(INPUT_FD, ~0U, CLOSE_RANGE_CLOEXEC); /* whatever we were started with */
+    (void)fcntl(descriptors[2], F_SETFD, 0);
+    if (descriptors[0] >= 0 && dup2(descriptors[0], INPUT_FD) != INPUT_FD) _exit(126);
+    if (descriptors[1] >= 0 &&
+        (dup2(descriptors[1], STDOUT_FILENO) < 0 || dup2(descriptors[1], STDERR_FILENO) < 0))
+        _exit(126);
     (void)fexecve(program, process->arguments, environment);
     log_line(LOG_ERROR, "can't start a program", "program", process->arguments[0], "reason", strerror(errno),
              NULL);
@@ -114,10 +120,7 @@ struct result process_start(struct process *process, int lock, struct error *err
     const pid_t pid = fork();
     if (pid < 0)
         return failure(err, ERROR_UNAVAILABLE, "no process for %s: %s", process->name, strerror(errno));
-    if (pid == 0) {
-        (void)fcntl(lock, F_SETFD, 0);
-        run_child(process, program, (const int[2]){input, output}, parent);
-    }
+    if (pid == 0) run_child(process, program, (const int[3]){input, output, lock}, parent);
     process->pid = pid;
     process->started_ms = clock_monotonic_ms();
     return SUCCESS;

@@ -1,0 +1,280 @@
+#include "tests/support/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "embedded/embedded_priv.h"
+
+static struct user self(void)
+{
+    struct users users;
+    struct error err;
+
+    if (!users_find(&users, &err).ok && err.kind != ERROR_NOT_FOUND) fail_msg("%s", err.message);
+    return (struct user){.name = "self", .uid = geteuid(), .gid = getegid()};
+}
+
+static struct result succeed(void *context, struct error *err)
+{
+    (void)err;
+    return *(int *)context == 7 ? SUCCESS : failure(err, ERROR_INVALID, "not 7");
+}
+
+static struct result fail_plainly(void *context, struct error *err)
+{
+    (void)context;
+    return failure(err, ERROR_CORRUPT, "told by the child, process %d", (int)getppid());
+}
+
+static struct result die(void *context, struct error *err)
+{
+    (void)context;
+    (void)err;
+    (void)raise(SIGKILL);
+    return SUCCESS;
+}
+
+static void a_step_hands_back_its_error(void **state)
+{
+    const struct user user = self();
+    struct error err = {0};
+    char expected[64];
+    int number = 7;
+
+    (void)state;
+    assert_true(step_run(&user, succeed, &number, &err).ok);
+    assert_false(step_run(&user, fail_plainly, NULL, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    (void)snprintf(expected, sizeof expected, "told by the child, process %d", (int)getpid());
+    assert_string_equal(err.message, expected);
+    assert_false(step_run(&user, die, NULL, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+}
+
+static struct result wait_for_ever(void *context, struct error *err)
+{
+    (void)context;
+    (void)err;
+    (void)pause();
+    return SUCCESS;
+}
+
+static void a_step_can_be_interrupted(void **state)
+{
+    const struct user user = self();
+    struct error err = {0};
+    sigset_t signals, before;
+
+    (void)state;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &signals, &before);
+    (void)raise(SIGTERM);
+    assert_true(step_is_interrupted());
+    assert_false(step_run(&user, wait_for_ever, NULL, &err).ok);
+    assert_string_equal(err.message, "interrupted");
+    int taken = 0;
+    (void)sigwait(&signals, &taken);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    assert_false(step_is_interrupted());
+}
+
+static char *const sleep_arguments[] = {(char[]){"/bin/sleep"}, (char[]){"100"}, NULL};
+/* Prints what descriptor 3 says, and what else is open. */
+static char *const print_arguments[] = {(char[]){"/bin/sh"}, (char[]){"-c"},
+                                        (char[]){"exec </dev/zero; cat <&3; ls -l /proc/self/fd"}, NULL};
+static char *const stubborn_arguments[] = {(char[]){"/bin/sh"}, (char[]){"-c"},
+                                           (char[]){"trap '' TERM; while :; do sleep 0.1; done"}, NULL};
+
+static struct process process_of(const struct user *user, char *const *arguments)
+{
+    return (struct process){.name = "test",
+                            .user = user,
+                            .death_signal = SIGKILL,
+                            .stop_signal = SIGTERM,
+                            .arguments = arguments};
+}
+
+static int open_lock(void)
+{
+    struct error err;
+    int lock = -1;
+
+    assert_true(file_open("/dev/null", O_RDONLY, 0, &lock, &err).ok);
+    assert_true(fd_raise(&lock, &err).ok);
+    return lock;
+}
+
+static void a_process_runs_until_it_is_stopped(void **state)
+{
+    const struct user user = self();
+    struct process process = process_of(&user, sleep_arguments);
+    struct error err = {0};
+    OWNED_FD lock = open_lock();
+
+    (void)state;
+    assert_true(process_start(&process, lock, &err).ok);
+    assert_true(process_is_running(&process));
+    const pid_t pid = process.pid;
+    process_stop(&process, 5000);
+    assert_int_equal(process.pid, 0);
+    assert_int_equal(kill(pid, 0), -1);
+    assert_int_equal(errno, ESRCH);
+}
+
+static void a_stubborn_process_is_killed(void **state)
+{
+    const struct user user = self();
+    struct process process = process_of(&user, stubborn_arguments);
+    struct error err = {0};
+    OWNED_FD lock = open_lock();
+
+    (void)state;
+    assert_true(process_start(&process, lock, &err).ok);
+    (void)usleep(200000);
+    const pid_t pid = process.pid;
+    process_stop(&process, 300);
+    assert_int_equal(kill(pid, 0), -1);
+}
+
+static void pauses_grow_and_have_an_end(void **state)
+{
+    const struct user user = self();
+    struct process process = process_of(&user, sleep_arguments);
+
+    (void)state;
+    process.started_ms = clock_monotonic_ms();
+    process_ended(&process, 0);
+    assert_int_equal(process.backoff_ms, 100);
+    process_ended(&process, 0);
+    assert_int_equal(process.backoff_ms, 200);
+    for (int i = 0; i < 20; i++)
+        process_ended(&process, 0);
+    assert_int_equal(process.backoff_ms, 5000);
+    assert_in_range(process.restart_at_ms - clock_monotonic_ms(), 4000, 5000);
+    process.started_ms = clock_monotonic_ms() - 60000; /* it ran well for a minute */
+    process_ended(&process, 0);
+    assert_int_equal(process.backoff_ms, 100);
+}
+
+static void it_gets_its_input_and_no_other_descriptor(void **state)
+{
+    const struct user user = self();
+    struct process process = process_of(&user, print_arguments);
+    struct buffer OWNED_BUFFER printed = BUFFER(4096);
+    OWNED(secret) *input = NULL;
+    struct error err = {0};
+    OWNED_FD lock = open_lock();
+    OWNED_FD other = open_lock();
+    char output[] = "/tmp/sijil-test-output.XXXXXX";
+    OWNED_FD made = mkstemp(output);
+
+    (void)state;
+    assert_true(made >= 0);
+    assert_true(secret_copy(bytes_of_text("the passphrase\n"), &input, &err).ok);
+    process.input = input;
+    process.output = output;
+    assert_true(process_run(&process, lock, &err).ok);
+    assert_true(file_read(output, &printed, &err).ok);
+    (void)unlink(output);
+    assert_int_equal(strncmp(buffer_text(&printed), "the passphrase\n", 15), 0);
+    size_t nulls = 0;
+    for (const char *at = buffer_text(&printed); (at = strstr(at, "-> /dev/null")) != NULL; at++)
+        nulls++;
+    if (nulls != 1) fail_msg("only the lock may be open: %s", buffer_text(&printed));
+}
+
+/* A supervisor in miniature, which is killed. */
+static void nothing_outlives_the_supervisor(void **state)
+{
+    const struct user user = self();
+    int pipes[2];
+    pid_t pid = 0;
+
+    (void)state;
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    assert_int_equal(pipe(pipes), 0);
+    const pid_t supervisor = fork();
+    if (supervisor == 0) {
+        struct process process = process_of(&user, sleep_arguments);
+        struct error err;
+        if (process_start(&process, open_lock(), &err).ok)
+            (void)!write(pipes[1], &process.pid, sizeof process.pid);
+        for (;;)
+            (void)pause();
+    }
+    assert_int_equal(read(pipes[0], &pid, sizeof pid), sizeof pid);
+    assert_int_equal(kill(pid, 0), 0);
+    (void)usleep(200000);
+    assert_int_equal(kill(supervisor, SIGKILL), 0);
+    assert_int_equal(waitpid(supervisor, NULL, 0), supervisor);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0),
+                     pid); /* ours now; a sleeper of 100 s would time the test out */
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+}
+
+static void long_paths_are_refused(void **state)
+{
+    static char folder[PATH_SIZE + 10];
+    char path[PATH_SIZE];
+    struct error err = {0};
+
+    (void)state;
+    memset(folder, 'a', PATH_SIZE - 3);
+    assert_true(path_join(path, folder, "b", &err).ok);
+    assert_int_equal(strlen(path), PATH_SIZE - 1);
+    assert_false(path_join(path, folder, "bc", &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
+static void a_start_that_fails_says_so(void **state)
+{
+    const struct user user = self();
+    OWNED(secret) *input = NULL;
+    struct error err = {0};
+    OWNED_FD lock = open_lock();
+
+    (void)state;
+    assert_true(secret_copy(bytes_of_text("x"), &input, &err).ok);
+    for (unsigned long nth = 1;; nth++) {
+        struct process process = process_of(&user, sleep_arguments);
+        process.input = input;
+        fault_arm(nth);
+        const bool ok = process_start(&process, lock, &err).ok;
+        const bool fired = fault_has_fired();
+        fault_arm(0);
+        assert_int_equal(ok, !fired);
+        process_stop(&process, 1000);
+        if (ok) break;
+        assert_int_equal(process.pid, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_hands_back_its_error),
+        cmocka_unit_test(a_step_can_be_interrupted),
+        cmocka_unit_test(a_process_runs_until_it_is_stopped),
+        cmocka_unit_test(a_stubborn_process_is_killed),
+        cmocka_unit_test(pauses_grow_and_have_an_end),
+        cmocka_unit_test(it_gets_its_input_and_no_other_descriptor),
+        cmocka_unit_test(nothing_outlives_the_supervisor),
+        cmocka_unit_test(long_paths_are_refused),
+        cmocka_unit_test(a_start_that_fails_says_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
