@@ -241,25 +241,29 @@ static void hash(struct blob_writer *writer, struct bytes content)
     writer->offset += content.length;
 }
 
+/* The next bytes of `content`, a record's worth at most: sealed where they lie, or added to the tail. */
+static struct result take_piece(struct blob_writer *writer, struct bytes content, size_t *taken_out,
+                                struct error *err)
+{
+    const bool is_direct = writer->tail_length == 0 && content.length > BLOB_RECORD_PLAIN;
+    const size_t room = BLOB_RECORD_PLAIN - writer->tail_length;
+    const struct bytes piece = {content.data, content.length < room ? content.length : room};
+
+    hash(writer, piece); /* just before it is sealed: the bytes are in the cache then */
+    *taken_out = piece.length;
+    if (is_direct) return seal(writer, piece, err);
+    memcpy(writer->block + writer->sealed_length + writer->tail_length, piece.data, piece.length);
+    writer->tail_length += piece.length;
+    return SUCCESS;
+}
+
 /* A full tail is kept until another byte comes, so that the last record is known as such. */
 static struct result take(struct blob_writer *writer, struct bytes content, struct error *err)
 {
-    while (content.length > 0) {
-        if (writer->tail_length == BLOB_RECORD_PLAIN)
-            TRY(seal(writer, (struct bytes){writer->block + writer->sealed_length, BLOB_RECORD_PLAIN}, err));
-
-        const bool is_direct = writer->tail_length == 0 && content.length > BLOB_RECORD_PLAIN;
-        const size_t room = BLOB_RECORD_PLAIN - writer->tail_length;
-        const struct bytes piece = {content.data, content.length < room ? content.length : room};
-        hash(writer, piece); /* just before it is sealed: the bytes are in the cache then */
-        if (is_direct) {
-            TRY(seal(writer, piece, err));
-        } else {
-            memcpy(writer->block + writer->sealed_length + writer->tail_length, piece.data, piece.length);
-            writer->tail_length += piece.length;
-        }
-        content.data += piece.length;
-        content.length -= piece.length;
+    for (size_t taken = 0; content.length > 0; content.data += taken, content.length -= taken) {
+        const struct bytes tail = {writer->block + writer->sealed_length, writer->tail_length};
+        if (tail.length == BLOB_RECORD_PLAIN) TRY(seal(writer, tail, err));
+        TRY(take_piece(writer, content, &taken, err));
     }
     return SUCCESS;
 }
@@ -404,6 +408,19 @@ static struct result seal_trailer(const struct blob_writer *writer, struct buffe
     return sjb1_trailer_seal(&trailer, writer->keys->bytes + KEY_TRAILER, writer->trailer_salt, sealed, err);
 }
 
+/* In one write where the trailer fits behind the block, as it does unless there were dozens of extents. */
+static struct result append_end(struct blob_writer *writer, struct bytes trailer, struct error *err)
+{
+    const size_t length = writer->sealed_length;
+
+    if (trailer.length <= BLOCK_MARGIN) {
+        memcpy(writer->block + length, trailer.data, trailer.length);
+        return append_block(writer, length + trailer.length, err);
+    }
+    TRY(append_block(writer, length, err));
+    return writer->store->operations->extent_append(writer->extent, trailer, err);
+}
+
 static struct result finish(struct blob_writer *writer, struct error *err)
 {
     struct buffer OWNED_BUFFER trailer = BUFFER(SJB1_TRAILER_MAX + SJB1_FOOTER_SIZE);
@@ -411,13 +428,7 @@ static struct result finish(struct blob_writer *writer, struct error *err)
     TRY(seal_last(writer, err));
     TRY(seal_trailer(writer, &trailer, err));
     writer->is_named = true;
-    if (trailer.length <= BLOCK_MARGIN) {
-        memcpy(writer->block + writer->sealed_length, trailer.data, trailer.length);
-        TRY(append_block(writer, writer->sealed_length + trailer.length, err));
-    } else {
-        TRY(append_block(writer, writer->sealed_length, err));
-        TRY(writer->store->operations->extent_append(writer->extent, buffer_bytes(&trailer), err));
-    }
+    TRY(append_end(writer, buffer_bytes(&trailer), err));
     return writer->store->operations->extent_finish(writer->extent, err);
 }
 

@@ -54,8 +54,7 @@ static struct memory_extent *extent_of(struct driver_extent *extent)
 /* Every operation that would reach a disk goes through here: it takes its time, and may fail on demand. */
 static struct result reach(const struct memory_driver *memory, struct error *err)
 {
-    const struct timespec delay = {.tv_sec = memory->delay_ms / 1000,
-                                   .tv_nsec = (long)(memory->delay_ms % 1000) * 1000000};
+    const struct timespec delay = {memory->delay_ms / 1000, (long)(memory->delay_ms % 1000) * 1000000};
 
     if (memory->delay_ms > 0) (void)nanosleep(&delay, NULL);
     if (fault_is_due()) return failure(err, ERROR_UNAVAILABLE, "the memory driver fails on demand");
@@ -178,10 +177,10 @@ static struct result memory_extent_create(struct driver *driver, const struct uu
     if (result.ok) result = fill_extent(memory, blob, extent, err);
     if (result.ok) {
         *extent_out = (struct driver_extent *)extent;
-        return SUCCESS;
+    } else {
+        free(extent->pieces);
+        free(extent);
     }
-    free(extent->pieces);
-    free(extent);
     return result;
 }
 
@@ -217,8 +216,7 @@ static struct result append_piece(struct memory_extent *extent, struct object *w
     const struct driver_history *history = &extent->history;
     const struct driver_piece *piece = &history->pieces[index];
     const uint64_t end = index + 1 < history->count ? piece[1].place : history->place;
-    const struct object *object =
-        find(extent->memory, &whole->entry.blob, OBJECT_EXTENT, piece->part, "");
+    const struct object *object = find(extent->memory, &whole->entry.blob, OBJECT_EXTENT, piece->part, "");
 
     if (object == NULL || object->content.length < end - piece->place)
         return failure(err, ERROR_CORRUPT, "extent %u is gone or cut", piece->part);
@@ -304,10 +302,10 @@ static struct result memory_part_read(struct driver_part *handle, uint64_t offse
                                       struct error *err)
 {
     const struct memory_part *part = (const struct memory_part *)handle;
+    const struct buffer *content = &part->object->content;
 
     TRY(reach(part->memory, err));
     LOCKED(part->memory);
-    const struct buffer *content = &part->object->content;
     if (offset > content->length || length > content->length - offset)
         return failure(err, ERROR_CORRUPT, "an object of %zu bytes ends too early", content->length);
     if (length > 0) memcpy(into, content->data + offset, length);
@@ -316,9 +314,7 @@ static struct result memory_part_read(struct driver_part *handle, uint64_t offse
 
 static void memory_part_hint(struct driver_part *part, uint64_t offset, uint64_t length)
 {
-    (void)part; /* memory needs no reading ahead, and forgets nothing */
-    (void)offset;
-    (void)length;
+    (void)part, (void)offset, (void)length; /* memory needs no reading ahead, and forgets nothing */
 }
 
 static void memory_part_close(struct driver_part *handle)
@@ -415,19 +411,25 @@ static struct result copy_bucket(struct memory_driver *memory, size_t bucket, st
     return SUCCESS;
 }
 
+static struct result list_bucket(struct memory_driver *memory, size_t bucket, driver_visit *visit, void *context,
+                                 struct error *err)
+{
+    struct buffer OWNED_BUFFER entries = BUFFER(SIZE_MAX / 2);
+    struct driver_entry entry;
+
+    TRY(copy_bucket(memory, bucket, &entries, err));
+    for (size_t at = 0; at < entries.length; at += sizeof entry) {
+        memcpy(&entry, entries.data + at, sizeof entry);
+        TRY(visit(context, &entry, err));
+    }
+    return SUCCESS;
+}
+
 static struct result memory_list(struct driver *driver, driver_visit *visit, void *context, struct error *err)
 {
     TRY(reach(memory_of(driver), err));
-    for (size_t bucket = 0; bucket < BUCKETS; bucket++) {
-        struct buffer OWNED_BUFFER entries = BUFFER(SIZE_MAX / 2);
-        struct driver_entry entry;
-
-        TRY(copy_bucket(memory_of(driver), bucket, &entries, err));
-        for (size_t at = 0; at < entries.length; at += sizeof entry) {
-            memcpy(&entry, entries.data + at, sizeof entry);
-            TRY(visit(context, &entry, err));
-        }
-    }
+    for (size_t bucket = 0; bucket < BUCKETS; bucket++)
+        TRY(list_bucket(memory_of(driver), bucket, visit, context, err));
     return SUCCESS;
 }
 

@@ -67,10 +67,11 @@ struct result sjb1_key(const struct sjb1_context *context, struct bytes data_key
                        const uint8_t *salt, uint8_t key_out[SJB1_KEY_SIZE], struct error *err)
 {
     uint8_t full[32 + SJB1_SALT_SIZE]; /* the longest info has 15 characters */
-    const size_t length = strlen(info);
+    const struct bytes text = bytes_of_text(info);
+    const size_t length = text.length;
 
     assert(length <= 32);
-    memcpy(full, info, length);
+    memcpy(full, text.data, length);
     if (salt != NULL) memcpy(full + length, salt, SJB1_SALT_SIZE);
     return hkdf_sha256(data_key, (struct bytes){context->salt, sizeof context->salt},
                        (struct bytes){full, length + (salt == NULL ? 0 : SJB1_SALT_SIZE)}, key_out, SJB1_KEY_SIZE,

@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include "storage/sjb1_priv.h"
 #include "tests/support/blob.h"
 
 #define MIB (1 << 20)
@@ -226,6 +227,49 @@ static void sha512_survives_an_interruption(void **state)
     blob_test_done(&test);
 }
 
+/* Each time after some records and some bytes; the trailer no longer fits behind the last block. */
+static void two_hundred_interruptions(void **state)
+{
+    struct blob_test test;
+    struct blob_content content;
+    struct error err = {0};
+    const uint64_t step = 65520 + 777;
+    const struct digest digest = blob_test_digest(DIGEST_SHA256, 5, 201 * step);
+
+    (void)state;
+    for (enum blob_test_driver driver = DRIVER_FS; driver <= DRIVER_FLAT; driver++) {
+        OWNED(blob_writer) *writer = NULL;
+        assert_true(blob_test_open(&test, driver, &err));
+        for (uint64_t i = 1; i <= 200; i++) {
+            assert_true(blob_test_writer(&test, &writer, &err).ok);
+            assert_true(blob_test_write(writer, 5, i * step, 50000, &err).ok);
+            assert_true(blob_test_checkpoint(&test, writer, &err).ok);
+            blob_writer_free(GIVE(writer));
+        }
+        assert_true(blob_test_writer(&test, &writer, &err).ok);
+        assert_true(blob_test_write(writer, 5, 201 * step, 50000, &err).ok);
+        assert_true(blob_writer_close(writer, &digest, &content, &err).ok);
+        assert_int_equal(content.part, 200);
+        check_blob(&test, &content, 5);
+        blob_writer_free(GIVE(writer));
+        blob_test_done(&test);
+    }
+}
+
+static void extents_are_counted(void **state)
+{
+    struct sjb1_extents extents = {0};
+    struct error err = {0};
+
+    (void)state;
+    for (uint32_t i = 0; i < 65536; i++)
+        assert_true(sjb1_extents_add(&extents, &(struct sjb1_extent){.first = i, .part = i}, &err).ok);
+    assert_false(sjb1_extents_add(&extents, &(struct sjb1_extent){.first = 65536}, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_int_equal(extents.count, 65536);
+    sjb1_extents_done(&extents);
+}
+
 static bool stop_at_two_records(void *context, uint64_t done_bytes, uint64_t length_bytes)
 {
     (void)length_bytes;
@@ -324,6 +368,8 @@ int main(void)
         cmocka_unit_test(another_digest_leaves_the_upload_open),
         cmocka_unit_test(a_writer_without_checkpoint_leaves_nothing),
         cmocka_unit_test(sha512_survives_an_interruption),
+        cmocka_unit_test(two_hundred_interruptions),
+        cmocka_unit_test(extents_are_counted),
         cmocka_unit_test(a_check_can_be_stopped),
         cmocka_unit_test(another_region_is_refused),
         cmocka_unit_test(memory_does_not_grow_with_the_size),
