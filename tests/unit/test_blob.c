@@ -24,7 +24,7 @@ static const struct round_row {
     {"one byte more than a record", 65521, 65521, DRIVER_FS, false},
     {"the byte after a record comes alone", 65521, 65520, DRIVER_MEMORY, false},
     {"two records", 131040, 131040, DRIVER_FS, false},
-    {"seven records in odd pieces", 7 * 65520, 4099, DRIVER_FS, true},
+    {"seven records in odd pieces", 7 * 65520, 4099, DRIVER_FS_ON_DISK, true},
     {"1 MiB - 1", MIB - 1, 131072, DRIVER_FS, false},
     {"1 MiB", MIB, MIB, DRIVER_FS, false},
     {"1 MiB + 1", MIB + 1, 131072, DRIVER_FLAT, false},
@@ -32,7 +32,7 @@ static const struct round_row {
     {"a full block of records in one piece", 16 * 65520, 16 * 65520, DRIVER_MEMORY, false},
     {"a full block of records and a byte", 16 * 65520 + 1, 131072, DRIVER_FS, false},
     {"two full blocks and a record", 33 * 65520, 5 * MIB, DRIVER_FLAT, true},
-    {"64 MiB + 5", 64 * MIB + 5, 131072, DRIVER_FS, false},
+    {"64 MiB + 5", 64 * MIB + 5, 131072, DRIVER_FS_ON_DISK, false},
 };
 
 static void check_ranges(struct blob_reader *reader, uint64_t seed, uint64_t length)
@@ -341,7 +341,7 @@ static void memory_does_not_grow_with_the_size(void **state)
     struct error err = {0};
 
     (void)state;
-    assert_true(blob_test_open(&test, DRIVER_FS, &err));
+    assert_true(blob_test_open(&test, DRIVER_FS_ON_DISK, &err));
     assert_true(blob_test_writer(&test, &writer, &err).ok);
     assert_true(hasher_new(DIGEST_SHA256, &hasher, &err).ok);
     const long before = resident_kib();

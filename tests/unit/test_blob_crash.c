@@ -372,7 +372,7 @@ static void every_failure_of_a_reader_is_reported(void **state)
 
 static void opening_a_folder_may_fail_anywhere(void **state)
 {
-    const struct blob_test_folder folder = blob_test_folder_new();
+    const struct blob_test_folder folder = blob_test_folder_new(false);
     struct error err = {0};
 
     (void)state;
@@ -431,7 +431,7 @@ static void a_full_disk_takes_the_upload_up_again(void **state)
     char path[80];
 
     (void)state;
-    const struct blob_test_folder folder = blob_test_folder_new();
+    const struct blob_test_folder folder = blob_test_folder_new(false);
     if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", folder.path, "tmpfs", 0, "size=3m") != 0) {
         blob_test_folder_done(&folder);

@@ -198,7 +198,7 @@ static void check_vector(const json_t *root, const json_t *vector)
     struct stated_random random = {.bytes = BUFFER(FILE_MAX)};
     const struct blob_random source = {.fill = draw, .context = &random};
     const struct uuid project = uuid_of(root, "project");
-    struct blob_test test = {.folder = blob_test_folder_new(), .kind = DRIVER_FS};
+    struct blob_test test = {.folder = blob_test_folder_new(false), .kind = DRIVER_FS};
     struct blob_content content;
     struct error err = {0};
 
