@@ -58,7 +58,7 @@ static void nearest_name(const struct config_form *form, const char *wrong, char
     (void)snprintf(out, NAME_MAX_LENGTH + 1, "%s", found);
 }
 
-static void complain(cfg_t *cfg, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void complain(cfg_t *cfg, const char *format, va_list args)
 {
     const int line = cfg == NULL ? 0 : cfg->line;
     const int used = snprintf(complaint.message, sizeof complaint.message, "line %d: ", line);
