@@ -3,8 +3,18 @@
 
 #include "crypto/keyd_protocol_priv.h"
 
+/* What the decoder would refuse is refused here, with words: a malformed message only ends the connection. */
+static struct result write_name(struct buffer *frame, struct bytes name, size_t minimum, const char *what,
+                                struct error *err)
+{
+    if (name.length < minimum || name.length > KEYD_NAME_MAX)
+        return failure(err, ERROR_INVALID, "%s must have %zu to %d bytes", what, minimum, KEYD_NAME_MAX);
+    return buffer_add_prefixed(frame, name, err);
+}
+
 static struct result write_binding(struct buffer *frame, const struct keyd_binding *binding, struct error *err)
 {
+    if (binding->scope.region[0] == '\0') return failure(err, ERROR_INVALID, "a key scope needs a region");
     TRY(buffer_add(frame, binding->scope.organisation.bytes, 16, err));
     TRY(buffer_add(frame, binding->scope.project.bytes, 16, err));
     TRY(buffer_add_prefixed(frame, bytes_of_text(binding->scope.region), err));
@@ -64,18 +74,18 @@ static struct result write_token(struct buffer *frame, const struct keyd_request
 
     if (token->access_count > TOKEN_ACCESS_MAX)
         return failure(err, ERROR_LIMIT, "a token names at most %d repositories", TOKEN_ACCESS_MAX);
-    TRY(buffer_add_prefixed(frame, token->issuer, err));
-    TRY(buffer_add_prefixed(frame, token->audience, err));
-    TRY(buffer_add_prefixed(frame, token->subject, err));
-    TRY(buffer_add_prefixed(frame, token->source, err));
-    TRY(buffer_add_prefixed(frame, token->confirmation, err));
+    TRY(write_name(frame, token->issuer, 1, "a token's issuer", err));
+    TRY(write_name(frame, token->audience, 1, "a token's audience", err));
+    TRY(write_name(frame, token->subject, 1, "a token's subject", err));
+    TRY(write_name(frame, token->source, 1, "a token's source", err));
+    TRY(write_name(frame, token->confirmation, 0, "a token's confirmation", err));
     TRY(buffer_add_u32(frame, token->lifetime_s, err));
     TRY(buffer_add_u8(frame, token->catalog, err));
     TRY(buffer_add_u8(frame, token->administration, err));
     TRY(buffer_add_u8(frame, (uint8_t)token->access_count, err));
     for (size_t i = 0; i < token->access_count; i++) {
         const struct keyd_access *access = &token->access[i];
-        TRY(buffer_add_prefixed(frame, access->name, err));
+        TRY(write_name(frame, access->name, 1, "a repository's name", err));
         TRY(buffer_add(frame, access->repository.bytes, 16, err));
         TRY(buffer_add_u8(frame, access->pull, err));
         TRY(buffer_add_u8(frame, access->push, err));
@@ -146,8 +156,8 @@ static void read_checkpoint(struct reader *fields, struct keyd_request *request)
 static struct result write_subject_index(struct buffer *frame, const struct keyd_request *request,
                                          struct error *err)
 {
-    TRY(buffer_add_prefixed(frame, request->as.subject_index.issuer, err));
-    return buffer_add_prefixed(frame, request->as.subject_index.subject, err);
+    TRY(write_name(frame, request->as.subject_index.issuer, 1, "an issuer", err));
+    return write_name(frame, request->as.subject_index.subject, 1, "a subject", err);
 }
 
 static void read_subject_index(struct reader *fields, struct keyd_request *request)
@@ -193,6 +203,8 @@ static void read_pin_approver(struct reader *fields, struct keyd_request *reques
 
 static struct result write_pin_policy(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
+    if (request->as.envelope.length > KEYD_POLICY_MAX)
+        return failure(err, ERROR_LIMIT, "a policy set is at most %d bytes", KEYD_POLICY_MAX);
     return buffer_add_prefixed(frame, request->as.envelope, err);
 }
 

@@ -44,7 +44,7 @@ static const int allowed[] = {
     SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction),  SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigtimedwait),
     SCMP_SYS(sigaltstack),    SCMP_SYS(sched_yield),   SCMP_SYS(getpid),       SCMP_SYS(gettid),
     SCMP_SYS(tgkill),         SCMP_SYS(exit),          SCMP_SYS(exit_group),   SCMP_SYS(set_robust_list),
-    SCMP_SYS(rseq),           SCMP_SYS(fstat),         SCMP_SYS(restart_syscall),
+    SCMP_SYS(rseq),           SCMP_SYS(fstat),         SCMP_SYS(restart_syscall), SCMP_SYS(sched_getaffinity),
 };
 
 static int fill(scmp_filter_ctx filter)

@@ -1,0 +1,500 @@
+/* What the real sijil-keyd promises about the log and about policy sets, and who may talk to it at all. */
+#include "tests/support/unit.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "audit/format/checkpoint.h"
+#include "audit/format/note.h"
+#include "crypto/dsse.h"
+#include "crypto/keyd_protocol.h"
+#include "tests/support/keyd_daemon.h"
+
+enum { CALL_MS = 10000, LEAVES = 600 };
+
+static struct keyd_daemon process;
+static struct keyd_client *client;
+
+static int start(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    keyd_daemon_prepare(&process);
+    keyd_daemon_start(&process, NULL);
+    assert_true(keyd_client_new(process.socket, CALL_MS, &client, &err).ok);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    keyd_client_free(client);
+    client = NULL;
+    if (process.pid > 0) {
+        const int status = keyd_daemon_end(&process, SIGTERM);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    keyd_daemon_remove(&process);
+    return 0;
+}
+
+static struct keyd_identity identify(void)
+{
+    struct keyd_identity identity;
+    struct error err = {0};
+
+    if (!keyd_identify(client, &identity, &err).ok) fail_msg("%s", err.message);
+    return identity;
+}
+
+/* ---- a log in memory, whose leaf i is hashed from one byte that a fork can change ---- */
+
+struct memory_log {
+    struct merkle_source source;
+    uint64_t forked_at; /* leaves from here on differ */
+};
+
+static struct merkle_hash leaf(const struct memory_log *log, uint64_t index)
+{
+    const uint8_t text[3] = {(uint8_t)index, (uint8_t)(index >> 8), index >= log->forked_at};
+    struct merkle_hash hash;
+
+    merkle_leaf_hash((struct bytes){text, sizeof text}, &hash);
+    return hash;
+}
+
+static struct result node(struct merkle_source *source, unsigned level, uint64_t index,
+                          struct merkle_hash *hash_out, struct error *err)
+{
+    const struct memory_log *log = (const struct memory_log *)source;
+    struct merkle_hash left, right;
+
+    if (level == 0) {
+        *hash_out = leaf(log, index);
+        return SUCCESS;
+    }
+    TRY(node(source, level - 1, 2 * index, &left, err));
+    TRY(node(source, level - 1, 2 * index + 1, &right, err));
+    merkle_node_hash(&left, &right, hash_out);
+    return SUCCESS;
+}
+
+static struct checkpoint_request request_for(uint64_t old_size, uint64_t size, uint64_t forked_at)
+{
+    struct memory_log log = {.source = {.node = node}, .forked_at = forked_at};
+    struct checkpoint_request request = {.old_size = old_size, .size = size, .now_s = time(NULL)};
+    struct merkle_hash root = merkle_empty_root();
+    struct merkle_proof proof = {0};
+    struct error err = {0};
+
+    if (size > 0) assert_true(merkle_root_at(&log.source, size, &root, &err).ok);
+    if (old_size > 0 && old_size <= size)
+        assert_true(merkle_prove_consistency(&log.source, old_size, size, &proof, &err).ok);
+    memcpy(request.root, root.bytes, sizeof request.root);
+    request.proof_count = proof.count;
+    for (size_t i = 0; i < proof.count; i++) memcpy(request.proof[i], proof.hashes[i].bytes, 32);
+    return request;
+}
+
+static enum error_kind sign(const struct checkpoint_request *request, struct buffer *note)
+{
+    struct error err = {0};
+
+    return keyd_sign_checkpoint(client, request, note, &err).ok ? ERROR_NONE : err.kind;
+}
+
+static enum error_kind sign_sizes(uint64_t old_size, uint64_t size)
+{
+    struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
+    const struct checkpoint_request request = request_for(old_size, size, LEAVES);
+
+    return sign(&request, &note);
+}
+
+static void checkpoints_are_notes(void **state)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(KEYD_NOTE_MAX);
+    const struct checkpoint_request request = request_for(0, 7, LEAVES);
+    struct note_key key;
+    struct checkpoint checkpoint;
+    static struct note note;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(sign(&request, &text), ERROR_NONE);
+    assert_true(note_key_read(bytes_of_text(identify().log_vkey), &key, &err).ok);
+    assert_string_equal(key.name, KEYD_DAEMON_ORIGIN);
+    assert_true(note_read(buffer_bytes(&text), &note, &err).ok);
+    assert_true(note_verify(&note, &key, NULL, &err).ok);
+    assert_true(checkpoint_read(note.text, &checkpoint, &err).ok);
+    assert_string_equal(checkpoint.origin, KEYD_DAEMON_ORIGIN);
+    assert_int_equal(checkpoint.size, 7);
+    assert_memory_equal(checkpoint.root.bytes, request.root, 32);
+}
+
+static const struct growth_row {
+    const char *name;
+    uint64_t old_size, size, forked_at; /* after (0, 5) and (5, 100) */
+    int64_t clock_s;
+    int spoil; /* which hash of the proof loses a bit; -1: none */
+    enum error_kind kind;
+} growth_rows[] = {
+    {"grows", 100, 333, LEAVES, 0, -1, ERROR_NONE},
+    {"the same again", 100, 100, LEAVES, 0, -1, ERROR_NONE},
+    {"grows by one", 100, 101, LEAVES, 0, -1, ERROR_NONE},
+    {"shrinks", 100, 99, LEAVES, 0, -1, ERROR_CORRUPT},
+    {"shrinks to nothing", 0, 0, LEAVES, 0, -1, ERROR_CORRUPT},
+    {"another log of the same size", 100, 100, 50, 0, -1, ERROR_CORRUPT},
+    {"a fork before the last size", 100, 333, 99, 0, -1, ERROR_CORRUPT},
+    {"a fork after it is no fork", 100, 333, 100, 0, -1, ERROR_NONE},
+    {"a proof from an older size", 5, 333, LEAVES, 0, -1, ERROR_CONFLICT},
+    {"a proof from a size never signed", 120, 333, LEAVES, 0, -1, ERROR_CONFLICT},
+    {"a proof that says it starts from nothing", 0, 333, LEAVES, 0, -1, ERROR_CONFLICT},
+    {"a damaged proof", 100, 333, LEAVES, 0, 0, ERROR_CORRUPT},
+    {"a clock a minute ahead", 100, 333, LEAVES, 70, -1, ERROR_INVALID},
+    {"a clock a minute behind", 100, 333, LEAVES, -70, -1, ERROR_INVALID},
+    {"a clock at the end of time", 100, 333, LEAVES, INT64_MAX / 2, -1, ERROR_INVALID},
+};
+
+static void the_log_only_grows(void **state)
+{
+    const struct growth_row *row = *state;
+    struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
+
+    (void)start(NULL);
+    assert_int_equal(sign_sizes(0, 5), ERROR_NONE);
+    assert_int_equal(sign_sizes(5, 100), ERROR_NONE);
+    struct checkpoint_request request = request_for(row->old_size, row->size, row->forked_at);
+    request.now_s += row->clock_s;
+    if (row->spoil >= 0) request.proof[row->spoil][0] ^= 1;
+    assert_int_equal(sign(&request, &note), row->kind);
+    assert_int_equal(note.length > 0, row->kind == ERROR_NONE);
+    assert_int_equal(identify().log_size, row->kind == ERROR_NONE ? row->size : 100);
+    (void)stop(NULL);
+}
+
+static void the_last_size_survives(void **state)
+{
+    (void)state;
+    assert_int_equal(sign_sizes(0, 42), ERROR_NONE);
+    (void)keyd_daemon_end(&process, SIGTERM);
+    keyd_daemon_start(&process, NULL);
+    assert_int_equal(identify().log_size, 42);
+    assert_int_equal(sign_sizes(0, 7), ERROR_CORRUPT);
+    assert_int_equal(sign_sizes(42, 43), ERROR_NONE);
+}
+
+/* Signs on and on until keyd is gone; writes each size that a signature was released for. */
+static void sign_until_killed(int told)
+{
+    uint64_t size = identify().log_size;
+
+    while (size < LEAVES && sign_sizes(size, size + 1) == ERROR_NONE) {
+        size++;
+        if (write(told, &size, sizeof size) != (ssize_t)sizeof size) break;
+    }
+    _exit(0);
+}
+
+static uint64_t last_size_told(int from)
+{
+    uint64_t size = 0, last = 0;
+
+    while (read(from, &size, sizeof size) == (ssize_t)sizeof size) last = size;
+    return last;
+}
+
+static void killing_never_takes_a_size_back(void **state)
+{
+    uint64_t released = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < 12; round++) {
+        int told[2];
+        assert_int_equal(pipe(told), 0);
+        const pid_t signer = fork();
+        if (signer == 0) sign_until_killed(told[1]);
+        (void)close(told[1]);
+        const struct timespec pause = {.tv_nsec = 15000000L + 7000000L * round};
+        (void)nanosleep(&pause, NULL);
+        (void)keyd_daemon_end(&process, SIGKILL);
+        const uint64_t last = last_size_told(told[0]);
+        (void)close(told[0]);
+        (void)waitpid(signer, NULL, 0);
+        if (last > released) released = last;
+        keyd_daemon_start(&process, NULL);
+        const struct keyd_identity identity = identify();
+        assert_in_range(identity.log_size, released, released + 1); /* +1: durable, but not released */
+        const struct checkpoint_request now = request_for(0, identity.log_size, LEAVES);
+        if (identity.log_size > 0) assert_memory_equal(identity.log_root, now.root, 32);
+    }
+    assert_true(released > 0);
+}
+
+/* ---- policy sets ---- */
+
+static enum error_kind pin(const struct ecdsa_key *signer, const char *type, const char *payload)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(DSSE_OVERHEAD);
+    uint8_t digest[32];
+    uint64_t epoch = 0;
+    struct error err = {0};
+
+    assert_true(dsse_write(type, bytes_of_text(payload), &signer, 1, &envelope, &err).ok);
+    return keyd_pin_policy(client, buffer_bytes(&envelope), &epoch, digest, &err).ok ? ERROR_NONE : err.kind;
+}
+
+#define POLICY_TYPE "application/vnd.sijil.policy-set.v1+json"
+#define A64         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define B64         "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+static void older_policy_sets_never_come_back(void **state)
+{
+    OWNED(ecdsa_key) *approver = NULL;
+    OWNED(ecdsa_key) *other = NULL;
+    uint8_t point[65], other_point[65];
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&approver, &err).ok && ecdsa_key_new(&other, &err).ok);
+    ecdsa_key_public(approver, point);
+    ecdsa_key_public(other, other_point);
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"digest\":\"sha256:" A64 "\",\"epoch\":5}"), ERROR_DENIED);
+    memset(other_point + 1, 0, 64);
+    assert_false(keyd_pin_approver(client, other_point, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_true(keyd_pin_approver(client, point, &err).ok);
+    assert_true(keyd_pin_approver(client, point, &err).ok);
+    ecdsa_key_public(other, other_point);
+    assert_false(keyd_pin_approver(client, other_point, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"digest\":\"sha256:" A64 "\",\"epoch\":5}"), ERROR_NONE);
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"digest\":\"sha256:" A64 "\",\"epoch\":5}"), ERROR_NONE);
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"digest\":\"sha256:" B64 "\",\"epoch\":5}"), ERROR_DENIED);
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"digest\":\"sha256:" B64 "\",\"epoch\":4}"), ERROR_DENIED);
+    assert_int_equal(pin(other, POLICY_TYPE, "{\"digest\":\"sha256:" B64 "\",\"epoch\":6}"), ERROR_DENIED);
+    assert_int_equal(pin(approver, "text/plain", "{\"digest\":\"sha256:" B64 "\",\"epoch\":6}"), ERROR_INVALID);
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"epoch\":6,\"digest\":\"sha256:" B64 "\"}"), ERROR_INVALID);
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"digest\":\"sha256:" B64 "\",\"epoch\":0}"), ERROR_INVALID);
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"epoch\":6}"), ERROR_INVALID);
+    (void)keyd_daemon_end(&process, SIGKILL);
+    keyd_daemon_start(&process, NULL);
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"digest\":\"sha256:" B64 "\",\"epoch\":4}"), ERROR_DENIED);
+    assert_int_equal(pin(approver, POLICY_TYPE, "{\"digest\":\"sha256:" B64 "\",\"epoch\":6}"), ERROR_NONE);
+    assert_int_equal(identify().policy_epoch, 6);
+    assert_memory_equal(identify().approver_root, point, 65);
+}
+
+static void large_policy_sets_fit(void **state)
+{
+    OWNED(ecdsa_key) *approver = NULL;
+    struct buffer OWNED_BUFFER payload = BUFFER(2 << 20);
+    struct buffer OWNED_BUFFER envelope = BUFFER(2 << 20);
+    uint8_t point[65], digest[32], *place = NULL;
+    uint64_t epoch = 0;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&approver, &err).ok);
+    ecdsa_key_public(approver, point);
+    assert_true(keyd_pin_approver(client, point, &err).ok);
+    assert_true(buffer_add_text(&payload, "{\"digest\":\"sha256:" A64 "\",\"epoch\":1,\"x\":\"", &err).ok);
+    assert_true(buffer_reserve(&payload, 1 << 20, &place, &err).ok);
+    memset(place, 'x', 1 << 20);
+    payload.length += 1 << 20;
+    assert_true(buffer_add_text(&payload, "\"}", &err).ok);
+    const struct ecdsa_key *signer = approver;
+    assert_true(dsse_write(POLICY_TYPE, buffer_bytes(&payload), &signer, 1, &envelope, &err).ok);
+    assert_true(keyd_pin_policy(client, buffer_bytes(&envelope), &epoch, digest, &err).ok);
+    assert_int_equal(epoch, 1);
+}
+
+/* ---- who may talk to it, and how ---- */
+
+static int connect_raw(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct timeval limit = {.tv_sec = 10};
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", process.socket);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+    return fd;
+}
+
+static const struct message_row {
+    const char *name;
+    uint8_t bytes[24];
+    size_t length;
+} message_rows[] = {
+    {"4 GiB", {0xff, 0xff, 0xff, 0xff, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"65 KiB", {0, 1, 0, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"shorter than a header", {0, 0, 0, 9, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"another version", {0, 0, 0, 10, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"an unknown type", {0, 0, 0, 10, 1, 99, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"the type of errors", {0, 0, 0, 10, 1, 255, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"a byte too many", {0, 0, 0, 11, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 7}, 15},
+    {"fields that are missing", {0, 0, 0, 10, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+};
+
+static void malformed_messages_end_the_connection(void **state)
+{
+    const struct message_row *row = *state;
+    uint8_t reply;
+
+    (void)start(NULL);
+    const int fd = connect_raw();
+    assert_int_equal(write(fd, row->bytes, row->length), row->length);
+    assert_int_equal(read(fd, &reply, 1), 0);
+    (void)close(fd);
+    assert_int_equal(identify().log_size, 0); /* and nothing else */
+    (void)stop(NULL);
+}
+
+static void a_slow_message_is_not_waited_for(void **state)
+{
+    const uint8_t half[7] = {0, 0, 0, 10, 1, 1};
+    uint8_t reply;
+
+    (void)state;
+    const int fd = connect_raw();
+    assert_int_equal(write(fd, half, sizeof half), sizeof half);
+    assert_int_equal(read(fd, &reply, 1), 0); /* within ten seconds: five are allowed */
+    (void)close(fd);
+}
+
+static void idle_connections_make_room(void **state)
+{
+    int idle[40];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(idle); i++) idle[i] = connect_raw();
+    assert_int_equal(identify().log_size, 0);
+    for (size_t i = 0; i < COUNT(idle); i++) (void)close(idle[i]);
+}
+
+static void other_users_are_refused(void **state)
+{
+    int status = 0;
+
+    (void)state;
+    if (geteuid() != 0) skip(); /* only root can become somebody else */
+    assert_int_equal(chmod(process.folder, 0711), 0);
+    assert_int_equal(chmod(process.socket, 0666), 0);
+    const pid_t stranger = fork();
+    if (stranger == 0) {
+        struct keyd_identity identity;
+        struct error err = {0};
+        if (setresuid(65534, 65534, 65534) != 0) _exit(2);
+        _exit(keyd_identify(client, &identity, &err).ok ? 1 : err.kind == ERROR_UNAVAILABLE ? 0 : 3);
+    }
+    assert_int_equal(waitpid(stranger, &status, 0), stranger);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    keyd_client_expect_uid(client, 12345); /* and the other way round */
+    struct keyd_identity identity;
+    struct error err = {0};
+    assert_false(keyd_identify(client, &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+}
+
+static void a_dead_keyd_is_unavailable_and_comes_back(void **state)
+{
+    struct keyd_identity identity;
+    struct error err = {0};
+
+    (void)state;
+    (void)identify();
+    (void)keyd_daemon_end(&process, SIGKILL);
+    assert_false(keyd_identify(client, &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    keyd_daemon_start(&process, NULL);
+    (void)identify();
+}
+
+/* ---- how it starts ---- */
+
+static void starting_is_refused_with_a_reason(void **state)
+{
+    const char *const wrong[] = {"--socket", process.socket, "--passphrase-fd", "0", NULL};
+    const char *const right[] = {"--socket", process.socket, "--passphrase-file", process.passphrase, NULL};
+    const char *const init[] = {"--init", "--origin", "x/y", "--passphrase-file", process.passphrase, NULL};
+    char said[1024];
+    int words[2];
+
+    (void)state;
+    assert_int_equal(keyd_daemon_run(&process, right, said, sizeof said), 1);
+    assert_non_null(strstr(said, "another sijil-keyd runs"));
+    assert_int_equal(keyd_daemon_run(&process, init, said, sizeof said), 1);
+    assert_non_null(strstr(said, "key ring already"));
+    (void)keyd_daemon_end(&process, SIGTERM);
+
+    assert_int_equal(pipe(words), 0);
+    assert_int_equal(write(words[1], "wrong\n", 6), 6);
+    (void)close(words[1]);
+    const int input = dup(STDIN_FILENO);
+    (void)dup2(words[0], STDIN_FILENO);
+    assert_int_equal(keyd_daemon_run(&process, wrong, said, sizeof said), 1);
+    (void)dup2(input, STDIN_FILENO);
+    (void)close(input);
+    (void)close(words[0]);
+    assert_non_null(strstr(said, "passphrase does not open"));
+
+    assert_int_equal(chmod(process.passphrase, 0644), 0);
+    assert_int_equal(keyd_daemon_run(&process, right, said, sizeof said), 1);
+    assert_non_null(strstr(said, "chmod 600"));
+    assert_int_equal(chmod(process.passphrase, 0600), 0);
+    assert_int_equal(chmod(process.directory, 0755), 0);
+    assert_int_equal(keyd_daemon_run(&process, right, said, sizeof said), 1);
+    assert_non_null(strstr(said, "chmod 700"));
+    assert_int_equal(chmod(process.directory, 0700), 0);
+    assert_int_equal(keyd_daemon_run(&process, (const char *const[]){"--nonsense", NULL}, said, sizeof said), 2);
+}
+
+static void it_is_closed_off(void **state)
+{
+    char path[64], text[4096];
+
+    (void)state;
+    (void)identify();
+    (void)snprintf(path, sizeof path, "/proc/%d/status", process.pid);
+    FILE *status = fopen(path, "re");
+    assert_non_null(status);
+    text[fread(text, 1, sizeof text - 1, status)] = '\0';
+    (void)fclose(status);
+    assert_non_null(strstr(text, "Seccomp:\t2"));
+    assert_non_null(strstr(text, "NoNewPrivs:\t1"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test_setup_teardown(checkpoints_are_notes, start, stop),
+        cmocka_unit_test_setup_teardown(the_last_size_survives, start, stop),
+        cmocka_unit_test_setup_teardown(killing_never_takes_a_size_back, start, stop),
+        cmocka_unit_test_setup_teardown(older_policy_sets_never_come_back, start, stop),
+        cmocka_unit_test_setup_teardown(large_policy_sets_fit, start, stop),
+        cmocka_unit_test_setup_teardown(a_slow_message_is_not_waited_for, start, stop),
+        cmocka_unit_test_setup_teardown(idle_connections_make_room, start, stop),
+        cmocka_unit_test_setup_teardown(other_users_are_refused, start, stop),
+        cmocka_unit_test_setup_teardown(a_dead_keyd_is_unavailable_and_comes_back, start, stop),
+        cmocka_unit_test_setup_teardown(starting_is_refused_with_a_reason, start, stop),
+        cmocka_unit_test_setup_teardown(it_is_closed_off, start, stop),
+    };
+
+    return RUN_TABLE(growth_rows, the_log_only_grows) +
+           RUN_TABLE(message_rows, malformed_messages_end_the_connection) +
+           cmocka_run_group_tests_name("the log and the door", others, NULL, NULL);
+}

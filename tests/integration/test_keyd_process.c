@@ -1,0 +1,328 @@
+/* The real sijil-keyd, driven through the real client. */
+#include "tests/support/unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "audit/format/checkpoint.h"
+#include "audit/format/merkle.h"
+#include "audit/format/note.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "crypto/dsse.h"
+#include "crypto/keyd_protocol.h"
+#include "tests/support/keyd_daemon.h"
+
+static struct keyd_daemon process;
+static struct keyd_client *client;
+
+enum { CALL_MS = 10000 };
+
+static int start(void **state)
+{
+    struct error err = {0};
+
+    (void)state;
+    keyd_daemon_prepare(&process);
+    keyd_daemon_start(&process, NULL);
+    assert_true(keyd_client_new(process.socket, CALL_MS, &client, &err).ok);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    keyd_client_free(client);
+    client = NULL;
+    if (process.pid > 0) {
+        const int status = keyd_daemon_end(&process, SIGTERM);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    keyd_daemon_remove(&process);
+    return 0;
+}
+
+static struct keyd_identity identify(void)
+{
+    struct keyd_identity identity;
+    struct error err = {0};
+
+    if (!keyd_identify(client, &identity, &err).ok) fail_msg("%s", err.message);
+    return identity;
+}
+
+static void restart(int signal)
+{
+    (void)keyd_daemon_end(&process, signal);
+    keyd_daemon_start(&process, NULL);
+}
+
+/* ---- data keys ---- */
+
+static struct key_scope scope_of(uint8_t organisation, uint8_t project, const char *region)
+{
+    struct key_scope scope = {.organisation = {{organisation}}, .project = {{project}}};
+
+    (void)snprintf(scope.region, sizeof scope.region, "%s", region);
+    return scope;
+}
+
+static const struct unwrap_row {
+    const char *name;
+    uint8_t organisation, project;
+    const char *region;
+    uint8_t blob, commitment;
+    int version, flip; /* what is done to the wrapped key; flip -1: nothing */
+    bool opens;
+} unwrap_rows[] = {
+    {"where it belongs", 1, 2, "azure/uaenorth", 3, 4, 0, -1, true},
+    {"another organisation", 9, 2, "azure/uaenorth", 3, 4, 0, -1, false},
+    {"another project", 1, 9, "azure/uaenorth", 3, 4, 0, -1, false},
+    {"another region", 1, 2, "azure/uaesouth", 3, 4, 0, -1, false},
+    {"another blob", 1, 2, "azure/uaenorth", 9, 4, 0, -1, false},
+    {"another commitment", 1, 2, "azure/uaenorth", 3, 9, 0, -1, false},
+    {"another version", 1, 2, "azure/uaenorth", 3, 4, 1, -1, false},
+    {"a bit of the nonce", 1, 2, "azure/uaenorth", 3, 4, 0, 0, false},
+    {"a bit of the key", 1, 2, "azure/uaenorth", 3, 4, 0, 30, false},
+    {"a bit of the tag", 1, 2, "azure/uaenorth", 3, 4, 0, 71, false},
+};
+
+static void unwraps_only_where_it_belongs(void **state)
+{
+    const struct unwrap_row *row = *state;
+    const struct key_scope scope = scope_of(1, 2, "azure/uaenorth");
+    const struct key_scope other = scope_of(row->organisation, row->project, row->region);
+    const struct uuid blob = {{3}}, other_blob = {{row->blob}};
+    const uint8_t commitment[32] = {4}, other_commitment[32] = {row->commitment};
+    OWNED(secret) *key = NULL;
+    OWNED(secret) *opened = NULL;
+    struct wrapped_key wrapped;
+    struct error err = {0};
+
+    (void)start(NULL);
+    assert_true(secret_random(DATA_KEY_SIZE, &key, &err).ok);
+    assert_true(keyd_wrap(client, &scope, &blob, commitment, key, &wrapped, &err).ok);
+    assert_int_equal(wrapped.version, 1);
+    wrapped.version += (uint32_t)row->version;
+    if (row->flip >= 0) wrapped.bytes[row->flip] ^= 1;
+    const bool ok = keyd_unwrap(client, &other, &other_blob, other_commitment, &wrapped, &opened, &err).ok;
+    assert_int_equal(ok, row->opens);
+    if (row->opens)
+        assert_true(bytes_equal(secret_bytes(key), secret_bytes(opened)));
+    else
+        assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_int_equal(identify().unwrap_count, row->opens ? 1 : 0);
+    (void)stop(NULL);
+}
+
+static void unwraps_are_counted_for_ever(void **state)
+{
+    const struct key_scope scope = scope_of(1, 2, "r");
+    const struct uuid blob = {{3}};
+    const uint8_t commitment[32] = {4};
+    OWNED(secret) *key = NULL;
+    struct wrapped_key wrapped;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(secret_random(DATA_KEY_SIZE, &key, &err).ok);
+    assert_true(keyd_wrap(client, &scope, &blob, commitment, key, &wrapped, &err).ok);
+    for (int i = 0; i < 5; i++) {
+        OWNED(secret) *opened = NULL;
+        assert_true(keyd_unwrap(client, &scope, &blob, commitment, &wrapped, &opened, &err).ok);
+    }
+    const struct keyd_identity before = identify();
+    assert_int_equal(before.unwrap_count, 5);
+    restart(SIGKILL); /* what was told survives even this */
+    const struct keyd_identity after = identify();
+    assert_int_equal(after.unwrap_count, 5);
+    assert_memory_equal(before.unwrap_chain, after.unwrap_chain, 32);
+    assert_string_equal(before.token_kid, after.token_kid);
+    assert_string_equal(before.log_vkey, after.log_vkey);
+
+    OWNED(secret) *opened = NULL; /* by the key ring of before */
+    assert_true(keyd_unwrap(client, &scope, &blob, commitment, &wrapped, &opened, &err).ok);
+    assert_true(bytes_equal(secret_bytes(key), secret_bytes(opened)));
+}
+
+static void one_project_has_a_limit(void **state)
+{
+    const struct key_scope scope = scope_of(1, 2, "r"), other = scope_of(1, 3, "r");
+    const struct uuid blob = {{3}};
+    const uint8_t commitment[32] = {4};
+    struct wrapped_key wrapped = {.version = 1, .length = 72};
+    OWNED(secret) *key = NULL;
+    bool limited = false;
+    struct error err = {0};
+
+    (void)state;
+    for (int i = 0; i < 200000 && !limited; i++) {
+        assert_false(keyd_unwrap(client, &scope, &blob, commitment, &wrapped, &key, &err).ok);
+        limited = err.kind == ERROR_LIMIT;
+    }
+    assert_true(limited);
+    assert_false(keyd_unwrap(client, &other, &blob, commitment, &wrapped, &key, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+}
+
+static void new_versions_keep_the_old(void **state)
+{
+    const struct key_scope scope = scope_of(1, 2, "r");
+    const struct uuid blob = {{3}};
+    const uint8_t commitment[32] = {4};
+    const char *const options[] = {"--add-version", "--passphrase-file", process.passphrase, NULL};
+    OWNED(secret) *key = NULL;
+    OWNED(secret) *opened = NULL;
+    OWNED(secret) *again = NULL;
+    struct wrapped_key old, new;
+    struct error err = {0};
+    char said[512];
+
+    (void)state;
+    assert_true(secret_random(DATA_KEY_SIZE, &key, &err).ok);
+    assert_true(keyd_wrap(client, &scope, &blob, commitment, key, &old, &err).ok);
+    (void)keyd_daemon_end(&process, SIGTERM);
+    assert_int_equal(keyd_daemon_run(&process, options, said, sizeof said), 0);
+    keyd_daemon_start(&process, NULL);
+    assert_true(keyd_wrap(client, &scope, &blob, commitment, key, &new, &err).ok);
+    assert_int_equal(new.version, 2);
+    assert_true(keyd_unwrap(client, &scope, &blob, commitment, &old, &opened, &err).ok);
+    assert_true(keyd_unwrap(client, &scope, &blob, commitment, &new, &again, &err).ok);
+    assert_true(bytes_equal(secret_bytes(opened), secret_bytes(again)));
+}
+
+static void subjects_have_keys(void **state)
+{
+    OWNED(secret) *key = NULL;
+    OWNED(secret) *again = NULL;
+    struct wrapped_key wrapped;
+    uint8_t index[32], same[32], other[32], moved[32];
+    struct error err = {0};
+
+    (void)state;
+    assert_true(keyd_subject_index(client, "https://issuer", "alice", index, &err).ok);
+    assert_true(keyd_subject_index(client, "https://issuer", "alice", same, &err).ok);
+    assert_true(keyd_subject_index(client, "https://issuer", "bob", other, &err).ok);
+    assert_true(keyd_subject_index(client, "https://issue", "ralice", moved, &err).ok);
+    assert_memory_equal(index, same, 32);
+    assert_memory_not_equal(index, other, 32);
+    assert_memory_not_equal(index, moved, 32);
+    assert_true(keyd_subject_key_new(client, index, &key, &wrapped, &err).ok);
+    assert_true(keyd_subject_key_open(client, index, &wrapped, &again, &err).ok);
+    assert_true(bytes_equal(secret_bytes(key), secret_bytes(again)));
+    secret_free(GIVE(again));
+    assert_false(keyd_subject_key_open(client, other, &wrapped, &again, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+}
+
+/* ---- tokens ---- */
+
+static struct bytes part_of(const char *token, int which)
+{
+    for (; which > 0; which--) token = strchr(token, '.') + 1;
+    return (struct bytes){(const uint8_t *)token, strcspn(token, ".")};
+}
+
+static json_t *decode(const char *token, int which)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(KEYD_TOKEN_MAX);
+    json_t *value = NULL;
+    struct error err = {0};
+
+    assert_true(text_from_base64(&text, BASE64_URL, part_of(token, which), &err).ok);
+    assert_true(json_read(buffer_bytes(&text), KEYD_TOKEN_MAX, &value, &err).ok);
+    return value;
+}
+
+static void tokens_are_composed_and_signed(void **state)
+{
+    const struct token_request request = {
+        .issuer = "https://registry.example", .audience = "registry.example", .subject = "robot:7",
+        .source = "robot:7:1", .lifetime_s = 86400, .confirmation = "0123456789012345678901234567890123456789012",
+        .catalog = true, .access_count = 2,
+        .access = {{.name = "acme/models/digits", .repository = {{0xaa}}, .pull = true, .push = true},
+                   {.name = "acme/new", .pull = true, .remove = true}}};
+    struct buffer OWNED_BUFFER token = BUFFER(KEYD_TOKEN_MAX);
+    struct buffer OWNED_BUFFER signature = BUFFER(64);
+    struct buffer OWNED_BUFFER access = BUFFER(1024);
+    OWNED(ecdsa_key) *key = NULL;
+    struct error err = {0};
+    int64_t issued_s = 0, value = 0;
+
+    (void)state;
+    const struct keyd_identity identity = identify();
+    assert_true(keyd_sign_token(client, &request, &token, &issued_s, &err).ok);
+    OWNED_JSON header = decode(buffer_text(&token), 0);
+    OWNED_JSON payload = decode(buffer_text(&token), 1);
+    assert_string_equal(json_text_of(header, "alg"), "ES256");
+    assert_string_equal(json_text_of(header, "typ"), "sijil-reg+jwt");
+    assert_string_equal(json_text_of(header, "kid"), identity.token_kid);
+    assert_int_equal(json_object_size(header), 3);
+    assert_string_equal(json_text_of(payload, "sub"), "robot:7");
+    assert_true(json_integer_of(payload, "iat", &value) && value == issued_s && labs(time(NULL) - value) < 5);
+    assert_true(json_integer_of(payload, "exp", &value) && value == issued_s + 900);
+    assert_true(json_write_canonical(&access, json_object_get(payload, "access"), &err).ok);
+    assert_string_equal(buffer_text(&access),
+                        "[{\"actions\":[\"pull\",\"push\"],\"id\":\"aa000000-0000-0000-0000-000000000000\","
+                        "\"name\":\"acme/models/digits\",\"type\":\"repository\"},"
+                        "{\"actions\":[\"pull\",\"delete\"],\"name\":\"acme/new\",\"type\":\"repository\"}]");
+    assert_true(json_is_true(json_object_get(payload, "catalog")));
+    assert_null(json_object_get(payload, "admin"));
+    assert_string_equal(json_text_of(json_object_get(payload, "cnf"), "x5t#S256"), request.confirmation);
+
+    const struct bytes tail = part_of(buffer_text(&token), 2);
+    const struct bytes head = {token.data, (size_t)(tail.data - token.data) - 1};
+    assert_true(text_from_base64(&signature, BASE64_URL, tail, &err).ok);
+    assert_true(ecdsa_key_from_public(identity.token_public, &key, &err).ok);
+    assert_true(ecdsa_verify_jose(key, head, buffer_bytes(&signature)));
+}
+
+static void tokens_never_repeat_and_must_be_text(void **state)
+{
+    struct token_request request = {
+        .issuer = "i", .audience = "a", .subject = "s", .source = "c", .lifetime_s = 60};
+    struct buffer OWNED_BUFFER first = BUFFER(KEYD_TOKEN_MAX);
+    struct buffer OWNED_BUFFER second = BUFFER(KEYD_TOKEN_MAX);
+    struct error err = {0};
+    int64_t issued_s = 0;
+
+    (void)state;
+    assert_true(keyd_sign_token(client, &request, &first, &issued_s, &err).ok);
+    assert_true(keyd_sign_token(client, &request, &second, &issued_s, &err).ok);
+    OWNED_JSON one = decode(buffer_text(&first), 1);
+    OWNED_JSON two = decode(buffer_text(&second), 1);
+    assert_string_not_equal(json_text_of(one, "jti"), json_text_of(two, "jti"));
+    request.subject = "\xff";
+    assert_false(keyd_sign_token(client, &request, &first, &issued_s, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    request.subject = "";
+    assert_false(keyd_sign_token(client, &request, &first, &issued_s, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    request.subject = "s";
+    request.lifetime_s = 0;
+    assert_false(keyd_sign_token(client, &request, &first, &issued_s, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test_setup_teardown(unwraps_are_counted_for_ever, start, stop),
+        cmocka_unit_test_setup_teardown(one_project_has_a_limit, start, stop),
+        cmocka_unit_test_setup_teardown(new_versions_keep_the_old, start, stop),
+        cmocka_unit_test_setup_teardown(subjects_have_keys, start, stop),
+        cmocka_unit_test_setup_teardown(tokens_are_composed_and_signed, start, stop),
+        cmocka_unit_test_setup_teardown(tokens_never_repeat_and_must_be_text, start, stop),
+    };
+
+    return RUN_TABLE(unwrap_rows, unwraps_only_where_it_belongs) +
+           cmocka_run_group_tests_name("keys and tokens", others, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+#include "tests/support/keyd_daemon.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ARGUMENTS = 24, WAIT_STEP_MS = 5, WAIT_STEPS = 4000 };
+
+static void pause_ms(long ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    (void)nanosleep(&time, NULL);
+}
+
+static const char *program(void)
+{
+    const char *path = getenv("SIJIL_KEYD");
+
+    assert_non_null(path);
+    return path;
+}
+
+/* Starts the program; what it writes on standard error goes to `errors`. */
+static pid_t spawn(const struct keyd_daemon *process, const char *const *options, int errors)
+{
+    const char *arguments[ARGUMENTS] = {program(), "--directory", process->directory};
+    size_t count = 3;
+
+    for (size_t i = 0; options != NULL && options[i] != NULL; i++) {
+        assert_true(count < ARGUMENTS - 1);
+        arguments[count++] = options[i];
+    }
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (errors >= 0) (void)dup2(errors, STDERR_FILENO);
+        (void)execv(program(), (char *const *)(uintptr_t)arguments);
+        _exit(127);
+    }
+    return pid;
+}
+
+int keyd_daemon_run(const struct keyd_daemon *process, const char *const *options, char *said, size_t room)
+{
+    int ends[2], status = 0;
+    size_t length = 0;
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    const pid_t pid = spawn(process, options, ends[1]);
+    (void)close(ends[1]);
+    for (ssize_t got; length < room - 1 && (got = read(ends[0], said + length, room - 1 - length)) > 0;)
+        length += (size_t)got;
+    said[length] = '\0';
+    (void)close(ends[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void keyd_daemon_prepare(struct keyd_daemon *process)
+{
+    char said[1024];
+
+    *process = (struct keyd_daemon){.folder = "/tmp/sijil-keyd-XXXXXX"};
+    assert_non_null(mkdtemp(process->folder));
+    (void)snprintf(process->directory, sizeof process->directory, "%s/keys", process->folder);
+    (void)snprintf(process->socket, sizeof process->socket, "%s/socket", process->folder);
+    (void)snprintf(process->passphrase, sizeof process->passphrase, "%s/pass", process->folder);
+    assert_int_equal(mkdir(process->directory, 0700), 0);
+    const int fd = open(process->passphrase, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && write(fd, "correct horse\n", 14) == 14);
+    (void)close(fd);
+    const char *const options[] = {"--init", "--origin", KEYD_DAEMON_ORIGIN, "--passphrase-file",
+                                   process->passphrase, NULL};
+    assert_int_equal(keyd_daemon_run(process, options, said, sizeof said), 0);
+}
+
+void keyd_daemon_start(struct keyd_daemon *process, const char *const *options)
+{
+    const char *all[ARGUMENTS] = {"--socket", process->socket, "--passphrase-file", process->passphrase};
+    struct stat about;
+
+    for (size_t i = 0; options != NULL && options[i] != NULL && i < ARGUMENTS - 5; i++) all[4 + i] = options[i];
+    (void)unlink(process->socket);
+    process->pid = spawn(process, all, -1);
+    for (int i = 0; i < WAIT_STEPS; i++) {
+        if (stat(process->socket, &about) == 0) return;
+        if (waitpid(process->pid, NULL, WNOHANG) != 0) break;
+        pause_ms(WAIT_STEP_MS);
+    }
+    fail_msg("sijil-keyd did not start");
+}
+
+int keyd_daemon_end(struct keyd_daemon *process, int signal)
+{
+    int status = 0;
+
+    assert_int_equal(kill(process->pid, signal), 0);
+    assert_int_equal(waitpid(process->pid, &status, 0), process->pid);
+    process->pid = 0;
+    return status;
+}
+
+static void remove_in(const char *folder, const char *name)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    (void)unlink(path);
+}
+
+void keyd_daemon_remove(struct keyd_daemon *process)
+{
+    if (process->pid > 0) (void)keyd_daemon_end(process, SIGKILL);
+    remove_in(process->directory, "keyring");
+    remove_in(process->directory, "ledger");
+    (void)rmdir(process->directory);
+    remove_in(process->folder, "socket");
+    remove_in(process->folder, "pass");
+    assert_int_equal(rmdir(process->folder), 0);
+}

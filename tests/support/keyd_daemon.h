@@ -1,0 +1,29 @@
+/*
+ * tests/support/keyd_daemon.h -- a real sijil-keyd in a folder of its own, for tests.
+ *
+ * The program is $SIJIL_KEYD. Nothing is left behind after keyd_daemon_remove().
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct keyd_daemon {
+    char folder[40];     /* "/tmp/sijil-keyd-XXXXXX" */
+    char directory[48];  /* of the key ring */
+    char socket[48];
+    char passphrase[48]; /* file */
+    pid_t pid;           /* 0: not running */
+};
+
+#define KEYD_DAEMON_ORIGIN "test.example/audit"
+
+/** Makes the folders and the key ring. Asserts. */
+void keyd_daemon_prepare(struct keyd_daemon *process);
+/** Starts it and waits until its socket is there. `options` (NULL-terminated) may be NULL. */
+void keyd_daemon_start(struct keyd_daemon *process, const char *const *options);
+/** Sends `signal` and returns the status of waitpid(). */
+int keyd_daemon_end(struct keyd_daemon *process, int signal);
+/** Runs it to its end with these options instead; returns the exit status, and what it said in `said`. */
+int keyd_daemon_run(const struct keyd_daemon *process, const char *const *options, char *said, size_t room);
+void keyd_daemon_remove(struct keyd_daemon *process);
