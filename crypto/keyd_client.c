@@ -14,37 +14,35 @@ struct result keyd_identify(struct keyd_client *client, struct keyd_identity *id
     return SUCCESS;
 }
 
-static struct keyd_binding binding_of(const struct key_scope *scope, const struct uuid *blob,
-                                      const uint8_t commitment[32])
+struct key_binding key_binding_of(const struct key_scope *scope, const struct uuid *blob,
+                                  const uint8_t commitment[32])
 {
-    struct keyd_binding binding = {.scope = *scope, .blob = *blob};
+    struct key_binding binding = {.scope = *scope, .blob = *blob};
 
     memcpy(binding.commitment, commitment, sizeof binding.commitment);
     return binding;
 }
 
-struct result keyd_wrap(struct keyd_client *client, const struct key_scope *scope, const struct uuid *blob,
-                        const uint8_t commitment[32], const struct secret *data_key,
-                        struct wrapped_key *wrapped_out, struct error *err)
+struct result keyd_wrap(struct keyd_client *client, const struct key_binding *binding,
+                        const struct secret *data_key, struct wrapped_key *wrapped_out, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_WRAP};
     OWNED_CALL call = {0};
 
-    request.as.wrap.binding = binding_of(scope, blob, commitment);
+    request.as.wrap.binding = *binding;
     request.as.wrap.data_key = secret_bytes(data_key);
     TRY(keyd_call(client, &request, &call, err));
     *wrapped_out = call.reply.as.wrapped;
     return SUCCESS;
 }
 
-struct result keyd_unwrap(struct keyd_client *client, const struct key_scope *scope, const struct uuid *blob,
-                          const uint8_t commitment[32], const struct wrapped_key *wrapped,
-                          struct secret **data_key_out, struct error *err)
+struct result keyd_unwrap(struct keyd_client *client, const struct key_binding *binding,
+                          const struct wrapped_key *wrapped, struct secret **data_key_out, struct error *err)
 {
     struct keyd_request request = {.type = KEYD_UNWRAP};
     OWNED_CALL call = {0};
 
-    request.as.unwrap.binding = binding_of(scope, blob, commitment);
+    request.as.unwrap.binding = *binding;
     request.as.unwrap.wrapped = *wrapped;
     TRY(keyd_call(client, &request, &call, err));
     return secret_copy(call.reply.as.data_key, data_key_out, err);

@@ -51,21 +51,27 @@ struct key_scope {
     char region[64];
 };
 
+/** The object that a data key belongs to; its commitment (docs/formats/sjb1.md) is bound to the key. */
+struct key_binding {
+    struct key_scope scope;
+    struct uuid blob;
+    uint8_t commitment[32];
+};
+struct key_binding key_binding_of(const struct key_scope *scope, const struct uuid *blob,
+                                  const uint8_t commitment[32]);
+
 struct wrapped_key {
     uint32_t version; /* of the key-encryption key */
     size_t length;
     uint8_t bytes[WRAPPED_KEY_MAX];
 };
 
-/** Wraps a data key for the object `blob`; the commitment (docs/formats/sjb1.md) is bound to it. */
-RESULT keyd_wrap(struct keyd_client *client, const struct key_scope *scope, const struct uuid *blob,
-                 const uint8_t commitment[32], const struct secret *data_key, struct wrapped_key *wrapped_out,
-                 struct error *err);
+RESULT keyd_wrap(struct keyd_client *client, const struct key_binding *binding, const struct secret *data_key,
+                 struct wrapped_key *wrapped_out, struct error *err);
 /** ERROR_CORRUPT when the wrapped key does not belong to this scope, blob and commitment; ERROR_LIMIT past the
  *  project's rate. */
-RESULT keyd_unwrap(struct keyd_client *client, const struct key_scope *scope, const struct uuid *blob,
-                   const uint8_t commitment[32], const struct wrapped_key *wrapped, struct secret **data_key_out,
-                   struct error *err);
+RESULT keyd_unwrap(struct keyd_client *client, const struct key_binding *binding, const struct wrapped_key *wrapped,
+                   struct secret **data_key_out, struct error *err);
 
 /** One repository that a token may be used on. */
 struct token_access {

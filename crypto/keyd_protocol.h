@@ -40,13 +40,6 @@ enum keyd_type {
     KEYD_ERROR = 255 /* the reply to a request that failed */
 };
 
-/** What a wrapped key is bound to. */
-struct keyd_binding {
-    struct key_scope scope;
-    struct uuid blob;
-    uint8_t commitment[32];
-};
-
 struct keyd_access {
     struct bytes name;
     struct uuid repository;
@@ -67,11 +60,11 @@ struct keyd_request {
     uint64_t id;
     union {
         struct {
-            struct keyd_binding binding;
+            struct key_binding binding;
             struct bytes data_key; /* DATA_KEY_SIZE bytes */
         } wrap;
         struct {
-            struct keyd_binding binding;
+            struct key_binding binding;
             struct wrapped_key wrapped;
         } unwrap;
         struct keyd_token token;

@@ -12,7 +12,7 @@ static struct result write_name(struct buffer *frame, struct bytes name, size_t 
     return buffer_add_prefixed(frame, name, err);
 }
 
-static struct result write_binding(struct buffer *frame, const struct keyd_binding *binding, struct error *err)
+static struct result write_binding(struct buffer *frame, const struct key_binding *binding, struct error *err)
 {
     if (binding->scope.region[0] == '\0') return failure(err, ERROR_INVALID, "a key scope needs a region");
     TRY(buffer_add(frame, binding->scope.organisation.bytes, 16, err));
@@ -22,7 +22,7 @@ static struct result write_binding(struct buffer *frame, const struct keyd_bindi
     return buffer_add(frame, binding->commitment, sizeof binding->commitment, err);
 }
 
-static void read_binding(struct reader *fields, struct keyd_binding *binding)
+static void read_binding(struct reader *fields, struct key_binding *binding)
 {
     keyd_read_fixed(fields, binding->scope.organisation.bytes, 16);
     keyd_read_fixed(fields, binding->scope.project.bytes, 16);

@@ -57,7 +57,7 @@ static struct result answer_wrap(const struct keyd *keyd, const struct keyd_requ
 }
 
 /* Every key that leaves is counted first, with what it was asked for. */
-static struct result count_unwrap(const struct keyd *keyd, const struct keyd_binding *binding, struct error *err)
+static struct result count_unwrap(const struct keyd *keyd, const struct key_binding *binding, struct error *err)
 {
     uint8_t memory[256]; /* as in wrap.c */
     struct buffer record = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
@@ -74,7 +74,7 @@ static struct result count_unwrap(const struct keyd *keyd, const struct keyd_bin
 static struct result answer_unwrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                             struct scratch *scratch, struct error *err)
 {
-    const struct keyd_binding *binding = &request->as.unwrap.binding;
+    const struct key_binding *binding = &request->as.unwrap.binding;
 
     TRY(rate_take(keyd->rate, &binding->scope.project, clock_monotonic_ms(), err));
     TRY(unwrap_data_key(keyd->keyring, binding, &request->as.unwrap.wrapped, scratch->key, err));

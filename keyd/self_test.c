@@ -12,7 +12,7 @@
 
 static struct result test_wrapping(const struct keyd *keyd, struct error *err)
 {
-    struct keyd_binding binding = {.scope = {.region = "self/test"}};
+    struct key_binding binding = {.scope = {.region = "self/test"}};
     struct wrapped_key wrapped;
     uint8_t key[DATA_KEY_SIZE], again[DATA_KEY_SIZE], index[32];
 

@@ -9,7 +9,7 @@
 enum { BINDING_MAX = 256, /* two ids, a region, a number, an id and a commitment behind lengths: 199 */
        INDEX_TEXT_MAX = 2 * KEYD_NAME_MAX + 16 };
 
-static struct result write_binding(struct buffer *out, const struct keyd_binding *binding, uint32_t version,
+static struct result write_binding(struct buffer *out, const struct key_binding *binding, uint32_t version,
                                    struct error *err)
 {
     uint8_t number[4];
@@ -23,7 +23,7 @@ static struct result write_binding(struct buffer *out, const struct keyd_binding
     return buffer_add_prefixed(out, (struct bytes){binding->commitment, sizeof binding->commitment}, err);
 }
 
-struct result wrap_data_key(const struct keyring *keyring, const struct keyd_binding *binding,
+struct result wrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
                             struct bytes data_key, struct wrapped_key *wrapped_out, struct error *err)
 {
     uint8_t memory[BINDING_MAX], key[XCHACHA_KEY_SIZE];
@@ -39,7 +39,7 @@ struct result wrap_data_key(const struct keyring *keyring, const struct keyd_bin
     return SUCCESS;
 }
 
-struct result unwrap_data_key(const struct keyring *keyring, const struct keyd_binding *binding,
+struct result unwrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
                               const struct wrapped_key *wrapped, uint8_t data_key_out[DATA_KEY_SIZE],
                               struct error *err)
 {

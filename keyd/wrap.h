@@ -10,10 +10,10 @@
 #include "crypto/keyd_protocol.h"
 #include "keyd/keyring.h"
 
-RESULT wrap_data_key(const struct keyring *keyring, const struct keyd_binding *binding, struct bytes data_key,
+RESULT wrap_data_key(const struct keyring *keyring, const struct key_binding *binding, struct bytes data_key,
                      struct wrapped_key *wrapped_out, struct error *err);
 /** ERROR_CORRUPT unless the key was wrapped for exactly this binding. */
-RESULT unwrap_data_key(const struct keyring *keyring, const struct keyd_binding *binding,
+RESULT unwrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
                        const struct wrapped_key *wrapped, uint8_t data_key_out[DATA_KEY_SIZE],
                        struct error *err);
 

@@ -92,7 +92,8 @@ struct result registry_unwrap(struct registry *registry, const struct resource *
     key_cache_name(&scope, record, name);
     if (!key_cache_get(registry->keys, name, key->bytes)) {
         secret_free(GIVE(key));
-        TRY(keyd_unwrap(registry->keyd, &scope, &record->id, record->commitment, &record->wrapped, &key, err));
+        const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
+        TRY(keyd_unwrap(registry->keyd, &binding, &record->wrapped, &key, err));
         key_cache_put(registry->keys, name, key->bytes);
     }
     *key_out = GIVE(key);

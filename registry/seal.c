@@ -23,7 +23,8 @@ struct result project_key_new(struct registry *registry, const struct resource *
 
     TRY(secret_random(DATA_KEY_SIZE, &key, err));
     TRY(commit_to(key, &record.id, record.commitment, err));
-    TRY(keyd_wrap(registry->keyd, &scope, &record.id, record.commitment, key, &record.wrapped, err));
+    const struct key_binding binding = key_binding_of(&scope, &record.id, record.commitment);
+    TRY(keyd_wrap(registry->keyd, &binding, key, &record.wrapped, err));
     *record_out = record;
     return SUCCESS;
 }

@@ -49,7 +49,8 @@ static struct result make_key(struct registry *registry, struct upload_begin *be
     TRY(secret_random(DATA_KEY_SIZE, &key, err));
     begin->blob = record->id = identity.blob;
     TRY(blob_commitment(&identity, key, record->commitment, err));
-    TRY(keyd_wrap(registry->keyd, &scope, &record->id, record->commitment, key, &record->wrapped, err));
+    const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
+    TRY(keyd_wrap(registry->keyd, &binding, key, &record->wrapped, err));
     registry_remember_key(registry, &begin->where, record, key);
     return SUCCESS;
 }

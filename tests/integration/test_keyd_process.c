@@ -75,6 +75,15 @@ static struct key_scope scope_of(uint8_t organisation, uint8_t project, const ch
     return scope;
 }
 
+static struct key_binding binding_of(uint8_t project)
+{
+    const struct key_scope scope = scope_of(1, project, "r");
+    const struct uuid blob = {{3}};
+    const uint8_t commitment[32] = {4};
+
+    return key_binding_of(&scope, &blob, commitment);
+}
+
 static const struct unwrap_row {
     const char *name;
     uint8_t organisation, project;
@@ -102,6 +111,8 @@ static void unwraps_only_where_it_belongs(void **state)
     const struct key_scope other = scope_of(row->organisation, row->project, row->region);
     const struct uuid blob = {{3}}, other_blob = {{row->blob}};
     const uint8_t commitment[32] = {4}, other_commitment[32] = {row->commitment};
+    const struct key_binding binding = key_binding_of(&scope, &blob, commitment);
+    const struct key_binding other_binding = key_binding_of(&other, &other_blob, other_commitment);
     OWNED(secret) *key = NULL;
     OWNED(secret) *opened = NULL;
     struct wrapped_key wrapped;
@@ -109,11 +120,11 @@ static void unwraps_only_where_it_belongs(void **state)
 
     (void)start(NULL);
     assert_true(secret_random(DATA_KEY_SIZE, &key, &err).ok);
-    assert_true(keyd_wrap(client, &scope, &blob, commitment, key, &wrapped, &err).ok);
+    assert_true(keyd_wrap(client, &binding, key, &wrapped, &err).ok);
     assert_int_equal(wrapped.version, 1);
     wrapped.version += (uint32_t)row->version;
     if (row->flip >= 0) wrapped.bytes[row->flip] ^= 1;
-    const bool ok = keyd_unwrap(client, &other, &other_blob, other_commitment, &wrapped, &opened, &err).ok;
+    const bool ok = keyd_unwrap(client, &other_binding, &wrapped, &opened, &err).ok;
     assert_int_equal(ok, row->opens);
     if (row->opens)
         assert_true(bytes_equal(secret_bytes(key), secret_bytes(opened)));
@@ -125,19 +136,17 @@ static void unwraps_only_where_it_belongs(void **state)
 
 static void unwraps_are_counted_for_ever(void **state)
 {
-    const struct key_scope scope = scope_of(1, 2, "r");
-    const struct uuid blob = {{3}};
-    const uint8_t commitment[32] = {4};
+    const struct key_binding binding = binding_of(2);
     OWNED(secret) *key = NULL;
     struct wrapped_key wrapped;
     struct error err = {0};
 
     (void)state;
     assert_true(secret_random(DATA_KEY_SIZE, &key, &err).ok);
-    assert_true(keyd_wrap(client, &scope, &blob, commitment, key, &wrapped, &err).ok);
+    assert_true(keyd_wrap(client, &binding, key, &wrapped, &err).ok);
     for (int i = 0; i < 5; i++) {
         OWNED(secret) *opened = NULL;
-        assert_true(keyd_unwrap(client, &scope, &blob, commitment, &wrapped, &opened, &err).ok);
+        assert_true(keyd_unwrap(client, &binding, &wrapped, &opened, &err).ok);
     }
     const struct keyd_identity before = identify();
     assert_int_equal(before.unwrap_count, 5);
@@ -149,15 +158,13 @@ static void unwraps_are_counted_for_ever(void **state)
     assert_string_equal(before.log_vkey, after.log_vkey);
 
     OWNED(secret) *opened = NULL; /* by the key ring of before */
-    assert_true(keyd_unwrap(client, &scope, &blob, commitment, &wrapped, &opened, &err).ok);
+    assert_true(keyd_unwrap(client, &binding, &wrapped, &opened, &err).ok);
     assert_true(bytes_equal(secret_bytes(key), secret_bytes(opened)));
 }
 
 static void one_project_has_a_limit(void **state)
 {
-    const struct key_scope scope = scope_of(1, 2, "r"), other = scope_of(1, 3, "r");
-    const struct uuid blob = {{3}};
-    const uint8_t commitment[32] = {4};
+    const struct key_binding binding = binding_of(2), other_binding = binding_of(3);
     struct wrapped_key wrapped = {.version = 1, .length = 72};
     OWNED(secret) *key = NULL;
     bool limited = false;
@@ -165,19 +172,17 @@ static void one_project_has_a_limit(void **state)
 
     (void)state;
     for (int i = 0; i < 200000 && !limited; i++) {
-        assert_false(keyd_unwrap(client, &scope, &blob, commitment, &wrapped, &key, &err).ok);
+        assert_false(keyd_unwrap(client, &binding, &wrapped, &key, &err).ok);
         limited = err.kind == ERROR_LIMIT;
     }
     assert_true(limited);
-    assert_false(keyd_unwrap(client, &other, &blob, commitment, &wrapped, &key, &err).ok);
+    assert_false(keyd_unwrap(client, &other_binding, &wrapped, &key, &err).ok);
     assert_int_equal(err.kind, ERROR_CORRUPT);
 }
 
 static void new_versions_keep_the_old(void **state)
 {
-    const struct key_scope scope = scope_of(1, 2, "r");
-    const struct uuid blob = {{3}};
-    const uint8_t commitment[32] = {4};
+    const struct key_binding binding = binding_of(2);
     const char *const options[] = {"--add-version", "--passphrase-file", process.passphrase, NULL};
     OWNED(secret) *key = NULL;
     OWNED(secret) *opened = NULL;
@@ -188,14 +193,14 @@ static void new_versions_keep_the_old(void **state)
 
     (void)state;
     assert_true(secret_random(DATA_KEY_SIZE, &key, &err).ok);
-    assert_true(keyd_wrap(client, &scope, &blob, commitment, key, &old, &err).ok);
+    assert_true(keyd_wrap(client, &binding, key, &old, &err).ok);
     (void)keyd_daemon_end(&process, SIGTERM);
     assert_int_equal(keyd_daemon_run(&process, options, said, sizeof said), 0);
     keyd_daemon_start(&process, NULL);
-    assert_true(keyd_wrap(client, &scope, &blob, commitment, key, &new, &err).ok);
+    assert_true(keyd_wrap(client, &binding, key, &new, &err).ok);
     assert_int_equal(new.version, 2);
-    assert_true(keyd_unwrap(client, &scope, &blob, commitment, &old, &opened, &err).ok);
-    assert_true(keyd_unwrap(client, &scope, &blob, commitment, &new, &again, &err).ok);
+    assert_true(keyd_unwrap(client, &binding, &old, &opened, &err).ok);
+    assert_true(keyd_unwrap(client, &binding, &new, &again, &err).ok);
     assert_true(bytes_equal(secret_bytes(opened), secret_bytes(again)));
 }
 
