@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "gateway/exchange_priv.h"
 #include "gateway/numbers_priv.h"
 #include "policy/decider.h"
@@ -51,13 +52,22 @@ void exchange_record_prepare(struct exchange *exchange, struct change *change)
     exchange->decision = NULL;
 }
 
+/* If they can't be had, deciding again is stale again, and in the end that is the answer. */
+static void meet_newer_rights(const struct request *request, uint64_t epoch)
+{
+    struct error err = {0};
+
+    metric_add(&metrics_gateway[METRIC_STALE], 1);
+    if (!decider_await_newer(request->gateway->decider, epoch, &err).ok) log_error("rights are not renewed", &err);
+}
+
 void exchange_record_take(struct exchange *exchange)
 {
     struct record *record = &exchange->record;
     struct request *request = &exchange->request;
 
     if (record->status == RECORD_STALE) {
-        metric_add(&metrics_gateway[METRIC_STALE], 1);
+        meet_newer_rights(request, decision_epoch(record->decision));
         return;
     }
     exchange->is_recorded = true;
@@ -165,6 +175,6 @@ struct result request_record_outcome(struct request *request, enum outcome outco
     if (status != RECORD_STALE) return result;
 
     /* Decided under an older epoch: whether the rest may still be done is decided now. */
-    metric_add(&metrics_gateway[METRIC_STALE], 1);
+    meet_newer_rights(request, permit_epoch(request->permit));
     return record_decision(exchange, change, err);
 }

@@ -60,6 +60,12 @@ bool decider_is_ready(const struct decider *decider, struct error *err);
 /** Loads a new snapshot now and waits for it; for start-up and tests, never on an event thread. */
 RESULT decider_refresh(struct decider *decider, struct error *err);
 
+/**
+ * For a decision that the sequencer called stale: waits (at most 2 s) for a snapshot newer than the `epoch` it was
+ * made from, so that deciding again does not do the same again. Never on an event thread. ERROR_UNAVAILABLE.
+ */
+RESULT decider_await_newer(struct decider *decider, uint64_t epoch, struct error *err);
+
 /** Appends the active policy set for people (policy_set_describe()); ERROR_NOT_FOUND when there is none. */
 RESULT decider_describe_policies(struct decider *decider, struct buffer *json, struct error *err);
 

@@ -13,6 +13,7 @@
 #include "policy/decider_priv.h"
 
 #define CHANNEL  "sijil_epoch"
+#define AWAIT_MS 2000 /* a load takes milliseconds; a request does not wait longer for one */
 #define RETRY_MS 1000 /* between tries to reach a database that is gone */
 
 static void publish(struct decider *decider, struct snapshot *loaded)
@@ -132,13 +133,13 @@ static void deadline_after(unsigned wait_ms, struct timespec *deadline)
     deadline->tv_nsec -= 1000000000;
 }
 
-struct result decider_refresh(struct decider *decider, struct error *err)
+static struct result refresh_within(struct decider *decider, unsigned wait_ms, struct error *err)
 {
     struct timespec deadline;
     struct error problem = {0};
     int waited = 0;
 
-    deadline_after(decider->stale_ms, &deadline);
+    deadline_after(wait_ms, &deadline);
     (void)pthread_mutex_lock(&decider->lock);
     const uint64_t ticket = ++decider->wanted;
     wake(decider);
@@ -149,6 +150,17 @@ struct result decider_refresh(struct decider *decider, struct error *err)
     if (waited != 0) return failure(err, ERROR_UNAVAILABLE, "rights and policies could not be read in time");
     if (problem.kind != ERROR_NONE) return failure(err, problem.kind, "%s", problem.message);
     return SUCCESS;
+}
+
+struct result decider_refresh(struct decider *decider, struct error *err)
+{
+    return refresh_within(decider, decider->stale_ms, err);
+}
+
+struct result decider_await_newer(struct decider *decider, uint64_t epoch, struct error *err)
+{
+    if (decider_epoch(decider) > epoch) return SUCCESS;
+    return refresh_within(decider, AWAIT_MS, err);
 }
 
 static struct result start_thread(struct decider *decider, struct error *err)
