@@ -53,7 +53,8 @@ static struct result insert_once(struct pg *pg, const struct policy_set_row *row
     TRY(policy_set_is_stored(pg, row, &is_stored, err));
     if (is_stored) return SUCCESS;
     TRY(pg_begin(pg, err));
-    const struct result inserted = policy_set_insert(pg, row, err);
+    struct result inserted = policy_set_lock(pg, err);
+    if (inserted.ok) inserted = policy_set_insert(pg, row, err);
     if (!inserted.ok) {
         pg_rollback(pg);
         return inserted;

@@ -8,6 +8,7 @@ static const struct pg_statement statements[] = {
      " SELECT $1::int8, $2::bytea, $3::bytea, $4::text WHERE NOT EXISTS (SELECT FROM policy_set WHERE epoch >= $1)"
      " ON CONFLICT DO NOTHING",
      "int8 bytea bytea text", ""},
+    {"policy_set_lock", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 1)", "", "int8"},
     {"policy_set_raise_epoch", "SELECT raise_authorization_epoch()", "", "int8"},
     {"policy_set_find", "SELECT EXISTS (SELECT FROM policy_set WHERE epoch = $1 AND digest = $2)", "int8 bytea", "bool"},
     {"policy_set_newest", "SELECT envelope FROM policy_set WHERE epoch >= $1 ORDER BY epoch DESC LIMIT $2", "int8 int8",
@@ -30,6 +31,13 @@ struct result policy_set_insert(struct pg *pg, const struct policy_set_row *row,
         return failure(err, ERROR_CONFLICT, "policy epoch %llu, or a later one, is stored already: sign with a larger one",
                        (unsigned long long)row->epoch);
     return pg_run(pg, "policy_set_raise_epoch", &none, NULL, err);
+}
+
+struct result policy_set_lock(struct pg *pg, struct error *err)
+{
+    const struct pg_arguments none = {0};
+
+    return pg_run(pg, "policy_set_lock", &none, NULL, err);
 }
 
 static struct result ask(struct pg *pg, const char *name, const struct pg_arguments *arguments, bool *answer_out,

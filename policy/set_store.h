@@ -14,6 +14,9 @@ struct policy_set_row {
     struct bytes envelope;
     const char *loaded_by;
 };
+/** Holds the authorization epoch's lock exclusively until the transaction ends: the same one as the sequencer's
+ *  (audit/sequencer.h), which takes it by itself for a change that raises the epoch. */
+RESULT policy_set_lock(struct pg *pg, struct error *err);
 /** Appends a row and raises the authorization epoch. ERROR_CONFLICT if this epoch or a later one is stored. */
 RESULT policy_set_insert(struct pg *pg, const struct policy_set_row *row, struct error *err);
 /** Is exactly this set stored? */

@@ -198,6 +198,14 @@ struct result decider_decide(struct decider *decider, const struct decision_requ
     return decision_make(&parts, decision_out, err);
 }
 
+struct result decider_await_newer(struct decider *decider, uint64_t epoch, struct error *err)
+{
+    (void)decider;
+    (void)epoch;
+    (void)err;
+    return SUCCESS;
+}
+
 bool decider_is_ready(const struct decider *decider, struct error *err)
 {
     (void)decider;
