@@ -1,0 +1,280 @@
+/* From a header to a principal: secrets, tokens as passwords, sessions, and what is remembered. */
+#include "tests/support/token_world.h"
+
+static void a_token_becomes_a_principal(void **state)
+{
+    OWNED_STRING token = make_token(&GOOD_ROW);
+    OWNED_STRING own = make_token(&OWN_ROW);
+
+    (void)state;
+    struct authentication found = try_bearer(CREDENTIAL_AT_ROUTE, token);
+    assert_int_equal(found.principal.kind, PRINCIPAL_EXTERNAL);
+    assert_string_equal(found.principal.issuer, ISSUER_A);
+    assert_string_equal(found.principal.subject, "ci");
+    assert_false(found.principal.is_limited);
+    assert_int_equal(found.principal.expires_ms, (world.now_s + 300) * 1000);
+    assert_int_equal(strlen(found.principal.source), 70);
+
+    found = try_bearer(CREDENTIAL_AT_ROUTE, own);
+    assert_int_equal(found.principal.kind, PRINCIPAL_ROBOT);
+    assert_string_equal(found.principal.subject, "robot$acme+ci");
+    assert_string_equal(found.principal.source, "robot:" ROBOT);
+    assert_true(found.principal.is_limited);
+    assert_int_equal(found.principal.access_count, 1);
+    assert_string_equal(found.principal.access[0].name, "acme/m/d");
+    assert_true(found.principal.access[0].pull && !found.principal.access[0].push);
+    assert_false(found.principal.catalog || found.principal.administration);
+}
+
+static void a_bound_token_works_with_its_certificate_only(void **state)
+{
+    static const char thumbprint[] = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    const struct token_row row = {
+        "", BY_A, "ES256", A_HEADER,
+        "{" A_CLAIMS ",\"iat\":@-10,\"exp\":@+300,\"cnf\":{\"x5t#S256\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"}}", NULL};
+    OWNED_STRING token = make_token(&row);
+    OWNED_STRING header = NULL;
+
+    (void)state;
+    assert_true(asprintf(&header, "Bearer %s", token) > 0);
+    const struct authentication found = try_at(CREDENTIAL_AT_ROUTE, header, thumbprint);
+    assert_int_equal(found.error, OAUTH_NONE);
+    assert_string_equal(found.principal.confirmation, thumbprint);
+    assert_int_equal(try_at(CREDENTIAL_AT_ROUTE, header, "BAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA").error,
+                     OAUTH_INVALID_TOKEN);
+    assert_int_equal(try_at(CREDENTIAL_AT_ROUTE, header, NULL).error, OAUTH_INVALID_TOKEN);
+}
+
+static void a_session_outlives_its_token(void **state)
+{
+    const struct token_row late = {"", BY_US, "ES256", O_HEADER,
+                                   "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-700,\"exp\":@-100}", NULL};
+    const struct token_row too_late = {"", BY_US, "ES256", O_HEADER,
+                                       "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-87000,\"exp\":@-86500}", NULL};
+    const struct token_row forged = {"", BY_A, "ES256", O_HEADER,
+                                     "{" O_CLAIMS ",\"aud\":\"" SERVICE "\",\"iat\":@-700,\"exp\":@-100}", NULL};
+    const struct token_row others = {"", BY_A, "ES256", A_HEADER, "{" A_CLAIMS ",\"iat\":@-700,\"exp\":@-100}", NULL};
+    OWNED_STRING token = make_token(&late);
+    OWNED_STRING old = make_token(&too_late);
+    OWNED_STRING bad = make_token(&forged);
+    OWNED_STRING external = make_token(&others);
+
+    (void)state;
+    assert_int_equal(try_bearer(CREDENTIAL_AT_SESSION, token).error, OAUTH_NONE);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, token).error, OAUTH_INVALID_TOKEN);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_SESSION, old).error, OAUTH_INVALID_TOKEN);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_SESSION, bad).error, OAUTH_INVALID_TOKEN);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_SESSION, external).error, OAUTH_INVALID_TOKEN);
+}
+
+/* Encoded at run time, so that rows say what they mean. */
+static const struct basic_row {
+    const char *name;
+    enum credential_place place;
+    const char *scheme, *credentials; /* credentials NULL: `scheme` is the whole header */
+    enum oauth_error error;
+} basic_rows[] = {
+    {"a robot's secret at /token", CREDENTIAL_AT_TOKEN, "Basic", "robot$acme+ci:" SECRET, OAUTH_NONE},
+    {"the scheme in small letters", CREDENTIAL_AT_TOKEN, "basic", "robot$acme+ci:" SECRET, OAUTH_NONE},
+    {"a robot's secret elsewhere", CREDENTIAL_AT_ROUTE, "Basic", "robot$acme+ci:" SECRET, OAUTH_INVALID_TOKEN},
+    {"a wrong secret", CREDENTIAL_AT_TOKEN, "Basic", "robot$acme+ci:sijil_x", OAUTH_INVALID_CLIENT},
+    {"an unknown robot", CREDENTIAL_AT_TOKEN, "Basic", "robot$nobody:" SECRET, OAUTH_INVALID_CLIENT},
+    {"a robot that expired", CREDENTIAL_AT_TOKEN, "Basic", "robot$old:" SECRET, OAUTH_INVALID_CLIENT},
+    {"a user's password", CREDENTIAL_AT_TOKEN, "Basic", "alice:" SECRET, OAUTH_INVALID_CLIENT},
+    {"no password", CREDENTIAL_AT_TOKEN, "Basic", "robot$acme+ci:", OAUTH_INVALID_REQUEST},
+    {"no name", CREDENTIAL_AT_TOKEN, "Basic", ":" SECRET, OAUTH_INVALID_REQUEST},
+    {"no colon", CREDENTIAL_AT_TOKEN, "Basic", "robot", OAUTH_INVALID_REQUEST},
+    {"a token that is none", CREDENTIAL_AT_TOKEN, "Basic", "oidc:hello", OAUTH_INVALID_CLIENT},
+    {"not base64", CREDENTIAL_AT_TOKEN, "Basic !!!!", NULL, OAUTH_INVALID_REQUEST},
+    {"base64 without padding", CREDENTIAL_AT_TOKEN, "Basic YTpiYw", NULL, OAUTH_INVALID_REQUEST},
+    {"nothing after Basic", CREDENTIAL_AT_TOKEN, "Basic ", NULL, OAUTH_INVALID_REQUEST},
+    {"nothing after Bearer", CREDENTIAL_AT_ROUTE, "Bearer    ", NULL, OAUTH_INVALID_REQUEST},
+    {"another scheme", CREDENTIAL_AT_ROUTE, "Digest username=x", NULL, OAUTH_INVALID_REQUEST},
+    {"an empty header", CREDENTIAL_AT_ROUTE, "", NULL, OAUTH_INVALID_REQUEST},
+};
+
+static void reads_basic(void **state)
+{
+    const struct basic_row *row = *state;
+    struct buffer OWNED_BUFFER header = BUFFER(4096);
+    struct error err = {0};
+
+    assert_true(buffer_format(&header, &err, "%s%s", row->scheme, row->credentials == NULL ? "" : " ").ok);
+    if (row->credentials != NULL)
+        assert_true(text_base64(&header, BASE64_STANDARD, bytes_of_text(row->credentials), &err).ok);
+    const struct authentication found = try_at(row->place, buffer_text(&header), NULL);
+    assert_int_equal(found.error, row->error);
+    if (row->error != OAUTH_NONE) {
+        assert_null(strstr(found.description, SECRET));
+        return;
+    }
+    assert_int_equal(found.principal.kind, PRINCIPAL_ROBOT);
+    assert_false(found.principal.is_limited);
+    assert_string_equal(found.principal.source, "robot:" ROBOT);
+}
+
+static void a_token_may_be_a_password(void **state)
+{
+    static const char *const names[] = {"oidc", "oauth2accesstoken", "<token>"};
+    OWNED_STRING token = make_token(&GOOD_ROW);
+    OWNED_STRING own = make_token(&OWN_ROW);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names) * 2; i++) {
+        struct buffer OWNED_BUFFER header = BUFFER(8192), pair = BUFFER(8192);
+        struct error err = {0};
+        const bool is_own = i >= COUNT(names);
+        assert_true(buffer_format(&pair, &err, "%s:%s", names[i % COUNT(names)], is_own ? own : token).ok);
+        assert_true(buffer_add_text(&header, "Basic ", &err).ok);
+        assert_true(text_base64(&header, BASE64_STANDARD, buffer_bytes(&pair), &err).ok);
+        const struct authentication found = try_at(CREDENTIAL_AT_TOKEN, buffer_text(&header), NULL);
+        assert_int_equal(found.error, is_own ? OAUTH_INVALID_CLIENT : OAUTH_NONE);
+        buffer_done(&header);
+        buffer_done(&pair);
+    }
+    const struct credential credential = {.place = CREDENTIAL_AT_TOKEN, .now_ms = world.now_s * 1000};
+    struct authentication found;
+    struct error err = {0};
+    assert_true(authenticate_token(world.authenticator, &credential, bytes_of_text(token), &found, &err).ok);
+    assert_int_equal(found.error, OAUTH_NONE);
+    assert_true(authenticate_token(world.authenticator, &credential, bytes_of_text(own), &found, &err).ok);
+    assert_int_equal(found.error, OAUTH_INVALID_GRANT);
+}
+
+static void no_credential_is_no_error(void **state)
+{
+    (void)state;
+    const struct authentication found = try_at(CREDENTIAL_AT_ROUTE, NULL, NULL);
+    assert_int_equal(found.error, OAUTH_NONE);
+    assert_int_equal(found.principal.kind, PRINCIPAL_NONE);
+}
+
+static void only_signatures_are_cached(void **state)
+{
+    OWNED_STRING token = make_token(&GOOD_ROW);
+    uint64_t verified = 0, cached = 0, verified_again = 0, cached_again = 0;
+
+    (void)state;
+    authenticator_counts(world.authenticator, &verified, &cached);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, token).error, OAUTH_NONE);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, token).error, OAUTH_NONE);
+    authenticator_counts(world.authenticator, &verified_again, &cached_again);
+    assert_int_equal(verified_again, verified + 1);
+    assert_int_equal(cached_again, cached + 1);
+
+    /* Time goes on: the claims are judged again. */
+    OWNED_STRING header = NULL;
+    assert_true(asprintf(&header, "Bearer %s", token) > 0);
+    const struct credential later = {
+        .place = CREDENTIAL_AT_ROUTE, .authorization = header, .now_ms = (world.now_s + 300) * 1000};
+    struct authentication found;
+    struct error err = {0};
+    assert_true(authenticate(world.authenticator, &later, &found, &err).ok);
+    assert_int_equal(found.error, OAUTH_INVALID_TOKEN);
+
+    /* The issuer is not trusted any more: its tokens end at once, and ours that were made from them. */
+    publish(&(struct authz_parts){.robot_count = 0});
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, token).error, OAUTH_INVALID_TOKEN);
+    OWNED_STRING own = make_token(&OWN_ROW);
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, own).error, OAUTH_INVALID_TOKEN);
+    publish_all();
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, own).error, OAUTH_NONE);
+
+    /* Another key under the same kid: what was cached under the old one does not count. */
+    OWNED_STRING other = hostile_jwks(world.b, "key-a", NULL);
+    const struct issuer_record record = make_issuer(ISSUER_A, 1U << JOSE_ES256, other);
+    publish(&(struct authz_parts){.issuers = &record, .issuer_count = 1});
+    assert_int_equal(try_bearer(CREDENTIAL_AT_ROUTE, token).error, OAUTH_INVALID_TOKEN);
+    publish_all();
+}
+
+static void keys_are_replaced_as_a_whole(void **state)
+{
+    OWNED_STRING first = hostile_jwks(world.a, "key-a", NULL);
+    OWNED_STRING second = hostile_jwks(world.b, "key-b", NULL);
+    OWNED_STRING text = make_token(&GOOD_ROW);
+    const struct issuer_record record = make_issuer(ISSUER_A, 1U << JOSE_ES256, first);
+    struct gate_token OWNED_GATE_TOKEN token = {0};
+    OWNED(issuer) *issuer = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(issuer_new(&record, &issuer, &err).ok);
+    assert_true(gate_open(bytes_of_text(text), &token, &err).ok);
+    assert_true(issuer_verify(issuer, &token, &err).ok);
+    assert_false(issuer_replace_keys(issuer, "{\"keys\":[]}", &err).ok);
+    assert_true(issuer_verify(issuer, &token, &err).ok);
+    assert_true(issuer_replace_keys(issuer, second, &err).ok);
+    assert_false(issuer_verify(issuer, &token, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_int_equal(issuer_key_serial(issuer, &token), 0);
+}
+
+static void authenticating_survives_lack_of_memory(void **state)
+{
+    const struct token_row row = {"", BY_A, "ES256", A_HEADER, A_PAYLOAD, NULL};
+
+    (void)state;
+    for (unsigned long nth = 1;; nth++) {
+        OWNED_STRING token = make_token(&row); /* a fresh signature each time: never from the cache */
+        OWNED_STRING header = NULL;
+        assert_true(asprintf(&header, "Bearer %s", token) > 0);
+        const struct credential credential = {
+            .place = CREDENTIAL_AT_ROUTE, .authorization = header, .now_ms = world.now_s * 1000};
+        struct authentication found = {.error = OAUTH_INVALID_REQUEST};
+        struct error err = {0};
+        fault_arm(nth);
+        const bool ok = authenticate(world.authenticator, &credential, &found, &err).ok;
+        if (!fault_has_fired()) {
+            assert_true(ok && found.error == OAUTH_NONE);
+            break;
+        }
+        assert_false(ok);
+        assert_int_equal(err.kind, ERROR_NO_MEMORY);
+        assert_int_equal(found.error, OAUTH_INVALID_REQUEST);
+    }
+    fault_arm(0);
+}
+
+static void making_issuers_survives_lack_of_memory(void **state)
+{
+    OWNED_STRING jwks = hostile_jwks(world.a, "key-a", NULL);
+    const struct issuer_record record = make_issuer(ISSUER_A, 1U << JOSE_ES256, jwks);
+    const struct authz_parts parts = {.issuers = &record, .issuer_count = 1};
+
+    (void)state;
+    for (unsigned long nth = 1;; nth++) {
+        OWNED(authz_snapshot) *snapshot = NULL;
+        struct error err = {0};
+        fault_arm(nth);
+        const bool ok = authz_snapshot_build(&parts, &snapshot, &err).ok;
+        if (!fault_has_fired()) {
+            assert_true(ok);
+            break;
+        }
+        assert_false(ok);
+        assert_int_equal(err.kind, ERROR_NO_MEMORY);
+        assert_null(snapshot);
+    }
+    fault_arm(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_token_becomes_a_principal),
+        cmocka_unit_test(a_bound_token_works_with_its_certificate_only),
+        cmocka_unit_test(a_session_outlives_its_token),
+        cmocka_unit_test(a_token_may_be_a_password),
+        cmocka_unit_test(no_credential_is_no_error),
+        cmocka_unit_test(only_signatures_are_cached),
+        cmocka_unit_test(keys_are_replaced_as_a_whole),
+        cmocka_unit_test(authenticating_survives_lack_of_memory),
+        cmocka_unit_test(making_issuers_survives_lack_of_memory),
+    };
+
+    (void)set_up(NULL);
+    const int failed = RUN_TABLE(basic_rows, reads_basic) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    (void)tear_down(NULL);
+    return failed;
+}
