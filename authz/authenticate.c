@@ -230,6 +230,7 @@ static struct result make_principal(const struct attempt *attempt, const struct 
     const struct claims_rule rule = {
         .audience = record->audience,
         .lifetime_max_s = record->lifetime_max_s,
+        .subject_max = CLAIMS_SUBJECT_MAX + (is_own ? sizeof "ext::" - 1 + ISSUER_DIGEST_SIZE - 1 : 0),
         .grace_s = is_own && attempt->credential->place == CREDENTIAL_AT_SESSION ? SESSION_GRACE_S : 0,
         .needs_id = is_own,
         .thumbprint = attempt->credential->thumbprint,

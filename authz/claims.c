@@ -87,8 +87,9 @@ struct result claims_check(const json_t *payload, const struct claims_rule *rule
     if (!is_audience(json_object_get(payload, "aud"), rule->audience))
         return failure(err, ERROR_DENIED, "the token's aud must be %.120s, and nothing else", rule->audience);
     TRY(check_times(payload, rule, &claims.expires_s, err));
-    if (!is_plain_text(claims.subject, 255))
-        return failure(err, ERROR_DENIED, "the token's sub is missing, longer than 255 bytes, or no plain text");
+    if (!is_plain_text(claims.subject, rule->subject_max))
+        return failure(err, ERROR_DENIED, "the token's sub is missing, longer than %zu bytes, or no plain text",
+                       rule->subject_max);
     if (json_object_get(payload, "jti") != NULL && !is_plain_text(claims.id, 255))
         return failure(err, ERROR_DENIED, "the token's jti is no plain text of at most 255 bytes");
     if (rule->needs_id && claims.id == NULL) return failure(err, ERROR_DENIED, "the token has no jti");

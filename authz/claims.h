@@ -12,10 +12,12 @@
 
 #define CLAIMS_SKEW_S            60  /* how far ahead an issuer's clock may be */
 #define REGISTRY_TOKEN_SECONDS_MAX 900
+#define CLAIMS_SUBJECT_MAX       255 /* OpenID Connect Core, 2 */
 
 struct claims_rule {
     const char *audience;
     unsigned lifetime_max_s; /* of exp - iat */
+    size_t subject_max;      /* bytes of sub */
     unsigned grace_s;        /* how long after exp it still passes; 0 but for upload sessions */
     bool needs_id;           /* jti must be there */
     const char *thumbprint;  /* x5t#S256 of the client's certificate; NULL without one */

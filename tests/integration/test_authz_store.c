@@ -1,0 +1,475 @@
+/* Robots, bindings and issuers as rows, the changes of them, and the snapshot that is made from them. */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/decision_make.h"
+#include "audit/permit_priv.h"
+#include "authz/administrator.h"
+#include "authz/binding.h"
+#include "authz/robot.h"
+#include "authz/trusted_issuer.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "tests/support/database.h"
+
+#define ACME   "10000000-0000-4000-8000-000000000001"
+#define BETA   "10000000-0000-4000-8000-000000000002"
+#define MODELS "20000000-0000-4000-8000-000000000001"
+#define JWKS                                                                                                      \
+    "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\","                                                    \
+    "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"
+
+static const struct pg_table *const tables[] = {&robot_table,         &binding_table,        &administrator_table,
+                                                &trusted_issuer_table, &authz_snapshot_table, NULL};
+
+struct fixture {
+    struct database *database;
+    struct pg *pg;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture fixture;
+    struct error err = {0};
+
+    fixture.database = database_new();
+    database_execute(fixture.database,
+                     "INSERT INTO region (region_id, region_tag, driver, location) VALUES"
+                     " ('local/main', substring(sha256('local/main') FROM 1 FOR 16), 'memory', '-');"
+                     "INSERT INTO organisation (organisation_id, name) VALUES ('" ACME "', 'acme'), ('" BETA "', 'beta');"
+                     "INSERT INTO project (project_id, organisation_id, name, home_region)"
+                     " VALUES ('" MODELS "', '" ACME "', 'models', 'local/main')");
+    if (!pg_open(database_app(fixture.database), tables, &fixture.pg, &err).ok) fail_msg("%s", err.message);
+    *state = &fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    pg_free(fixture->pg);
+    database_free(fixture->database);
+    return 0;
+}
+
+static struct uuid uuid_of(const char *text)
+{
+    struct uuid uuid = {{0}};
+
+    assert_true(uuid_parse(bytes_of_text(text), &uuid));
+    return uuid;
+}
+
+static struct resource resource_of(enum resource_kind kind, const char *name)
+{
+    struct resource resource = {.kind = kind};
+
+    (void)snprintf(resource.name, sizeof resource.name, "%s", name);
+    if (strncmp(name, "acme", 4) == 0) resource.organisation = uuid_of(ACME);
+    if (strncmp(name, "beta", 4) == 0) resource.organisation = uuid_of(BETA);
+    if (strncmp(name, "acme/models", 11) == 0) resource.project = uuid_of(MODELS);
+    return resource;
+}
+
+/* As the sequencer runs it: in a transaction, with a permit, rolled back if it fails. */
+static bool run(struct pg *pg, struct change *change, enum action action, const struct resource *resource,
+                struct error *err)
+{
+    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:0", .pair_count = 1,
+                                   .pairs = {{.action = action, .resource = *resource}}};
+    OWNED(decision) *decision = NULL;
+    OWNED(permit) *permit = NULL;
+
+    assert_true(decision_make(&parts, &decision, err).ok);
+    assert_true(permit_make(decision, &permit, err).ok);
+    assert_true(pg_begin(pg, err).ok);
+    if (change->run(change, pg, permit, err).ok) {
+        assert_true(pg_commit(pg, err).ok);
+        return true;
+    }
+    pg_rollback(pg);
+    return false;
+}
+
+static bool make_robot(struct pg *pg, const char *name, const char *organisation, struct robot_create *create,
+                       struct error *err)
+{
+    const struct resource where = resource_of(organisation == NULL ? RESOURCE_SYSTEM : RESOURCE_ORGANISATION,
+                                              organisation == NULL ? "" : organisation);
+
+    assert_true(robot_create_init(create, name, organisation == NULL ? NULL : &where.organisation, 3600, err).ok);
+    (void)snprintf(create->created_by, sizeof create->created_by, "system");
+    return run(pg, &create->change, ACTION_ROBOT_CREATE, &where, err);
+}
+
+static bool bind(struct pg *pg, const struct uuid *robot, enum role role, struct resource *where, struct uuid *id_out,
+                 struct error *err)
+{
+    struct authz_binding wanted = {.role = role};
+    struct binding_create create;
+
+    if (robot != NULL) {
+        wanted.kind = PRINCIPAL_ROBOT;
+        wanted.robot = *robot;
+    } else {
+        wanted.kind = PRINCIPAL_EXTERNAL;
+        (void)snprintf(wanted.issuer, sizeof wanted.issuer, "https://i");
+        (void)snprintf(wanted.subject, sizeof wanted.subject, "ci");
+    }
+    (void)snprintf(wanted.granted_by, sizeof wanted.granted_by, "system");
+    authz_grant_detail(role, &wanted, where->detail);
+    binding_create_init(&create, &wanted, 0);
+    if (id_out != NULL) *id_out = create.binding.id;
+    return run(pg, &create.change, ACTION_BINDING_CREATE, where, err);
+}
+
+static struct authz_snapshot *load(struct pg *pg)
+{
+    struct authz_snapshot *snapshot = NULL;
+    struct error err = {0};
+
+    if (!authz_snapshot_load(pg, &snapshot, &err).ok) fail_msg("%s", err.message);
+    return snapshot;
+}
+
+static void a_robot_lives_and_ends(void **state)
+{
+    struct fixture *fixture = *state;
+    struct robot_create create, again;
+    struct robot_revoke revoke;
+    struct resource acme = resource_of(RESOURCE_ORGANISATION, "acme"), project = resource_of(RESOURCE_PROJECT, "acme/models");
+    struct robot_row row;
+    struct error err = {0};
+
+    assert_true(make_robot(fixture->pg, "robot$acme+ci", "acme", &create, &err));
+    const char *secret = (const char *)secret_bytes(create.secret).data;
+    assert_int_equal(strlen(secret), ROBOT_SECRET_SIZE - 1);
+    assert_memory_equal(secret, ROBOT_SECRET_PREFIX, strlen(ROBOT_SECRET_PREFIX));
+    assert_true(create.robot.expires_ms > clock_wall_ms());
+    assert_string_equal(database_ask(fixture->database, "SELECT epoch::text FROM authorization_epoch"), "2");
+    assert_string_equal(database_ask(fixture->database, "SELECT count(*)::text FROM robot WHERE position('sijil_' in encode(secret_hash, 'escape')) > 0"), "0");
+
+    OWNED(authz_snapshot) *snapshot = load(fixture->pg);
+    const struct bytes name = bytes_of_text("robot$acme+ci");
+    assert_non_null(authz_snapshot_login(snapshot, name, bytes_of_text(secret), clock_wall_ms()));
+    assert_null(authz_snapshot_login(snapshot, name, bytes_of_text("sijil_"), clock_wall_ms()));
+
+    assert_false(make_robot(fixture->pg, "robot$acme+ci", "acme", &again, &err));
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    robot_create_done(&again);
+    assert_true(bind(fixture->pg, &create.robot.id, ROLE_PUBLISHER, &project, NULL, &err));
+
+    /* Another organisation's administrator has not got it. */
+    struct resource beta = resource_of(RESOURCE_ORGANISATION, "beta");
+    robot_revoke_init(&revoke, &create.robot.id, &beta.organisation);
+    assert_false(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &beta, &err));
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+
+    robot_revoke_init(&revoke, &create.robot.id, &acme.organisation);
+    assert_true(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &acme, &err));
+    assert_false(robot_find(fixture->pg, &create.robot.id, &row, &err).ok);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    assert_string_equal(database_ask(fixture->database, "SELECT count(*)::text FROM binding WHERE revoked_at IS NULL"), "0");
+    assert_false(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &acme, &err));
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+
+    /* The name is free again, and the new one has none of the old one's roles. */
+    assert_true(make_robot(fixture->pg, "robot$acme+ci", "acme", &again, &err));
+    OWNED(authz_snapshot) *later = load(fixture->pg);
+    const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = again.robot.id};
+    assert_int_equal(authz_snapshot_judge(later, &principal, ACTION_PROJECT_READ, &project, clock_wall_ms()).verdict, JUDGED_INVISIBLE);
+    robot_create_done(&again);
+    robot_create_done(&create);
+}
+
+static const struct name_row {
+    const char *name, *organisation, *text, *full; /* full NULL: refused */
+} name_rows[] = {
+    {"of an organisation", "acme", "ci", "robot$acme+ci"},
+    {"of the registry", NULL, "admin", "robot$admin"},
+    {"with separators", "acme", "ci-1.b_2", "robot$acme+ci-1.b_2"},
+    {"capitals", "acme", "CI", NULL},
+    {"nothing", "acme", "", NULL},
+    {"a separator at the end", "acme", "ci-", NULL},
+    {"two separators", "acme", "c--i", NULL},
+    {"a plus", "acme", "c+i", NULL},
+    {"a colon", "acme", "c:i", NULL},
+    {"too long", "acme", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", NULL},
+    {"the longest", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+     "robot$bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb+"
+     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+};
+
+static void names_robots(void **state)
+{
+    const struct name_row *row = *state;
+    char name[ROBOT_NAME_SIZE];
+    struct error err = {0};
+
+    assert_int_equal(robot_name(row->organisation, bytes_of_text(row->text), name, &err).ok, row->full != NULL);
+    if (row->full != NULL) assert_string_equal(name, row->full);
+}
+
+static void lifetimes_are_bounded(void **state)
+{
+    struct robot_create create;
+    struct error err = {0};
+
+    (void)state;
+    assert_false(robot_create_init(&create, "robot$a", NULL, 0, &err).ok);
+    assert_false(robot_create_init(&create, "robot$a", NULL, ROBOT_SECONDS_MAX + 1, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+}
+
+static void bindings_are_given_and_taken(void **state)
+{
+    struct fixture *fixture = *state;
+    struct resource project = resource_of(RESOURCE_PROJECT, "acme/models"),
+                    pattern = resource_of(RESOURCE_REPOSITORY, "acme/models/team/*"),
+                    repository = resource_of(RESOURCE_REPOSITORY, "acme/models/team/digits");
+    struct robot_create robot, foreign;
+    struct binding_revoke revoke;
+    struct binding_row row;
+    struct resource scope;
+    struct uuid id;
+    struct error err = {0};
+
+    assert_true(make_robot(fixture->pg, "robot$acme+ci", "acme", &robot, &err));
+    assert_true(make_robot(fixture->pg, "robot$beta+ci", "beta", &foreign, &err));
+    assert_true(bind(fixture->pg, &robot.robot.id, ROLE_PUBLISHER, &pattern, &id, &err));
+    assert_false(bind(fixture->pg, &robot.robot.id, ROLE_PUBLISHER, &pattern, NULL, &err));
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_false(bind(fixture->pg, &foreign.robot.id, ROLE_PUBLISHER, &project, NULL, &err));
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+
+    OWNED(authz_snapshot) *snapshot = load(fixture->pg);
+    const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = robot.robot.id};
+    struct authz_judgement found =
+        authz_snapshot_judge(snapshot, &principal, ACTION_UPLOAD_BEGIN, &repository, clock_wall_ms());
+    assert_int_equal(found.verdict, JUDGED_ALLOWED);
+    assert_true(uuid_equal(&found.binding, &id));
+
+    assert_true(binding_find(fixture->pg, &id, &row, &err).ok);
+    assert_string_equal(row.on, "acme/models/team/*");
+    assert_string_equal(row.robot, "robot$acme+ci");
+    binding_scope(&row, &scope);
+    assert_int_equal(scope.kind, RESOURCE_REPOSITORY);
+    assert_true(uuid_equal(&scope.project, &project.project));
+    binding_revoke_init(&revoke, &id);
+    assert_true(run(fixture->pg, &revoke.change, ACTION_BINDING_REVOKE, &scope, &err));
+    assert_false(run(fixture->pg, &revoke.change, ACTION_BINDING_REVOKE, &scope, &err));
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    OWNED(authz_snapshot) *later = load(fixture->pg);
+    assert_int_equal(authz_snapshot_judge(later, &principal, ACTION_UPLOAD_BEGIN, &repository, clock_wall_ms()).verdict, JUDGED_INVISIBLE);
+    robot_create_done(&robot);
+    robot_create_done(&foreign);
+}
+
+/* A scope whose id is not there must not become the scope above it. */
+static void a_scope_that_is_not_there_is_no_wider_one(void **state)
+{
+    struct fixture *fixture = *state;
+    struct robot_create robot;
+    struct resource gone[] = {resource_of(RESOURCE_ORGANISATION, "gone"), resource_of(RESOURCE_PROJECT, "acme/gone"),
+                              resource_of(RESOURCE_REPOSITORY, "acme/gone/*"), resource_of(RESOURCE_PROJECT, "gone/gone")};
+    struct error err = {0};
+
+    assert_true(make_robot(fixture->pg, "robot$ci", NULL, &robot, &err));
+    for (size_t i = 0; i < COUNT(gone); i++) {
+        assert_false(bind(fixture->pg, &robot.robot.id, gone[i].kind == RESOURCE_ORGANISATION ? ROLE_ORG_ADMIN : ROLE_PUBLISHER,
+                          &gone[i], NULL, &err));
+        assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    }
+    assert_string_equal(database_ask(fixture->database, "SELECT count(*)::text FROM binding"), "0");
+    robot_create_done(&robot);
+}
+
+static void nobody_binds_himself(void **state)
+{
+    struct fixture *fixture = *state;
+    struct resource project = resource_of(RESOURCE_PROJECT, "acme/models");
+    struct principal self = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "ci"};
+    struct authz_binding wanted = {.kind = PRINCIPAL_EXTERNAL, .role = ROLE_CONSUMER, .issuer = "https://i", .subject = "ci"};
+    struct binding_create create;
+    struct error err = {0};
+
+    principal_key(&self, wanted.granted_by);
+    authz_grant_detail(wanted.role, &wanted, project.detail);
+    binding_create_init(&create, &wanted, 0);
+    assert_false(run(fixture->pg, &create.change, ACTION_BINDING_CREATE, &project, &err));
+    assert_int_equal(err.kind, ERROR_DENIED);
+    (void)snprintf(create.binding.granted_by, sizeof create.binding.granted_by, "system");
+    assert_true(run(fixture->pg, &create.change, ACTION_BINDING_CREATE, &project, &err));
+    assert_string_equal(database_ask(fixture->database, "SELECT subject FROM binding"), "ci");
+}
+
+static void bindings_of_one_principal_are_bounded(void **state)
+{
+    struct fixture *fixture = *state;
+    struct resource project = resource_of(RESOURCE_PROJECT, "acme/models");
+    struct error err = {0};
+
+    database_execute(fixture->database,
+                     "INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, project_id, pattern, granted_by)"
+                     " SELECT gen_random_uuid(), 'https://i', 'ci', 'consumer', '" ACME "', '" MODELS "', 'acme/models/r' || n, 'system'"
+                     " FROM generate_series(1, 256) n");
+    assert_false(bind(fixture->pg, NULL, ROLE_CONSUMER, &project, NULL, &err));
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    OWNED(authz_snapshot) *snapshot = load(fixture->pg);
+    const struct principal principal = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "ci"};
+    assert_false(authz_snapshot_is_live(snapshot, &principal, clock_wall_ms())); /* its issuer is not trusted */
+}
+
+static void lists_page_by_key(void **state)
+{
+    struct fixture *fixture = *state;
+    struct robot_create robots[5];
+    struct robot_page page = {0};
+    struct binding_page bindings = {0};
+    struct resource project = resource_of(RESOURCE_PROJECT, "acme/models"), all = resource_of(RESOURCE_SYSTEM, "");
+    const struct uuid acme = uuid_of(ACME);
+    struct error err = {0};
+
+    for (size_t i = 0; i < COUNT(robots); i++) {
+        char name[ROBOT_NAME_SIZE];
+        (void)snprintf(name, sizeof name, i == 4 ? "robot$beta+r%zu" : "robot$acme+r%zu", i);
+        assert_true(make_robot(fixture->pg, name, i == 4 ? "beta" : "acme", &robots[i], &err));
+        if (i < 4) assert_true(bind(fixture->pg, &robots[i].robot.id, ROLE_CONSUMER, &project, NULL, &err));
+        robot_create_done(&robots[i]);
+    }
+    assert_true(robot_list(fixture->pg, &acme, NULL, 3, &page, &err).ok);
+    assert_int_equal(page.count, 3);
+    assert_string_equal(page.rows[2].robot.name, "robot$acme+r2");
+    assert_string_equal(page.rows[2].organisation, "acme");
+    free(page.rows);
+    assert_true(robot_list(fixture->pg, &acme, "robot$acme+r2", 3, &page, &err).ok);
+    assert_int_equal(page.count, 1);
+    free(page.rows);
+    assert_true(robot_list(fixture->pg, NULL, NULL, 100, &page, &err).ok);
+    assert_int_equal(page.count, 5);
+    free(page.rows);
+    assert_true(binding_list(fixture->pg, &project, NULL, 3, &bindings, &err).ok);
+    assert_int_equal(bindings.count, 3);
+    const struct uuid last = bindings.rows[2].binding.id;
+    assert_string_equal(bindings.rows[0].on, "acme/models");
+    free(bindings.rows);
+    assert_true(binding_list(fixture->pg, &all, &last, 3, &bindings, &err).ok);
+    assert_int_equal(bindings.count, 1);
+    free(bindings.rows);
+}
+
+static void an_administrator_is_made_and_replaced(void **state)
+{
+    struct fixture *fixture = *state;
+    struct robot_create first, second;
+    struct resource all = resource_of(RESOURCE_SYSTEM, ""), repository = resource_of(RESOURCE_REPOSITORY, "acme/models/d");
+    bool exists = true;
+    struct error err = {0};
+
+    assert_true(administrator_exists(fixture->pg, &exists, &err).ok);
+    assert_false(exists);
+    assert_true(administrator_create(fixture->pg, &first, &err).ok);
+    assert_true(administrator_exists(fixture->pg, &exists, &err).ok);
+    assert_true(exists);
+    assert_true(administrator_create(fixture->pg, &second, &err).ok);
+
+    OWNED(authz_snapshot) *snapshot = load(fixture->pg);
+    const struct bytes name = bytes_of_text(ADMINISTRATOR_NAME);
+    assert_null(authz_snapshot_login(snapshot, name, bytes_of_text((const char *)secret_bytes(first.secret).data), clock_wall_ms()));
+    const struct authz_robot *robot =
+        authz_snapshot_login(snapshot, name, bytes_of_text((const char *)secret_bytes(second.secret).data), clock_wall_ms());
+    assert_non_null(robot);
+    const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = robot->id};
+    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_ROBOT_CREATE, &all, clock_wall_ms()).verdict, JUDGED_ALLOWED);
+    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_AUDIT_READ, &all, clock_wall_ms()).verdict, JUDGED_ALLOWED);
+    assert_int_equal(authz_snapshot_judge(snapshot, &principal, ACTION_BLOB_READ, &repository, clock_wall_ms()).verdict, JUDGED_NOT_ALLOWED);
+    robot_create_done(&first);
+    robot_create_done(&second);
+}
+
+static void issuers_are_put_and_removed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct issuer_record record = {.url = "https://i", .audience = "us", .algorithms = 1U << JOSE_ES256 | 1U << JOSE_RS256,
+                                   .lifetime_max_s = 600, .jwks = JWKS};
+    struct error err = {0};
+
+    assert_true(trusted_issuer_put(fixture->pg, &record, &err).ok);
+    record.lifetime_max_s = 300;
+    assert_true(trusted_issuer_put(fixture->pg, &record, &err).ok);
+    record.jwks = "{\"keys\":[]}";
+    assert_false(trusted_issuer_put(fixture->pg, &record, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+
+    OWNED(authz_snapshot) *snapshot = load(fixture->pg);
+    const struct issuer *issuer = authz_snapshot_issuer(snapshot, "https://i");
+    assert_non_null(issuer);
+    assert_int_equal(issuer_record_of(issuer)->lifetime_max_s, 300);
+    assert_int_equal(issuer_record_of(issuer)->algorithms, 1U << JOSE_ES256 | 1U << JOSE_RS256);
+    assert_ptr_equal(authz_snapshot_issuer_by_digest(snapshot, bytes_of_text(issuer_digest(issuer))), issuer);
+
+    /* Keys that went bad behind our back take one issuer away, not all. */
+    database_execute(fixture->database, "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
+                                        " VALUES (gen_random_uuid(), 'https://bad', 'us', '{ES256}', 60, 'x')");
+    OWNED(authz_snapshot) *later = load(fixture->pg);
+    assert_int_equal(authz_snapshot_bad_issuers(later), 1);
+    assert_non_null(authz_snapshot_issuer(later, "https://i"));
+    assert_true(trusted_issuer_remove(fixture->pg, "https://i", &err).ok);
+    assert_false(trusted_issuer_remove(fixture->pg, "https://i", &err).ok);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+}
+
+static void a_failed_change_changes_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct resource project = resource_of(RESOURCE_PROJECT, "acme/models");
+    struct robot_create robot;
+    struct error err = {0};
+
+    assert_true(make_robot(fixture->pg, "robot$acme+ci", "acme", &robot, &err));
+    for (unsigned long nth = 1;; nth++) {
+        struct authz_binding wanted = {.kind = PRINCIPAL_ROBOT, .robot = robot.robot.id, .role = ROLE_CONSUMER, .granted_by = "system"};
+        struct binding_create create;
+        struct authz_snapshot *snapshot = NULL;
+        binding_create_init(&create, &wanted, 60);
+        create.binding.scope = RESOURCE_PROJECT;
+        create.binding.organisation = project.organisation;
+        create.binding.project = project.project;
+        if (!pg_begin(fixture->pg, &err).ok) fail_msg("%s", err.message);
+        fault_arm(nth);
+        const bool ok = binding_insert(fixture->pg, &create, &err).ok && authz_snapshot_load(fixture->pg, &snapshot, &err).ok;
+        const bool fired = fault_has_fired();
+        fault_arm(0);
+        pg_rollback(fixture->pg);
+        authz_snapshot_free(snapshot);
+        if (pg_is_broken(fixture->pg)) assert_true(pg_reopen(fixture->pg, &err).ok);
+        assert_int_equal(ok, !fired);
+        if (!fired) break;
+        assert_string_equal(database_ask(fixture->database, "SELECT count(*)::text FROM binding"), "0");
+    }
+    robot_create_done(&robot);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        TEST(a_robot_lives_and_ends),
+        cmocka_unit_test(lifetimes_are_bounded),
+        TEST(bindings_are_given_and_taken),
+        TEST(a_scope_that_is_not_there_is_no_wider_one),
+        TEST(nobody_binds_himself),
+        TEST(bindings_of_one_principal_are_bounded),
+        TEST(lists_page_by_key),
+        TEST(an_administrator_is_made_and_replaced),
+        TEST(issuers_are_put_and_removed),
+        TEST(a_failed_change_changes_nothing),
+    };
+
+    return RUN_TABLE(name_rows, names_robots) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+}
