@@ -30,13 +30,14 @@ struct result rate_new(struct rate **rate_out, struct error *err)
 static void refill(struct bucket *bucket, int64_t now_ms)
 {
     const int64_t full = (int64_t)UNWRAP_BURST * 1000;
-    const int64_t passed_ms = now_ms > bucket->seen_ms ? now_ms - bucket->seen_ms : 0;
 
+    /* Threads may come a little out of order: what has passed is never counted twice. */
+    if (bucket->seen_ms != 0 && now_ms <= bucket->seen_ms) return;
     /* So many milliseconds fill any bucket; the product below can't overflow. */
-    if (bucket->seen_ms == 0 || passed_ms > full / UNWRAP_RATE_PER_S)
+    if (bucket->seen_ms == 0 || now_ms - bucket->seen_ms > full / UNWRAP_RATE_PER_S)
         bucket->left = full;
     else
-        bucket->left += passed_ms * UNWRAP_RATE_PER_S;
+        bucket->left += (now_ms - bucket->seen_ms) * UNWRAP_RATE_PER_S;
     if (bucket->left > full) bucket->left = full;
     bucket->seen_ms = now_ms;
 }

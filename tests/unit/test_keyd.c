@@ -1,0 +1,460 @@
+/* The parts of sijil-keyd, one by one: key ring, ledger, rate, sandbox, and what happens when the disk fails. */
+#include "tests/support/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "keyd/answer.h"
+#include "keyd/checkpoint.h"
+#include "keyd/keyring.h"
+#include "keyd/ledger.h"
+#include "keyd/ledger_format.h"
+#include "keyd/policy_pin.h"
+#include "keyd/rate.h"
+#include "keyd/sandbox.h"
+#include "keyd/token.h"
+#include "keyd/wrap.h"
+
+/* Cheap to open, so that every failure can be tried. */
+#define CHEAP ((struct password_cost){.passes = 1, .memory_kib = 64})
+
+struct folder {
+    char path[32];
+    int fd;
+};
+
+static void folder_make(struct folder *folder)
+{
+    *folder = (struct folder){.path = "/tmp/sijil-keyd-unit-XXXXXX"};
+    assert_non_null(mkdtemp(folder->path));
+    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(folder->fd >= 0);
+}
+
+static void folder_remove(struct folder *folder)
+{
+    static const char *const names[] = {LEDGER_FILE, KEYRING_FILE, "." LEDGER_FILE ".new", "." KEYRING_FILE ".new"};
+
+    for (size_t i = 0; i < COUNT(names); i++) (void)unlinkat(folder->fd, names[i], 0);
+    (void)close(folder->fd);
+    assert_int_equal(rmdir(folder->path), 0);
+}
+#define OWNED_FOLDER __attribute__((cleanup(folder_remove))) struct folder
+
+static struct result create(const struct folder *folder, const char *passphrase, const char *origin,
+                            struct error *err)
+{
+    const struct keyring_options options = {
+        .origin = origin, .passphrase = bytes_of_text(passphrase), .cost = CHEAP};
+
+    return keyring_create(folder->fd, &options, ledger_create, err);
+}
+
+/* ---- key ring ---- */
+
+static void key_rings_open_with_their_passphrase(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(keyring) *keyring = NULL;
+    struct keyring *other = NULL;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_false(keyring_open(folder.fd, bytes_of_text("secret"), &other, &err).ok);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    assert_true(create(&folder, "secret", "x.example/log", &err).ok);
+    assert_true(keyring_open(folder.fd, bytes_of_text("secret"), &keyring, &err).ok);
+    assert_string_equal(keyring_origin(keyring), "x.example/log");
+    assert_false(keyring_open(folder.fd, bytes_of_text("Secret"), &other, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_false(create(&folder, "secret", "x.example/log", &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_null(other);
+}
+
+static const struct bad_origin_row {
+    const char *name, *origin, *passphrase;
+} bad_origin_rows[] = {
+    {"no origin", "", "p"},
+    {"a blank", "two words", "p"},
+    {"a line feed", "two\nlines", "p"},
+    {"a plus", "a+b", "p"},
+    {"128 letters",
+     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+     "p"},
+    {"no passphrase", "x.example/log", ""},
+};
+
+static void refuses_origins(void **state)
+{
+    const struct bad_origin_row *row = *state;
+    OWNED_FOLDER folder;
+    struct error err = {0};
+
+    folder_make(&folder);
+    assert_false(create(&folder, row->passphrase, row->origin, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_int_equal(faccessat(folder.fd, KEYRING_FILE, F_OK, 0), -1);
+}
+
+/* Every byte of the file counts, and every length but the right one is refused. */
+static void damaged_key_rings_do_not_open(void **state)
+{
+    OWNED_FOLDER folder;
+    struct buffer OWNED_BUFFER file = BUFFER(KEYRING_FILE_MAX);
+    char path[64];
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(create(&folder, "secret", "x.example/log", &err).ok);
+    (void)snprintf(path, sizeof path, "%s/%s", folder.path, KEYRING_FILE);
+    assert_true(file_read(path, &file, &err).ok);
+    for (size_t i = 0; i < file.length; i++) {
+        struct keyring *keyring = NULL;
+        if (i >= 8 && i < 16) continue; /* the cost: changed, it only takes longer to fail */
+        file.data[i] ^= 0x10;
+        assert_true(file_replace_at(folder.fd, KEYRING_FILE, buffer_bytes(&file), 0600, &err).ok);
+        assert_false(keyring_open(folder.fd, bytes_of_text("secret"), &keyring, &err).ok);
+        assert_true(err.kind == (i < 8 ? ERROR_CORRUPT : ERROR_DENIED));
+        file.data[i] ^= 0x10;
+    }
+    for (size_t length = 0; length < file.length; length += 13) {
+        struct keyring *keyring = NULL;
+        const struct bytes cut = {file.data, length};
+        assert_true(file_replace_at(folder.fd, KEYRING_FILE, cut, 0600, &err).ok);
+        assert_false(keyring_open(folder.fd, bytes_of_text("secret"), &keyring, &err).ok);
+    }
+}
+
+static void keys_differ_by_all_that_they_are_for(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(keyring) *keyring = NULL;
+    struct key_scope scopes[5] = {{.region = "r"}, {.region = "s"}, {.region = "r"}, {.region = "r"}, {.region = "rr"}};
+    uint8_t keys[6][32];
+    uint32_t added = 0;
+    struct error err = {0};
+
+    (void)state;
+    scopes[2].organisation.bytes[0] = 1;
+    scopes[3].project.bytes[0] = 1;
+    folder_make(&folder);
+    assert_true(create(&folder, "secret", "x.example/log", &err).ok);
+    assert_true(keyring_add_version(folder.fd, bytes_of_text("secret"), &added, &err).ok);
+    assert_int_equal(added, 2);
+    assert_true(keyring_open(folder.fd, bytes_of_text("secret"), &keyring, &err).ok);
+    assert_int_equal(keyring_version(keyring), 2);
+    for (size_t i = 0; i < 5; i++) assert_true(keyring_scope_key(keyring, &scopes[i], 1, keys[i], &err).ok);
+    assert_true(keyring_scope_key(keyring, &scopes[0], 2, keys[5], &err).ok);
+    for (size_t i = 0; i < 6; i++)
+        for (size_t j = 0; j < i; j++) assert_memory_not_equal(keys[i], keys[j], 32);
+    assert_false(keyring_scope_key(keyring, &scopes[0], 3, keys[0], &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+}
+
+static void key_rings_have_a_last_version(void **state)
+{
+    OWNED_FOLDER folder;
+    uint32_t added = 0;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(create(&folder, "secret", "x.example/log", &err).ok);
+    for (uint32_t i = 2; i <= KEYRING_ROOTS_MAX; i++)
+        assert_true(keyring_add_version(folder.fd, bytes_of_text("secret"), &added, &err).ok);
+    assert_int_equal(added, KEYRING_ROOTS_MAX);
+    assert_false(keyring_add_version(folder.fd, bytes_of_text("secret"), &added, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
+/* ---- ledger ---- */
+
+static const uint8_t ledger_key[LEDGER_KEY_SIZE] = {7};
+
+static struct result set_size(const void *context, struct ledger_state *state, struct error *err)
+{
+    const uint64_t *size = context;
+
+    if (*size < state->log_size) return failure(err, ERROR_CORRUPT, "smaller");
+    state->log_size = *size;
+    return SUCCESS;
+}
+
+static struct result grow(struct ledger *ledger, uint64_t size, struct error *err)
+{
+    return ledger_change(ledger, set_size, &size, err);
+}
+
+static uint64_t size_on_disk(const struct folder *folder)
+{
+    OWNED(ledger) *ledger = NULL;
+    struct ledger_state state;
+    struct error err = {0};
+
+    if (!ledger_open(folder->fd, ledger_key, &ledger, &err).ok) return UINT64_MAX;
+    ledger_read(ledger, &state);
+    return state.log_size;
+}
+
+static const struct damage_row {
+    const char *name;
+    size_t at, length; /* bytes that are overwritten */
+    uint64_t size;     /* found then; UINT64_MAX: refused */
+} damage_rows[] = {
+    {"nothing", 0, 0, 9},
+    {"the first copy", 20, 1, 9},
+    {"the second copy", LEDGER_COPY_SIZE + 20, 1, 9},
+    {"both copies", 0, 2 * LEDGER_COPY_SIZE, UINT64_MAX},
+    {"the code of the first copy", LEDGER_USED_SIZE - 1, 1, 9},
+    {"what is behind a copy", LEDGER_USED_SIZE, 8, 9},
+};
+
+static void one_damaged_copy_is_mended(void **state)
+{
+    const struct damage_row *row = *state;
+    OWNED_FOLDER folder;
+    uint8_t noise[2 * LEDGER_COPY_SIZE];
+    struct ledger *ledger = NULL;
+    struct error err = {0};
+
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    assert_true(ledger_open(folder.fd, ledger_key, &ledger, &err).ok);
+    assert_true(grow(ledger, 9, &err).ok);
+    ledger_free(ledger);
+    memset(noise, 0xa5, sizeof noise);
+    OWNED_FD fd = openat(folder.fd, LEDGER_FILE, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, noise, row->length, (off_t)row->at), row->length);
+    assert_true(size_on_disk(&folder) == row->size);
+    if (row->size == UINT64_MAX) return;
+
+    /* It was mended: now the other copy may go. */
+    const off_t other = row->at < LEDGER_COPY_SIZE ? LEDGER_COPY_SIZE : 0;
+    assert_int_equal(pwrite(fd, noise, 100, other), 100);
+    assert_true(size_on_disk(&folder) == 9);
+}
+
+static void ledgers_belong_to_one_process_and_one_key_ring(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(ledger) *ledger = NULL;
+    struct ledger *second = NULL;
+    uint8_t other_key[LEDGER_KEY_SIZE] = {8};
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_false(ledger_open(folder.fd, ledger_key, &second, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    assert_false(ledger_open(folder.fd, other_key, &second, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_true(ledger_open(folder.fd, ledger_key, &ledger, &err).ok);
+    assert_false(ledger_open(folder.fd, ledger_key, &second, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_null(second);
+}
+
+/* Each write and each fsync fails once. What was not promised may be there or not; what was, always is. */
+static void failing_disks_break_no_promise(void **state)
+{
+    (void)state;
+    for (unsigned long nth = 1;; nth++) {
+        OWNED_FOLDER folder;
+        struct ledger *ledger = NULL;
+        struct error err = {0};
+
+        folder_make(&folder);
+        assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+        assert_true(ledger_open(folder.fd, ledger_key, &ledger, &err).ok);
+        assert_true(grow(ledger, 5, &err).ok);
+        fault_arm(nth);
+        const bool ok = grow(ledger, 6, &err).ok;
+        const bool fired = fault_has_fired();
+        fault_arm(0);
+        assert_int_equal(ok, !fired);
+        if (fired) { /* nothing more is promised by this process */
+            assert_false(grow(ledger, 7, &err).ok);
+            assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+        }
+        ledger_free(ledger);
+        assert_in_range(size_on_disk(&folder), ok ? 6 : 5, 6);
+        if (!fired) {
+            assert_true(nth > 4);
+            break;
+        }
+    }
+}
+
+static void refused_changes_change_nothing(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(ledger) *ledger = NULL;
+    struct ledger_state now;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    assert_true(ledger_open(folder.fd, ledger_key, &ledger, &err).ok);
+    assert_true(grow(ledger, 5, &err).ok);
+    assert_false(grow(ledger, 4, &err).ok);
+    ledger_read(ledger, &now);
+    assert_int_equal(now.log_size, 5);
+    assert_true(grow(ledger, 6, &err).ok);
+}
+
+/* ---- rate ---- */
+
+static void buckets_empty_and_refill(void **state)
+{
+    OWNED(rate) *rate = NULL;
+    const struct uuid project = {{1}}, other = {{2}};
+    struct error err = {0};
+    int64_t now_ms = 1000;
+    int taken = 0;
+
+    (void)state;
+    assert_true(rate_new(&rate, &err).ok);
+    while (rate_take(rate, &project, now_ms, &err).ok) taken++;
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_int_equal(taken, UNWRAP_BURST);
+    assert_true(rate_take(rate, &other, now_ms, &err).ok);
+    for (taken = 0, now_ms += 100; rate_take(rate, &project, now_ms, &err).ok; taken++) continue;
+    assert_int_equal(taken, UNWRAP_RATE_PER_S / 10);
+    assert_false(rate_take(rate, &project, now_ms - 50, &err).ok); /* a thread that comes late */
+    assert_false(rate_take(rate, &project, now_ms, &err).ok);      /* and gave nothing twice */
+    for (taken = 0, now_ms = INT64_MAX; rate_take(rate, &project, now_ms, &err).ok; taken++) continue;
+    assert_int_equal(taken, UNWRAP_BURST);
+}
+
+static void crowds_of_projects_are_refused_not_forgotten(void **state)
+{
+    OWNED(rate) *rate = NULL;
+    struct error err = {0};
+    struct uuid project = {{0}};
+
+    (void)state;
+    assert_true(rate_new(&rate, &err).ok);
+    for (uint8_t i = 0; i < 8; i++) { /* all of one part of the table, all emptied */
+        project.bytes[15] = i;
+        while (rate_take(rate, &project, 1000, &err).ok) continue;
+    }
+    project.bytes[15] = 8;
+    assert_false(rate_take(rate, &project, 1000, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    project.bytes[15] = 0;
+    assert_false(rate_take(rate, &project, 1000, &err).ok);
+    project.bytes[15] = 8;
+    assert_true(rate_take(rate, &project, 60000, &err).ok);
+}
+
+/* ---- sandbox ---- */
+
+static bool is_refused(long result)
+{
+    return result == -1 && errno == EPERM;
+}
+
+static int try_everything(void)
+{
+    char *const no_arguments[] = {NULL};
+    struct error err = {0};
+    uint8_t byte = 1;
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) != 0 || !sandbox_prepare(&err).ok || !sandbox_enter(&err).ok) return 1;
+    if (!is_refused(socket(AF_INET, SOCK_STREAM, 0)) || !is_refused(socket(AF_INET6, SOCK_DGRAM, 0))) return 2;
+    if (!is_refused(socket(AF_UNIX, SOCK_STREAM, 0)) || !is_refused(socket(AF_NETLINK, SOCK_RAW, 0))) return 3;
+    if (!is_refused(open("/etc/passwd", O_RDONLY | O_CLOEXEC)) || !is_refused(unlink("/nowhere"))) return 4;
+    if (!is_refused(execve("/bin/true", no_arguments, no_arguments))) return 5;
+    if (!is_refused(fork()) || !is_refused(kill(getppid(), 0))) return 6;
+    if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) return 7;
+    if (mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) return 8;
+    if (write(ends[1], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1) return 9;
+    return 0;
+}
+
+static void the_sandbox_forbids_the_network_and_more(void **state)
+{
+    int status = 0;
+
+    (void)state;
+    const pid_t child = fork();
+    if (child == 0) _exit(try_everything());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- everything, with every failure ---- */
+
+static struct result use_all(const struct folder *folder, struct error *err)
+{
+    OWNED(keyring) *keyring = NULL;
+    OWNED(ledger) *ledger = NULL;
+    OWNED(rate) *rate = NULL;
+
+    TRY(create(folder, "secret", "x.example/log", err));
+    TRY(keyring_open(folder->fd, bytes_of_text("secret"), &keyring, err));
+    TRY(ledger_open(folder->fd, keyring_ledger_key(keyring), &ledger, err));
+    TRY(rate_new(&rate, err));
+    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
+    return keyd_self_test(&keyd, err);
+}
+
+static void every_failure_is_survived(void **state)
+{
+    (void)state;
+    for (unsigned long nth = 1;; nth++) {
+        OWNED_FOLDER folder;
+        struct error err = {0};
+
+        folder_make(&folder);
+        fault_arm(nth);
+        const bool ok = use_all(&folder, &err).ok;
+        const bool fired = fault_has_fired();
+        fault_arm(0);
+        if (!fired) {
+            assert_true(ok);
+            assert_true(nth > 30);
+            break;
+        }
+        if (ok) continue; /* a failure that is answered with another try is none */
+        assert_int_not_equal(err.kind, ERROR_NONE);
+        assert_true(err.message[0] != '\0');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(key_rings_open_with_their_passphrase),
+        cmocka_unit_test(damaged_key_rings_do_not_open),
+        cmocka_unit_test(keys_differ_by_all_that_they_are_for),
+        cmocka_unit_test(key_rings_have_a_last_version),
+        cmocka_unit_test(ledgers_belong_to_one_process_and_one_key_ring),
+        cmocka_unit_test(failing_disks_break_no_promise),
+        cmocka_unit_test(refused_changes_change_nothing),
+        cmocka_unit_test(buckets_empty_and_refill),
+        cmocka_unit_test(crowds_of_projects_are_refused_not_forgotten),
+        cmocka_unit_test(the_sandbox_forbids_the_network_and_more),
+        cmocka_unit_test(every_failure_is_survived),
+    };
+
+    return RUN_TABLE(bad_origin_rows, refuses_origins) + RUN_TABLE(damage_rows, one_damaged_copy_is_mended) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
+}
