@@ -42,7 +42,7 @@ function(sijil_test name)
     target_link_libraries(test_${name} PRIVATE sijil_${used}_faulty)
   endforeach()
   add_test(NAME ${name} COMMAND test_${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 60 LABELS "unit")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 240 LABELS "unit")
 endfunction()
 
 # sijil_fuzzer(policy_document USES policy): with clang a libFuzzer target; always a test that
