@@ -22,7 +22,7 @@ find $present bench tests -name '*.c' 2>/dev/null | sort | xargs ctags --languag
     size = end - line + 1; count++
     sizes[count] = size
     if (size > 70) { print "  " $2 ":" line " " $1 " has " size " lines; at most 70"; bad = 1 }
-    # libmicrohttpd's callback for a request has eight parameters; it is not ours to change.
+    # The callback that libmicrohttpd calls for a request has eight parameters; that is not ours to change.
     if (gsub(/,/, ",", signature) > 5 && $2 !~ /^tests\// && $1 != "exchange_continue") { print "  " $2 ":" line " " $1 " has more than 6 parameters"; bad = 1 }
 }
 END {
