@@ -105,7 +105,7 @@ class Server:
 
     @property
     def ca_file(self):
-        return os.path.join(self.folder, "tls", "ca.pem")
+        return os.path.join(self.folder, "ca.pem")
 
     @property
     def admin(self):
