@@ -112,7 +112,8 @@ static struct result check_and_place(struct pull *pull, struct incoming *incomin
 
     TRY(digest_parse(bytes_of_text(incoming->digest_text), &wanted, err));
     if (incoming->offset != incoming->size || !digest_equal(&wanted, &got)) {
-        (void)ftruncate(incoming->fd, 0); /* nothing of it may be taken over */
+        if (ftruncate(incoming->fd, 0) != 0) /* nothing of it may be taken over by the next pull */
+            return failure(err, ERROR_CORRUPT, "%.150s is damaged and can't be emptied: remove it", incoming->part);
         return failure(err, ERROR_CORRUPT, "%.100s does not match its digest %.80s; pull it again", incoming->title,
                        incoming->digest_text);
     }
