@@ -51,6 +51,7 @@ extern const struct handler handler_manifest_read, handler_manifest_push, handle
     handler_referrer_list;
 extern const struct handler handler_organisation_create, handler_organisation_list, handler_project_create,
     handler_project_list, handler_project_read, handler_label;
+extern const struct handler handler_policy_read, handler_policy_load;
 
 route_target target_system_ping, target_token_mint;
 route_target target_robot_create, target_robot_list, target_robot_revoke, target_binding_create, target_binding_list,
@@ -60,3 +61,4 @@ route_target target_blob_read, target_blob_delete, target_manifest_read, target_
 route_target target_tag_list, target_referrer_list;
 route_target target_organisation_create, target_organisation_label, target_project_create, target_project_list,
     target_project_read, target_project_label, target_repository_label;
+route_target target_policy_read, target_policy_load;

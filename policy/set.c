@@ -261,8 +261,9 @@ struct result policy_set_describe(const struct policy_set *set, struct buffer *j
                       (unsigned long long)set->epoch));
     for (size_t i = 0; i < set->documents->count; i++) {
         const struct policy_document *policy = set->documents->documents[i];
-        TRY(buffer_format(json, err, "%s{\"digest\":\"%s\",\"policy\":\"%s\",\"review_by\":\"%s\"}", i > 0 ? "," : "",
-                          policy->digest, policy->name, policy->review_by));
+        TRY(buffer_format(json, err, "%s{\"digest\":\"%s\",\"id\":\"%s\",\"review_by\":\"%s\",\"version\":%lld}",
+                          i > 0 ? "," : "", policy->digest, policy->id, policy->review_by,
+                          (long long)policy->version));
     }
     return buffer_add_text(json, "]}", err);
 }

@@ -60,7 +60,7 @@ const struct policy_exception *const *policy_set_exceptions(const struct policy_
 size_t policy_set_region_count(const struct policy_set *set);
 const char *policy_set_region_name(const struct policy_set *set, size_t index);
 
-/** Appends {"digest", "epoch", "policies": [{"digest", "policy", "review_by"}]} as canonical JSON, for people. */
+/** Appends {"digest", "epoch", "policies": [{"digest", "id", "review_by", "version"}]} as canonical JSON, for people. */
 RESULT policy_set_describe(const struct policy_set *set, struct buffer *json, struct error *err);
 
 /** One more owner. */
