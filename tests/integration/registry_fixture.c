@@ -1,0 +1,192 @@
+#include "tests/integration/registry_fixture.h"
+
+struct fixture fixture;
+
+static const struct pg_table *const tables[] = {
+    &project_statements, &repository_statements,      &seal_statements, &stored_blob_statements,
+    &upload_statements,  &stored_manifest_statements, &tag_statements,  &region_store_table, NULL};
+
+#define PERMITS_MAX 4096 /* permits of one test program; uploads borrow them */
+static struct permit *permits[PERMITS_MAX];
+static size_t permit_count;
+
+static struct permit *permit_for(enum action action, const struct resource *where)
+{
+    assert_true(permit_count < PERMITS_MAX);
+    permits[permit_count] = stack_permit(fixture.stack, action, where);
+    return permits[permit_count++];
+}
+
+static struct registry *open_registry(void)
+{
+    const struct registry_region region = {.id = TEST_REGION, .driver = "fs", .location = fixture.folder.path};
+    const struct registry_options options = {.keyd = fixture.stack->keyd,
+                                             .sequencer = fixture.stack->sequencer,
+                                             .region_count = 1,
+                                             .regions = &region,
+                                             .key_lifetime_ms = 60000,
+                                             .key_count = 64,
+                                             .uploads_max = 16,
+                                             .uploads_idle_max = 2};
+    struct registry *registry = NULL;
+
+    MUST(registry_new(&options, &registry, &err));
+    return registry;
+}
+
+struct registry *fixture_second_gateway(void)
+{
+    return open_registry();
+}
+
+void fixture_restart(void)
+{
+    registry_free(fixture.registry);
+    fixture.registry = open_registry();
+}
+
+struct result fixture_change(enum action action, const struct resource *where, struct change *change,
+                             struct error *err)
+{
+    const struct action_pair pair = {.action = action, .resource = *where};
+
+    return stack_record(fixture.stack, &pair, 1, change, NULL, err);
+}
+
+static struct uuid make_project(const char *name)
+{
+    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .region = TEST_REGION};
+    struct project_create change;
+
+    (void)snprintf(where.name, sizeof where.name, "%s", name);
+    MUST(project_create_prepare(fixture.registry, &where, "{}", &change, &err));
+    MUST(fixture_change(ACTION_PROJECT_CREATE, &where, &change.change, &err));
+    return change.project;
+}
+
+int fixture_set_up(void **state)
+{
+    const struct resource where = {.kind = RESOURCE_ORGANISATION, .name = "acme"};
+    struct region region = {.driver = REGION_DRIVER_FS, .id = TEST_REGION, .location = "/unused"};
+    struct organisation_create change;
+
+    (void)state;
+    fixture.folder = blob_test_folder_new();
+    fixture.stack = stack_new(tables);
+    fixture.registry = open_registry();
+    fixture.principal = (struct principal){.kind = PRINCIPAL_ROBOT, .id = uuid_random(), .subject = "robot$acme+ci"};
+    MUST(region_insert(fixture.stack->pg, &region, &err));
+    MUST(organisation_create_prepare(&where, "{}", &change, &err));
+    MUST(fixture_change(ACTION_ORGANISATION_CREATE, &where, &change.change, &err));
+    fixture.organisation = change.organisation;
+    fixture.models = make_project("acme/models");
+    fixture.other = make_project("acme/other");
+    return 0;
+}
+
+int fixture_tear_down(void **state)
+{
+    (void)state;
+    while (permit_count > 0) permit_free(permits[--permit_count]);
+    registry_free(fixture.registry);
+    stack_free(fixture.stack);
+    blob_test_folder_done(&fixture.folder);
+    return 0;
+}
+
+struct resource fixture_repository(const struct uuid *project, const char *name)
+{
+    struct resource where = {.kind = RESOURCE_REPOSITORY, .organisation = fixture.organisation, .project = *project,
+                             .region = TEST_REGION};
+
+    (void)snprintf(where.name, sizeof where.name, "acme/%s/%s",
+                   uuid_equal(project, &fixture.models) ? "models" : "other", name);
+    MUST(registry_resolve(fixture.registry, fixture.stack->pg, &where, &err));
+    return where;
+}
+
+struct resource fixture_detail(const struct resource *repository, const char *detail)
+{
+    struct resource where = *repository;
+
+    (void)snprintf(where.detail, sizeof where.detail, "%s", detail);
+    return where;
+}
+
+struct job_recorder fixture_recorder(const struct permit *permit)
+{
+    struct job_recorder recorder;
+
+    job_recorder_init(&recorder, fixture.stack->sequencer, permit);
+    return recorder;
+}
+
+struct upload_begin fixture_begin(struct resource *repository)
+{
+    struct upload_begin begin;
+
+    MUST(upload_begin_prepare(fixture.registry, repository, &fixture.principal, DIGEST_SHA256, &begin, &err));
+    MUST(fixture_change(ACTION_UPLOAD_BEGIN, repository, &begin.change, &err));
+    repository->repository = begin.repository;
+    return begin;
+}
+
+struct upload *fixture_find(struct registry *registry, const struct upload_begin *begun, struct job_recorder *recorder)
+{
+    struct resource where = begun->where;
+    struct upload *upload = NULL;
+
+    where.repository = begun->repository;
+    const struct upload_request request = {.permit = permit_for(ACTION_UPLOAD_WRITE, &where),
+                                           .action = ACTION_UPLOAD_WRITE,
+                                           .where = &where,
+                                           .principal = &fixture.principal,
+                                           .location = begun->location};
+    *recorder = fixture_recorder(request.permit);
+    MUST(upload_find(registry, fixture.stack->pg, &request, &upload, &err));
+    return upload;
+}
+
+uint8_t *fixture_content(uint64_t seed, size_t length, char digest_out[DIGEST_TEXT_SIZE])
+{
+    uint8_t *content = memory_zeroed(length + 1, 1);
+
+    assert_non_null(content);
+    blob_test_fill(seed, 0, content, length);
+    const struct digest digest = digest_of(DIGEST_SHA256, (struct bytes){content, length});
+    digest_format(&digest, digest_out);
+    return content;
+}
+
+void fixture_push(struct resource *repository, uint64_t seed, size_t length, char digest_out[DIGEST_TEXT_SIZE])
+{
+    const struct upload_begin begun = fixture_begin(repository);
+    struct job_recorder recorder;
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+    uint8_t *content = fixture_content(seed, length, digest_out);
+    struct digest digest;
+
+    MUST(digest_parse(bytes_of_text(digest_out), &digest, &err));
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    MUST(upload_write(upload, (struct bytes){content, length}, &err));
+    MUST(upload_commit(upload, fixture.stack->pg, &digest, &recorder.recorder, &err));
+    free(content);
+}
+
+void fixture_check(const struct resource *repository, uint64_t seed, size_t length)
+{
+    char digest[DIGEST_TEXT_SIZE];
+    uint8_t *content = fixture_content(seed, length, digest), *read = memory_zeroed(length + 1, 1);
+    const struct blob_query query = {
+        .permit = permit_for(ACTION_BLOB_READ, repository), .where = repository, .digest = digest};
+    OWNED(stored_blob) *blob = NULL;
+
+    assert_non_null(read);
+    MUST(stored_blob_find(fixture.registry, fixture.stack->pg, &query, &blob, &err));
+    assert_int_equal(stored_blob_size(blob), length);
+    MUST(stored_blob_open(blob, &err));
+    MUST(stored_blob_read(blob, 0, read, length, &err));
+    assert_memory_equal(read, content, length);
+    free(content);
+    free(read);
+}

@@ -1,0 +1,71 @@
+/*
+ * tests/integration/registry_fixture.h -- an organisation with projects and repositories, to push to.
+ *
+ * "acme/models" and "acme/other" have their home in test/here, a folder; each test takes repositories of its own.
+ */
+#pragma once
+
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "registry/project.h"
+#include "registry/stored_blob.h"
+#include "registry/stored_manifest.h"
+#include "registry/tag.h"
+#include "registry/upload.h"
+#include "storage/region_store.h"
+#include "tests/support/blob.h"
+#include "tests/support/stack.h"
+
+#define ARTIFACTS 300000 /* bytes of the usual test blob: five records */
+
+struct fixture {
+    struct stack *stack;
+    struct registry *registry;
+    struct blob_test_folder folder;
+    struct uuid organisation, models, other;
+    struct principal principal;
+};
+extern struct fixture fixture;
+
+#define MUST(call)                                            \
+    do {                                                      \
+        struct error err = {0};                               \
+        if (!(call).ok) fail_msg("%s: %s", #call, err.message); \
+    } while (0)
+#define MUST_FAIL(expected, call)                                                              \
+    do {                                                                                       \
+        struct error err = {0};                                                                \
+        if ((call).ok) fail_msg("%s succeeded", #call);                                        \
+        if (err.kind != (expected))                                                            \
+            fail_msg("%s: %s (%s)", #call, err.message, error_kind_name(err.kind));            \
+    } while (0)
+
+int fixture_set_up(void **state);
+int fixture_tear_down(void **state);
+/** Drops everything that the registry has in memory, as kill -9 would, and opens it again. */
+void fixture_restart(void);
+/** Another gateway on the same database and region. */
+struct registry *fixture_second_gateway(void);
+
+/** A repository of a project, with its id if it was pushed to. */
+struct resource fixture_repository(const struct uuid *project, const char *name);
+/** The same with a detail. */
+struct resource fixture_detail(const struct resource *repository, const char *detail);
+
+/** A recorder under a permit of this test. */
+struct job_recorder fixture_recorder(const struct permit *permit);
+
+/** Begins a session; the answer has the secret. */
+struct upload_begin fixture_begin(struct resource *repository);
+/** Finds it under a fresh permit, which lives as long as the program. */
+struct upload *fixture_find(struct registry *registry, const struct upload_begin *begun, struct job_recorder *recorder);
+/** Content byte i of seed, `length` bytes; freed with free(). */
+uint8_t *fixture_content(uint64_t seed, size_t length, char digest_out[DIGEST_TEXT_SIZE]);
+/** Pushes content as one blob. */
+void fixture_push(struct resource *repository, uint64_t seed, size_t length, char digest_out[DIGEST_TEXT_SIZE]);
+/** Reads a blob whole and compares. */
+void fixture_check(const struct resource *repository, uint64_t seed, size_t length);
+RESULT fixture_change(enum action action, const struct resource *where, struct change *change, struct error *err);

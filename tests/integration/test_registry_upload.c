@@ -1,0 +1,310 @@
+/* Upload sessions against a real database, key process and folder. */
+#include "tests/integration/registry_fixture.h"
+
+static struct digest parsed(const char *text)
+{
+    struct digest digest;
+
+    MUST(digest_parse(bytes_of_text(text), &digest, &err));
+    return digest;
+}
+
+static const char *ask(const char *sql)
+{
+    return database_ask(fixture.stack->database, sql);
+}
+
+static void comes_in_pieces(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "pieces");
+    const struct upload_begin begun = fixture_begin(&where);
+    char digest[DIGEST_TEXT_SIZE];
+    uint8_t *content = fixture_content(1, ARTIFACTS, digest);
+    const struct digest expected = parsed(digest);
+    const size_t cuts[] = {0, 1, 65520, 65521, 200000, ARTIFACTS};
+
+    (void)state;
+    for (size_t i = 0; i + 1 < COUNT(cuts); i++) {
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        assert_int_equal(upload_offset(upload), cuts[i]);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, (struct bytes){content + cuts[i], cuts[i + 1] - cuts[i]}, &err));
+        MUST(upload_save(upload, &recorder.recorder, &err));
+        assert_int_equal(upload_offset(upload), cuts[i + 1]);
+        if (cuts[i + 1] == ARTIFACTS)
+            MUST(upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
+    }
+    assert_string_equal(ask("SELECT max(writer_epoch) FROM upload"), ""); /* the session is over */
+    fixture_check(&where, 1, ARTIFACTS);
+    free(content);
+}
+
+static void one_writer_serves_many_pieces(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "kept");
+    const struct upload_begin begun = fixture_begin(&where);
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++) {
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, bytes_of_text("piece"), &err));
+        MUST(upload_save(upload, &recorder.recorder, &err));
+    }
+    assert_string_equal(ask("SELECT writer_epoch FROM upload JOIN repository r USING (repository_id)"
+                            " WHERE r.name = 'kept'"), "1");
+}
+
+static void goes_on_after_a_restart(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "restart");
+    const struct upload_begin begun = fixture_begin(&where);
+    char digest[DIGEST_TEXT_SIZE];
+    uint8_t *content = fixture_content(2, ARTIFACTS, digest);
+    const struct digest expected = parsed(digest);
+    const size_t saved = 100001;
+
+    (void)state;
+    {
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, (struct bytes){content, saved}, &err));
+        MUST(upload_save(upload, &recorder.recorder, &err));
+        MUST(upload_write(upload, (struct bytes){content, 150000}, &err)); /* lost, and not even the right bytes */
+    }
+    fixture_restart();
+    struct job_recorder recorder;
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+    assert_int_equal(upload_offset(upload), saved);
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    MUST(upload_write(upload, (struct bytes){content + saved, ARTIFACTS - saved}, &err));
+    MUST(upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
+    fixture_check(&where, 2, ARTIFACTS);
+    free(content);
+}
+
+static void another_digest_is_refused_and_nothing_lost(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "wrong");
+    const struct upload_begin begun = fixture_begin(&where);
+    char digest[DIGEST_TEXT_SIZE], wrong[DIGEST_TEXT_SIZE];
+    uint8_t *content = fixture_content(3, 1000, digest), *other = fixture_content(4, 1000, wrong);
+    const struct digest expected = parsed(digest), unexpected = parsed(wrong);
+
+    (void)state;
+    {
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, (struct bytes){content, 600}, &err));
+        MUST(upload_save(upload, &recorder.recorder, &err));
+        MUST(upload_write(upload, (struct bytes){content + 600, 400}, &err));
+        MUST_FAIL(ERROR_INVALID, upload_commit(upload, fixture.stack->pg, &unexpected, &recorder.recorder, &err));
+    }
+    struct job_recorder recorder;
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+    assert_int_equal(upload_offset(upload), 600);
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    MUST(upload_write(upload, (struct bytes){content + 600, 400}, &err));
+    MUST(upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
+    fixture_check(&where, 3, 1000);
+    free(content);
+    free(other);
+}
+
+static void is_nobody_elses(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "mine"), elsewhere;
+    struct upload_begin begun = fixture_begin(&where);
+    struct principal other = fixture.principal;
+    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_UPLOAD_READ, &where);
+    struct upload_request request = {.permit = permit, .action = ACTION_UPLOAD_READ, .where = &where,
+                                     .principal = &fixture.principal, .location = begun.location};
+    struct upload *upload = NULL;
+
+    (void)state;
+    request.location.secret[31] ^= 1;
+    MUST_FAIL(ERROR_NOT_FOUND, upload_find(fixture.registry, fixture.stack->pg, &request, &upload, &err));
+    request.location = begun.location;
+    other.id = uuid_random();
+    request.principal = &other;
+    MUST_FAIL(ERROR_NOT_FOUND, upload_find(fixture.registry, fixture.stack->pg, &request, &upload, &err));
+    other = fixture.principal;
+    (void)snprintf(other.source, sizeof other.source, "another credential");
+    MUST_FAIL(ERROR_NOT_FOUND, upload_find(fixture.registry, fixture.stack->pg, &request, &upload, &err));
+    request.principal = &fixture.principal;
+    elsewhere = fixture_repository(&fixture.models, "elsewhere");
+    (void)fixture_begin(&elsewhere);
+    OWNED(permit) *second = stack_permit(fixture.stack, ACTION_UPLOAD_READ, &elsewhere);
+    request.permit = second;
+    request.where = &elsewhere;
+    MUST_FAIL(ERROR_NOT_FOUND, upload_find(fixture.registry, fixture.stack->pg, &request, &upload, &err));
+    assert_null(upload);
+}
+
+static void has_one_writer_at_a_time(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "busy");
+    const struct upload_begin begun = fixture_begin(&where);
+    struct job_recorder recorder;
+    OWNED(upload) *first = fixture_find(fixture.registry, &begun, &recorder);
+    OWNED(upload) *second = fixture_find(fixture.registry, &begun, &recorder);
+
+    (void)state;
+    MUST(upload_claim(first, fixture.stack->pg, &err));
+    MUST_FAIL(ERROR_CONFLICT, upload_claim(second, fixture.stack->pg, &err));
+    upload_free(GIVE(first));
+    MUST(upload_claim(second, fixture.stack->pg, &err));
+}
+
+static void another_gateway_takes_over(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "taken");
+    const struct upload_begin begun = fixture_begin(&where);
+    struct registry *gateway = fixture_second_gateway();
+    char digest[DIGEST_TEXT_SIZE];
+    uint8_t *content = fixture_content(5, ARTIFACTS, digest);
+    const struct digest expected = parsed(digest);
+    struct job_recorder recorder, recorder_there;
+    OWNED(upload) *here = fixture_find(fixture.registry, &begun, &recorder);
+    OWNED(upload) *there = fixture_find(gateway, &begun, &recorder_there);
+
+    (void)state;
+    MUST(upload_claim(here, fixture.stack->pg, &err));
+    MUST(upload_write(here, (struct bytes){content, 70000}, &err));
+    MUST(upload_save(here, &recorder.recorder, &err));
+    MUST(upload_claim(there, fixture.stack->pg, &err));
+    assert_int_equal(upload_offset(there), 70000);
+    MUST(upload_write(here, (struct bytes){content, 10}, &err)); /* it does not know yet */
+    MUST(upload_write(there, (struct bytes){content + 70000, ARTIFACTS - 70000}, &err));
+    MUST_FAIL(ERROR_CONFLICT, upload_save(here, &recorder.recorder, &err));
+    MUST(upload_commit(there, fixture.stack->pg, &expected, &recorder_there.recorder, &err));
+    upload_free(GIVE(there));
+    registry_free(gateway);
+    fixture_check(&where, 5, ARTIFACTS);
+    free(content);
+}
+
+static void a_cancelled_one_leaves_nothing(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "cancelled");
+    const struct upload_begin begun = fixture_begin(&where);
+    struct upload_cancel cancel;
+
+    (void)state;
+    {
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, bytes_of_text("something"), &err));
+        MUST(upload_save(upload, &recorder.recorder, &err));
+    }
+    upload_cancel_prepare(&where, &fixture.principal, &begun.location, &cancel);
+    MUST(fixture_change(ACTION_UPLOAD_CANCEL, &where, &cancel.change, &err));
+    upload_cancel_finish(fixture.registry, fixture.stack->pg, &cancel);
+    assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0"); /* the bytes are gone too */
+    MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_UPLOAD_CANCEL, &where, &cancel.change, &err));
+    assert_int_equal(stack_events(fixture.stack, "upload.cancel", "failed"), 1);
+}
+
+static void an_old_one_is_reaped(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "old");
+    const struct upload_begin begun = fixture_begin(&where);
+    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_UPLOAD_READ, &where);
+    const struct upload_request request = {.permit = permit, .action = ACTION_UPLOAD_READ, .where = &where,
+                                           .principal = &fixture.principal, .location = begun.location};
+    struct upload *upload = NULL;
+    size_t count = 0;
+
+    (void)state;
+    database_execute(fixture.stack->database,
+                     "UPDATE upload SET expires_at = now() - interval '1 s' FROM repository r"
+                     " WHERE r.repository_id = upload.repository_id AND r.name = 'old'");
+    MUST_FAIL(ERROR_NOT_FOUND, upload_find(fixture.registry, fixture.stack->pg, &request, &upload, &err));
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_int_equal(count, 2); /* the session, and its object */
+    assert_int_equal(stack_events(fixture.stack, "upload.reap", "completed"), 1);
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_int_equal(count, 0);
+}
+
+static void the_second_of_two_equal_ones_is_dropped(void **state)
+{
+    struct resource first = fixture_repository(&fixture.models, "twin/a");
+    struct resource second = fixture_repository(&fixture.models, "twin/b");
+    const struct upload_begin begun[2] = {fixture_begin(&first), fixture_begin(&second)};
+    struct job_recorder recorders[2];
+    struct upload *uploads[2];
+    char digest[DIGEST_TEXT_SIZE];
+    uint8_t *content = fixture_content(6, ARTIFACTS, digest);
+    const struct digest expected = parsed(digest);
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        uploads[i] = fixture_find(fixture.registry, &begun[i], &recorders[i]);
+        MUST(upload_claim(uploads[i], fixture.stack->pg, &err));
+        MUST(upload_write(uploads[i], (struct bytes){content, ARTIFACTS}, &err));
+    }
+    for (int i = 0; i < 2; i++) {
+        MUST(upload_commit(uploads[i], fixture.stack->pg, &expected, &recorders[i].recorder, &err));
+        upload_free(uploads[i]);
+    }
+    assert_string_equal(ask("SELECT count(DISTINCT blob_id) FROM repository_blob JOIN repository r USING (repository_id)"
+                            " WHERE r.name LIKE 'twin/%'"), "1");
+    assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");
+    fixture_check(&first, 6, ARTIFACTS);
+    fixture_check(&second, 6, ARTIFACTS);
+    free(content);
+}
+
+static void nothing_is_a_blob_too(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "empty");
+    char digest[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    fixture_push(&where, 7, 0, digest);
+    assert_string_equal(digest, "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    fixture_check(&where, 7, 0);
+}
+
+static void too_many_sessions_are_refused(void **state)
+{
+    struct resource where = fixture_repository(&fixture.other, "many");
+    struct upload_begin begin;
+
+    (void)state;
+    (void)fixture_begin(&where);
+    database_execute(fixture.stack->database,
+                     "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, key_version,"
+                     " wrapped_key, commitment, digest_algorithm, bound_to, secret_hash)"
+                     " SELECT gen_random_uuid(), repository_id, project_id, region_id, gen_random_uuid(), key_version,"
+                     " wrapped_key, commitment, digest_algorithm, bound_to, secret_hash FROM upload"
+                     " JOIN repository r USING (repository_id, project_id), generate_series(1, 999) WHERE r.name = 'many'");
+    MUST(upload_begin_prepare(fixture.registry, &where, &fixture.principal, DIGEST_SHA256, &begin, &err));
+    MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(comes_in_pieces),
+        cmocka_unit_test(one_writer_serves_many_pieces),
+        cmocka_unit_test(goes_on_after_a_restart),
+        cmocka_unit_test(another_digest_is_refused_and_nothing_lost),
+        cmocka_unit_test(is_nobody_elses),
+        cmocka_unit_test(has_one_writer_at_a_time),
+        cmocka_unit_test(another_gateway_takes_over),
+        cmocka_unit_test(a_cancelled_one_leaves_nothing),
+        cmocka_unit_test(an_old_one_is_reaped),
+        cmocka_unit_test(the_second_of_two_equal_ones_is_dropped),
+        cmocka_unit_test(nothing_is_a_blob_too),
+        cmocka_unit_test(too_many_sessions_are_refused),
+    };
+
+    return cmocka_run_group_tests_name("uploads", tests, fixture_set_up, fixture_tear_down);
+}
