@@ -9,7 +9,8 @@
 #define PUSHED_ORGANISATION \
     "EXISTS (SELECT FROM repository r JOIN project p USING (project_id) WHERE p.organisation_id = o.organisation_id)"
 #define PUSHED_PROJECT "EXISTS (SELECT FROM repository r WHERE r.project_id = p.project_id)"
-#define PAGE(name)     name " > $3 COLLATE \"C\" ORDER BY (" name ") COLLATE \"C\" LIMIT $4"
+#define PAGE(name)     name " COLLATE \"C\" > $3 ORDER BY " name " COLLATE \"C\" LIMIT $4"
+#define PROJECT_NAME   "(o.name || '/' || p.name)"
 #define SCOPE_TYPES    "uuid text text text timestamptz bool"
 
 static const struct pg_statement statements[] = {
@@ -41,9 +42,9 @@ static const struct pg_statement statements[] = {
      " FROM organisation o WHERE ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND " PAGE("o.name"),
      "uuid uuid text int8", SCOPE_TYPES},
     {"scope_projects",
-     "SELECT p.project_id, o.name || '/' || p.name, p.home_region, p.label::text, p.created_at, " PUSHED_PROJECT
+     "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at, " PUSHED_PROJECT
      " FROM project p JOIN organisation o USING (organisation_id) WHERE ($1::uuid IS NULL OR o.organisation_id = $1)"
-     " AND ($2::uuid IS NULL OR p.project_id = $2) AND " PAGE("o.name || '/' || p.name"),
+     " AND ($2::uuid IS NULL OR p.project_id = $2) AND " PAGE(PROJECT_NAME),
      "uuid uuid text int8", SCOPE_TYPES},
 };
 const struct pg_table project_statements = PG_TABLE(statements);

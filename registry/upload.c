@@ -146,7 +146,7 @@ struct commit_change {
     struct change change;
     const struct upload *upload;
     struct blob_content content;
-    struct uuid kept;
+    struct uuid dropped;
 };
 
 static struct result run_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
@@ -157,14 +157,14 @@ static struct result run_commit(struct change *change, struct pg *pg, const stru
         .where = &upload->where, .upload = &upload->row, .content = &commit->content};
 
     permit_require(permit, upload->action, &upload->where);
-    return upload_row_commit(pg, &row, &commit->kept, err);
+    return upload_row_commit(pg, &row, &commit->dropped, err);
 }
 
 struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected,
                             struct recorder *recorder, struct error *err)
 {
     struct commit_change commit = {.change = {.run = run_commit}, .upload = upload};
-    struct abandoned_object dropped = {.blob = upload->row.blob};
+    struct abandoned_object dropped = {0};
     char note[64];
 
     assert(upload->is_claimed && !upload->is_dead);
@@ -173,11 +173,11 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.content.length);
     TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err));
     blob_writer_committed(upload->live.writer);
-    if (!uuid_equal(&commit.kept, &upload->row.blob)) {
-        (void)snprintf(dropped.region, sizeof dropped.region, "%s", upload->where.region);
-        blob_writer_free(GIVE(upload->live.writer));
-        upload_sweep(upload->registry, pg, &dropped);
-    }
+    if (uuid_is_nil(&commit.dropped)) return SUCCESS;
+    blob_writer_free(GIVE(upload->live.writer));
+    dropped.blob = commit.dropped;
+    (void)snprintf(dropped.region, sizeof dropped.region, "%s", upload->where.region);
+    upload_sweep(upload->registry, pg, &dropped);
     return SUCCESS;
 }
 

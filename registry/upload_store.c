@@ -189,7 +189,7 @@ struct result upload_row_drop(struct pg *pg, const struct upload_row *upload, st
     return end(pg, "upload_drop", upload, err);
 }
 
-struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *kept_out,
+struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *dropped_out,
                                 struct error *err)
 {
     const struct upload_row *upload = commit->upload;
@@ -200,7 +200,7 @@ struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *c
     TRY(blob_row_insert(pg, commit->where, &fresh, &kept, &dropped, err));
     if (!uuid_is_nil(&dropped)) TRY(abandon(pg, &dropped, commit->where->region, err));
     TRY(blob_row_link(pg, &commit->where->repository, &fresh.content.digest, &kept, err));
-    *kept_out = kept;
+    *dropped_out = dropped;
     return SUCCESS;
 }
 

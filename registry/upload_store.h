@@ -40,10 +40,10 @@ struct upload_commit_row {
     const struct blob_content *content;
 };
 /**
- * Ends the session, makes the blob's row or finds the one that was first, and links it. *kept_out: the blob that the
- * digest now means; the other one of the two is in abandoned_object. ERROR_CONFLICT.
+ * Ends the session, makes the blob's row or finds the one that was first, and links it. *dropped_out: the blob that the
+ * digest does not mean (any more), which is in abandoned_object; nil if there is none. ERROR_CONFLICT.
  */
-RESULT upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *kept_out,
+RESULT upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *dropped_out,
                          struct error *err);
 /** Ends the session of its writer; its object is in abandoned_object. ERROR_CONFLICT. */
 RESULT upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err);

@@ -71,7 +71,7 @@ int fixture_set_up(void **state)
     struct organisation_create change;
 
     (void)state;
-    fixture.folder = blob_test_folder_new();
+    fixture.folder = blob_test_folder_new(false);
     fixture.stack = stack_new(tables);
     fixture.registry = open_registry();
     fixture.principal = (struct principal){.kind = PRINCIPAL_ROBOT, .id = uuid_random(), .subject = "robot$acme+ci"};

@@ -1,88 +1,25 @@
 #include "tests/support/stack.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "audit/decision_make.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "tests/support/unit.h"
 
-#define ORIGIN "test.example/audit"
-
-static void write_passphrase(const char *path)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "test\n", 5), 5);
-    (void)close(fd);
-}
-
-static int start(char *const *arguments)
-{
-    const int pid = fork();
-
-    assert_true(pid >= 0);
-    if (pid > 0) return pid;
-    const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    (void)dup2(null, STDERR_FILENO);
-    (void)execv(arguments[0], arguments);
-    _exit(127);
-}
-
-static void wait_until_it_serves(struct stack *stack)
-{
-    struct keyd_identity identity;
-    struct error err = {0};
-
-    for (int i = 0; i < 200; i++) {
-        if (keyd_identify(stack->keyd, &identity, &err).ok) return;
-        (void)usleep(50000);
-    }
-    fail_msg("sijil-keyd: %s", err.message);
-}
-
-static void start_keyd(struct stack *stack)
-{
-    char *program = getenv("SIJIL_KEYD");
-    char directory[64], passphrase[96], socket[96];
-    int status = 0;
-    struct error err = {0};
-
-    if (program == NULL) fail_msg("run this with ctest, which sets SIJIL_KEYD");
-    (void)snprintf(stack->directory, sizeof stack->directory, "/tmp/sijil_stack_XXXXXX");
-    assert_non_null(mkdtemp(stack->directory));
-    (void)snprintf(stack->socket, sizeof stack->socket, "%s/socket", stack->directory);
-    (void)snprintf(directory, sizeof directory, "--directory=%s", stack->directory);
-    (void)snprintf(passphrase, sizeof passphrase, "--passphrase-file=%s/word", stack->directory);
-    (void)snprintf(socket, sizeof socket, "--socket=%s", stack->socket);
-    write_passphrase(strchr(passphrase, '=') + 1);
-    char *make[] = {program, directory, passphrase, (char[]){"--init"}, (char[]){"--origin=" ORIGIN}, NULL};
-    assert_int_equal(waitpid(start(make), &status, 0) > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
-    char *serve[] = {program, directory, passphrase, socket, NULL};
-    stack->keyd_pid = start(serve);
-    if (!keyd_client_new(stack->socket, 10000, &stack->keyd, &err).ok) fail_msg("%s", err.message);
-    wait_until_it_serves(stack);
-}
-
 struct stack *stack_new(const struct pg_table *const *tables)
 {
-    struct sequencer_options options = {.tables = tables, .origin = ORIGIN, .instance = "test", .deadline_ms = 20000};
     struct stack *stack = memory_zeroed(1, sizeof *stack);
     struct error err = {0};
 
     assert_non_null(stack);
-    stack->database = database_new();
-    start_keyd(stack);
-    options.conninfo = database_app(stack->database);
-    options.keyd = stack->keyd;
-    if (!sequencer_start(&options, &stack->sequencer, &err).ok) fail_msg("sequencer: %s", err.message);
+    audit_log_init(&stack->log);
+    stack->log.tables = tables;
+    stack->log.deadline_ms = 20000;
+    stack->log.sequencer = audit_log_start(&stack->log, "gw1");
+    stack->database = stack->log.database;
+    stack->keyd = keyd_process_client(stack->log.keyd);
+    stack->sequencer = stack->log.sequencer;
     if (!pg_open(database_app(stack->database), tables, &stack->pg, &err).ok) fail_msg("%s", err.message);
     return stack;
 }
@@ -138,18 +75,9 @@ unsigned stack_events(struct stack *stack, const char *action, const char *outco
 
 void stack_free(struct stack *stack)
 {
-    char command[64];
-
     if (stack == NULL) return;
     pg_free(stack->pg);
-    sequencer_free(stack->sequencer);
-    keyd_client_free(stack->keyd);
-    if (stack->keyd_pid > 0) {
-        (void)kill(stack->keyd_pid, SIGTERM);
-        (void)waitpid(stack->keyd_pid, NULL, 0);
-    }
-    (void)snprintf(command, sizeof command, "rm -rf -- %s", stack->directory);
-    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): our own mkdtemp() name */
-    database_free(stack->database);
+    (void)audit_log_check(&stack->log);
+    audit_log_close(&stack->log);
     free(stack);
 }

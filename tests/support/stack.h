@@ -6,20 +6,17 @@
  */
 #pragma once
 
-#include "audit/sequencer.h"
-#include "crypto/keyd_client.h"
-#include "tests/support/database.h"
+#include "tests/support/audit_log.h"
 
 struct stack {
-    struct database *database;
+    struct audit_log log;
+    struct database *database; /* of the log, as the next two */
     struct keyd_client *keyd;
     struct sequencer *sequencer;
     struct pg *pg; /* as the application, for reads */
-    char directory[32], socket[64];
-    int keyd_pid;
 };
 
-/** `tables`: of the reads and of the changes. Needs SIJIL_KEYD in the environment. */
+/** `tables`: of the reads and of the changes. */
 struct stack *stack_new(const struct pg_table *const *tables);
 
 /** Records that the pairs are allowed, with `change` (or NULL) in the same transaction. */
@@ -31,5 +28,6 @@ struct permit *stack_permit(struct stack *stack, enum action action, const struc
 /** How many events of this action and outcome ("allowed", "completed", "failed") the log has. */
 unsigned stack_events(struct stack *stack, const char *action, const char *outcome);
 
+/** Checks the whole log (audit_log_check()), and ends everything. */
 void stack_free(struct stack *stack);
 DEFINE_OWNED(stack);
