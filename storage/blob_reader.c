@@ -25,9 +25,11 @@ struct blob_reader {
     uint64_t ahead_until; /* in the part: as far as read-ahead was asked for */
 
     uint64_t cached; /* the record in `plain`, or NO_RECORD */
-    uint8_t plain[BLOB_RECORD_PLAIN];
-    uint8_t sealed[BATCH_RECORDS * SJB1_RECORD_SIZE];
+    uint8_t *plain;  /* owned: one record, then `sealed` */
+    uint8_t *sealed; /* a batch as it is stored */
+    size_t touched;  /* bytes of `plain` that ever held content, to be wiped */
 };
+enum { SEALED_SIZE = BATCH_RECORDS * SJB1_RECORD_SIZE };
 
 /* ---- Where things lie ---- */
 
@@ -63,11 +65,13 @@ static uint64_t extent_length(const struct blob_reader *reader, size_t index)
 
 /* ---- Opening ---- */
 
-static struct result check_header(const struct blob_reader *reader, struct driver_part *part, struct error *err)
+static struct result check_header(const struct blob_reader *reader, struct driver_part *part,
+                                  struct error *err)
 {
     uint8_t header[SJB1_HEADER_SIZE];
 
-    TRY(sjb1_within(reader->store->operations->part_read(part, 0, header, sizeof header, err), err, "header"));
+    TRY(sjb1_within(reader->store->operations->part_read(part, 0, header, sizeof header, err), err,
+                    "header"));
     return sjb1_header_check(&reader->format, header, err);
 }
 
@@ -121,8 +125,9 @@ static struct result check_trailer(const struct blob_reader *reader, uint64_t tr
     const struct sjb1_extents *extents = &trailer->extents;
 
     if (trailer->length != reader->content.length)
-        return failure(err, ERROR_CORRUPT, "trailer: it seals %" PRIu64 " bytes, but %" PRIu64 " are recorded",
-                       trailer->length, reader->content.length);
+        return failure(err, ERROR_CORRUPT,
+                       "trailer: it seals %" PRIu64 " bytes, but %" PRIu64 " are recorded", trailer->length,
+                       reader->content.length);
     if (!uuid_equal(&trailer->project, &reader->identity.project))
         return failure(err, ERROR_CORRUPT, "trailer: the project is another one");
     if (!has_digest(trailer, &reader->content.digest))
@@ -130,7 +135,8 @@ static struct result check_trailer(const struct blob_reader *reader, uint64_t tr
     if (extents->list[extents->count - 1].part != reader->content.part)
         return failure(err, ERROR_CORRUPT, "trailer: it stands in another extent than the list says");
     if (extent_length(reader, extents->count - 1) != trailer_at)
-        return failure(err, ERROR_CORRUPT, "trailer: it does not follow the last record; bytes were cut or added");
+        return failure(err, ERROR_CORRUPT,
+                       "trailer: it does not follow the last record; bytes were cut or added");
     return SUCCESS;
 }
 
@@ -141,8 +147,8 @@ static struct result open_part(struct blob_reader *reader, size_t index, struct 
     const struct driver_operations *operations = reader->store->operations;
     struct driver_part *part = NULL;
 
-    TRY(operations->part_open(reader->store->driver, &reader->identity.blob, reader->trailer.extents.list[index].part,
-                              &part, err));
+    TRY(operations->part_open(reader->store->driver, &reader->identity.blob,
+                              reader->trailer.extents.list[index].part, &part, err));
     struct result result = check_header(reader, part, err);
     if (result.ok && operations->part_size(part) < extent_length(reader, index))
         result = failure(err, ERROR_CORRUPT, "it is cut");
@@ -186,8 +192,8 @@ static struct result check_blob(struct blob_reader *reader, struct error *err)
 {
     uint64_t trailer_at = 0;
 
-    TRY(reader->store->operations->part_open(reader->store->driver, &reader->identity.blob, reader->content.part,
-                                             &reader->part, err));
+    TRY(reader->store->operations->part_open(reader->store->driver, &reader->identity.blob,
+                                             reader->content.part, &reader->part, err));
     TRY(check_header(reader, reader->part, err));
     TRY(read_trailer(reader, &trailer_at, err));
     TRY(check_trailer(reader, trailer_at, err));
@@ -208,6 +214,9 @@ struct result blob_reader_open(struct blob_store *store, const struct blob_ident
     reader->identity = *identity;
     reader->content = *content;
     reader->cached = NO_RECORD;
+    reader->plain = memory_resize(NULL, SJB1_RECORD_SIZE + SEALED_SIZE);
+    if (reader->plain == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a reader");
+    reader->sealed = reader->plain + SJB1_RECORD_SIZE;
     TRY(secret_copy(secret_bytes(data_key), &reader->data_key, err));
     TRY(sjb1_context_make(identity, secret_bytes(data_key), &reader->format, err));
     TRY(check_blob(reader, err));
@@ -227,7 +236,8 @@ void blob_reader_free(struct blob_reader *reader)
     gcm_free(reader->gcm);
     sjb1_trailer_done(&reader->trailer);
     secret_free(reader->data_key);
-    secret_wipe(reader->plain, sizeof reader->plain);
+    if (reader->plain != NULL) secret_wipe(reader->plain, reader->touched);
+    free(reader->plain);
     free(reader);
 }
 
@@ -281,14 +291,14 @@ static struct result fetch(struct blob_reader *reader, uint64_t record, size_t c
     const size_t length =
         (size_t)(record_at(reader, reader->current, last) - at) + sealed_length(reader, last);
 
-    assert(count >= 1 && count <= BATCH_RECORDS && length <= sizeof reader->sealed);
+    assert(count >= 1 && count <= BATCH_RECORDS && length <= SEALED_SIZE);
     ask_ahead(reader, at + length);
-    return sjb1_within(reader->store->operations->part_read(reader->part, at, reader->sealed, length, err), err,
-                       "record %" PRIu64, record);
+    return sjb1_within(reader->store->operations->part_read(reader->part, at, reader->sealed, length, err),
+                       err, "record %" PRIu64, record);
 }
 
-static struct result decrypt(struct blob_reader *reader, uint64_t record, const uint8_t *sealed, uint8_t *into,
-                             struct error *err)
+static struct result decrypt(struct blob_reader *reader, uint64_t record, const uint8_t *sealed,
+                             uint8_t *into, struct error *err)
 {
     uint8_t nonce[GCM_NONCE_SIZE];
 
@@ -305,6 +315,8 @@ static struct result cache(struct blob_reader *reader, uint64_t record, struct e
     reader->cached = NO_RECORD;
     TRY(go_to_extent(reader, extent_of(reader, record), err));
     TRY(fetch(reader, record, 1, err));
+    const size_t plain = sjb1_record_plain(reader->trailer.length, record);
+    if (plain > reader->touched) reader->touched = plain;
     TRY(decrypt(reader, record, reader->sealed, reader->plain, err));
     reader->cached = record;
     return SUCCESS;
@@ -326,7 +338,8 @@ static struct result read_whole(struct blob_reader *reader, uint64_t record, uin
     }
     TRY(fetch(reader, record, count, err));
     for (size_t i = 0; i < count; i++)
-        TRY(decrypt(reader, record + i, reader->sealed + i * SJB1_RECORD_SIZE, into + i * BLOB_RECORD_PLAIN, err));
+        TRY(decrypt(reader, record + i, reader->sealed + i * SJB1_RECORD_SIZE, into + i * BLOB_RECORD_PLAIN,
+                    err));
     *done_out = done;
     return SUCCESS;
 }
@@ -386,14 +399,16 @@ static struct result verify_extent(struct blob_reader *reader, size_t index,
         TRY(cache(reader, record, err));
         const struct bytes plain = {reader->plain, sjb1_record_plain(reader->trailer.length, record)};
         if (hasher != NULL) hasher_add(hasher, plain);
-        reader->store->operations->part_forget(reader->part, record_at(reader, index, record), SJB1_RECORD_SIZE);
+        reader->store->operations->part_forget(reader->part, record_at(reader, index, record),
+                                               SJB1_RECORD_SIZE);
         if (!goes_on(options, done + plain.length, reader->trailer.length))
             return failure(err, ERROR_UNAVAILABLE, "the check was stopped");
     }
     return SUCCESS;
 }
 
-struct result blob_verify(struct blob_reader *reader, const struct blob_verify_options *options, struct error *err)
+struct result blob_verify(struct blob_reader *reader, const struct blob_verify_options *options,
+                          struct error *err)
 {
     OWNED(hasher) *hasher = NULL;
 
@@ -413,9 +428,10 @@ struct result blob_reader_tidy(struct blob_reader *reader, struct error *err)
     uint32_t *kept = memory_zeroed(extents->count, sizeof *kept);
 
     if (kept == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu extents", extents->count);
-    for (size_t i = 0; i < extents->count; i++) kept[i] = extents->list[i].part;
-    const struct result result = reader->store->operations->remove(reader->store->driver, &reader->identity.blob,
-                                                                   kept, extents->count, err);
+    for (size_t i = 0; i < extents->count; i++)
+        kept[i] = extents->list[i].part;
+    const struct result result = reader->store->operations->remove(
+        reader->store->driver, &reader->identity.blob, kept, extents->count, err);
     free(kept);
     return result;
 }

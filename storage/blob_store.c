@@ -17,7 +17,8 @@ struct result blob_store_new(struct driver *driver, const char *region, const st
     const size_t length = strlen(region);
 
     if (length == 0 || length > BLOB_REGION_MAX)
-        return failure(err, ERROR_INVALID, "a region's id has 1 to %d characters, not %zu", BLOB_REGION_MAX, length);
+        return failure(err, ERROR_INVALID, "a region's id has 1 to %d characters, not %zu", BLOB_REGION_MAX,
+                       length);
     struct blob_store *store = memory_zeroed(1, sizeof *store);
     if (store == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a blob store");
     store->driver = driver;

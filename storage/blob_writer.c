@@ -9,7 +9,7 @@ enum {
     BLOCK_SIZE = BLOCK_RECORDS * SJB1_RECORD_SIZE, /* 1 MiB: what one append hands to the driver */
     BLOCK_ALIGNMENT = 4096,
     BLOCK_MARGIN = 4096, /* before the block lies the header, behind it there is room for a usual trailer */
-    KEY_CHECKPOINT = 0, /* both keys in one secret */
+    KEY_CHECKPOINT = 0,  /* both keys in one secret */
     KEY_TRAILER = SJB1_KEY_SIZE,
 };
 
@@ -32,12 +32,13 @@ struct blob_writer {
 
     struct sjb1_extents extents; /* this writer's own, too, once it is on the disk */
     struct driver_extent *extent;
-    bool is_named; /* a checkpoint or a trailer that is on the disk may name the extent */
+    bool is_named;  /* a checkpoint or a trailer that is on the disk may name the extent */
     bool is_headed; /* the header was written, or is not due */
 
     void *memory;   /* what block lies in */
     uint8_t *block; /* sealed records, then the tail in the place where it will be sealed */
     size_t sealed_length, tail_length;
+    size_t touched; /* bytes of the block that may hold content in plain, to be wiped; most blobs are small */
     uint64_t records; /* sealed, those of earlier extents included */
     uint64_t offset;
 
@@ -54,7 +55,8 @@ static struct result derive_keys(struct blob_writer *writer, struct bytes data_k
     blob_store_random(writer->store, writer->salt, sizeof writer->salt);
     blob_store_random(writer->store, writer->trailer_salt, sizeof writer->trailer_salt);
     TRY(secret_new((size_t)2 * SJB1_KEY_SIZE, &writer->keys, err));
-    TRY(sjb1_key(&writer->format, data_key, SJB1_INFO_CHECKPOINT, NULL, writer->keys->bytes + KEY_CHECKPOINT, err));
+    TRY(sjb1_key(&writer->format, data_key, SJB1_INFO_CHECKPOINT, NULL, writer->keys->bytes + KEY_CHECKPOINT,
+                 err));
     TRY(sjb1_key(&writer->format, data_key, SJB1_INFO_TRAILER, writer->trailer_salt,
                  writer->keys->bytes + KEY_TRAILER, err));
     TRY(sjb1_key(&writer->format, data_key, SJB1_INFO_DATA, writer->salt, key, err));
@@ -65,7 +67,7 @@ static struct result derive_keys(struct blob_writer *writer, struct bytes data_k
 
 static struct result make_block(struct blob_writer *writer, struct error *err)
 {
-    writer->memory = memory_zeroed(1, BLOCK_ALIGNMENT + BLOCK_MARGIN + BLOCK_SIZE + BLOCK_MARGIN);
+    writer->memory = memory_resize(NULL, BLOCK_ALIGNMENT + BLOCK_MARGIN + BLOCK_SIZE + BLOCK_MARGIN);
     if (writer->memory == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
     const uintptr_t misfit = (uintptr_t)writer->memory % BLOCK_ALIGNMENT;
     writer->block = (uint8_t *)writer->memory + (BLOCK_ALIGNMENT - misfit) + BLOCK_MARGIN;
@@ -98,14 +100,23 @@ static struct result read_checkpoint(struct blob_writer *writer, const struct bl
                                          .offset = from->offset};
 
     blob_checkpoint_name(from->digest, name);
-    TRY(sjb1_within(writer->store->operations->small_get(writer->store->driver, &writer->upload.identity.blob, name,
-                                                         &stored, err),
+    TRY(sjb1_within(writer->store->operations->small_get(writer->store->driver, &writer->upload.identity.blob,
+                                                         name, &stored, err),
                     err, "checkpoint"));
     sha256_of(buffer_bytes(&stored), digest);
     if (memcmp(digest, from->digest, sizeof digest) != 0)
         return failure(err, ERROR_CORRUPT, "checkpoint: its digest is not the one that was committed");
-    return sjb1_checkpoint_open(&binding, writer->keys->bytes + KEY_CHECKPOINT, buffer_bytes(&stored), state_out,
-                                err);
+    return sjb1_checkpoint_open(&binding, writer->keys->bytes + KEY_CHECKPOINT, buffer_bytes(&stored),
+                                state_out, err);
+}
+
+static void add_to_tail(struct blob_writer *writer, struct bytes piece)
+{
+    const size_t at = writer->sealed_length + writer->tail_length;
+
+    memcpy(writer->block + at, piece.data, piece.length);
+    writer->tail_length += piece.length;
+    if (at + piece.length > writer->touched) writer->touched = at + piece.length;
 }
 
 static struct result resume(struct blob_writer *writer, const struct blob_checkpoint *from, struct error *err)
@@ -116,14 +127,14 @@ static struct result resume(struct blob_writer *writer, const struct blob_checkp
     if (state->hasher_count != (writer->upload.with_sha512 ? 2U : 1U))
         return failure(err, ERROR_INVALID, "this upload was started %s sha512",
                        state->hasher_count == 2 ? "with" : "without");
-    for (size_t i = 0; i < state->hasher_count; i++) writer->hashers[i] = GIVE(state->hashers[i]);
+    for (size_t i = 0; i < state->hasher_count; i++)
+        writer->hashers[i] = GIVE(state->hashers[i]);
     writer->hasher_count = state->hasher_count;
     writer->extents = state->extents;
     state->extents = (struct sjb1_extents){0};
     writer->offset = from->offset;
     writer->records = (from->offset - state->tail_length) / BLOB_RECORD_PLAIN;
-    writer->tail_length = state->tail_length;
-    memcpy(writer->block, state->tail, state->tail_length);
+    add_to_tail(writer, (struct bytes){state->tail, state->tail_length});
     writer->committed = writer->latest = *from;
     return SUCCESS;
 }
@@ -156,11 +167,12 @@ void blob_writer_free(struct blob_writer *writer)
         writer->store->operations->extent_close(writer->extent);
     else
         writer->store->operations->extent_discard(writer->extent);
-    for (size_t i = 0; i < 2; i++) hasher_free(writer->hashers[i]);
+    for (size_t i = 0; i < 2; i++)
+        hasher_free(writer->hashers[i]);
     sjb1_extents_done(&writer->extents);
     gcm_free(writer->gcm);
     secret_free(writer->keys);
-    if (writer->memory != NULL) secret_wipe(writer->block, BLOCK_SIZE);
+    if (writer->memory != NULL) secret_wipe(writer->block, writer->touched);
     free(writer->memory);
     free(writer);
 }
@@ -178,8 +190,9 @@ static struct result create_extent(struct blob_writer *writer, uint64_t first, s
     else if ((pieces = memory_zeroed(history.count, sizeof *pieces)) == NULL)
         return failure(err, ERROR_NO_MEMORY, "no memory for %zu extents", history.count);
     for (size_t i = 0; i < history.count; i++)
-        pieces[i] = (struct driver_piece){.place = i == 0 ? 0 : sjb1_record_place(writer->extents.list[i].first),
-                                          .part = writer->extents.list[i].part};
+        pieces[i] =
+            (struct driver_piece){.place = i == 0 ? 0 : sjb1_record_place(writer->extents.list[i].first),
+                                  .part = writer->extents.list[i].part};
     history.pieces = pieces;
     const struct result result = writer->store->operations->extent_create(
         writer->store->driver, &writer->upload.identity.blob, &history, &writer->extent, err);
@@ -201,14 +214,14 @@ static struct result begin_extent(struct blob_writer *writer, struct error *err)
     return sjb1_extents_add(&writer->extents, &extent, err);
 }
 
-/* The first `length` bytes of the block, after the header if that is still due: one write for a small blob. */
+/* The first `length` bytes of the block, after the header if that is due: one write for a small blob. */
 static struct result append_block(struct blob_writer *writer, size_t length, struct error *err)
 {
     const size_t before = writer->is_headed ? 0 : SJB1_HEADER_SIZE;
 
     writer->is_headed = true;
-    return writer->store->operations->extent_append(writer->extent,
-                                                    (struct bytes){writer->block - before, before + length}, err);
+    return writer->store->operations->extent_append(
+        writer->extent, (struct bytes){writer->block - before, before + length}, err);
 }
 
 /* Hands the whole records to the driver; the tail moves to the start of the block. */
@@ -237,7 +250,8 @@ static struct result seal(struct blob_writer *writer, struct bytes plain, struct
 
 static void hash(struct blob_writer *writer, struct bytes content)
 {
-    for (size_t i = 0; i < writer->hasher_count; i++) hasher_add(writer->hashers[i], content);
+    for (size_t i = 0; i < writer->hasher_count; i++)
+        hasher_add(writer->hashers[i], content);
     writer->offset += content.length;
 }
 
@@ -252,8 +266,7 @@ static struct result take_piece(struct blob_writer *writer, struct bytes content
     hash(writer, piece); /* just before it is sealed: the bytes are in the cache then */
     *taken_out = piece.length;
     if (is_direct) return seal(writer, piece, err);
-    memcpy(writer->block + writer->sealed_length + writer->tail_length, piece.data, piece.length);
-    writer->tail_length += piece.length;
+    add_to_tail(writer, piece);
     return SUCCESS;
 }
 
@@ -307,11 +320,16 @@ static struct result store_checkpoint(struct blob_writer *writer, struct blob_ch
 {
     struct buffer OWNED_BUFFER stored = BUFFER(SJB1_CHECKPOINT_MAX);
     const struct uuid *blob = &writer->upload.identity.blob;
-    const struct sjb1_binding binding = {writer->upload.upload,  *blob,
-                                         writer->upload.identity.project, checkpoint->writer_epoch,
-                                         checkpoint->sequence,   checkpoint->offset};
-    const struct sjb1_view view = {(const struct hasher *const *)writer->hashers, writer->hasher_count,
-                                   &writer->extents, {writer->block, writer->tail_length}};
+    const struct sjb1_binding binding = {writer->upload.upload,
+                                         *blob,
+                                         writer->upload.identity.project,
+                                         checkpoint->writer_epoch,
+                                         checkpoint->sequence,
+                                         checkpoint->offset};
+    const struct sjb1_view view = {(const struct hasher *const *)writer->hashers,
+                                   writer->hasher_count,
+                                   &writer->extents,
+                                   {writer->block, writer->tail_length}};
     uint8_t nonce[XCHACHA_NONCE_SIZE];
     char name[CHECKPOINT_NAME_SIZE];
 
@@ -320,7 +338,8 @@ static struct result store_checkpoint(struct blob_writer *writer, struct blob_ch
     sha256_of(buffer_bytes(&stored), checkpoint->digest);
     blob_checkpoint_name(checkpoint->digest, name);
     writer->is_named = writer->extent != NULL;
-    return writer->store->operations->small_put(writer->store->driver, blob, name, buffer_bytes(&stored), err);
+    return writer->store->operations->small_put(writer->store->driver, blob, name, buffer_bytes(&stored),
+                                                err);
 }
 
 static struct result make_checkpoint(struct blob_writer *writer, struct error *err)
@@ -353,8 +372,8 @@ static void remove_checkpoint(struct blob_writer *writer, const struct blob_chec
 
     if (checkpoint->sequence == 0) return;
     blob_checkpoint_name(checkpoint->digest, name);
-    (void)writer->store->operations->small_remove(writer->store->driver, &writer->upload.identity.blob, name,
-                                                  &ignored)
+    (void)writer->store->operations
+        ->small_remove(writer->store->driver, &writer->upload.identity.blob, name, &ignored)
         .ok;
 }
 
@@ -376,10 +395,12 @@ static struct result compare_digest(const struct blob_writer *writer, const stru
         if (hasher_algorithm(writer->hashers[i]) != expected->algorithm) continue;
         const struct digest digest = hasher_digest(writer->hashers[i]);
         if (digest_equal(&digest, expected)) return SUCCESS;
-        return failure(err, ERROR_INVALID, "the %llu bytes that arrived have another digest than the one given",
+        return failure(err, ERROR_INVALID,
+                       "the %llu bytes that arrived have another digest than the one given",
                        (unsigned long long)writer->offset);
     }
-    return failure(err, ERROR_INVALID, "this upload was not started with sha512; close it with a sha256 digest");
+    return failure(err, ERROR_INVALID,
+                   "this upload was not started with sha512; close it with a sha256 digest");
 }
 
 /* Into the block: its bytes are appended together with the trailer. */
@@ -389,7 +410,8 @@ static struct result seal_last(struct blob_writer *writer, struct error *err)
     uint8_t *place = writer->block + writer->sealed_length;
 
     sjb1_nonce(writer->records, true, nonce);
-    TRY(gcm_seal(writer->gcm, nonce, (struct bytes){0}, (struct bytes){place, writer->tail_length}, place, err));
+    TRY(gcm_seal(writer->gcm, nonce, (struct bytes){0}, (struct bytes){place, writer->tail_length}, place,
+                 err));
     TRY(begin_extent(writer, err));
     writer->records++;
     writer->sealed_length += writer->tail_length + GCM_TAG_SIZE;
@@ -447,7 +469,8 @@ struct result blob_writer_close(struct blob_writer *writer, const struct digest 
 
 size_t blob_writer_digests(const struct blob_writer *writer, struct digest digests_out[2])
 {
-    for (size_t i = 0; i < writer->hasher_count; i++) digests_out[i] = hasher_digest(writer->hashers[i]);
+    for (size_t i = 0; i < writer->hasher_count; i++)
+        digests_out[i] = hasher_digest(writer->hashers[i]);
     return writer->hasher_count;
 }
 

@@ -16,9 +16,10 @@
 enum {
     FAN_OUT = 256,
     HEX_LENGTH = 32,
-    PARTS_MAX = 1 << 20,       /* tries for a free extent number; far above what an upload may have */
-    PATH_SIZE = 96,            /* "ab/", 32 digits, '.', the longest small name */
-    PUSH_OUT_EVERY = 8 << 20,  /* bytes after which the kernel is asked to start writing, so that fsync is short */
+    PARTS_MAX = 1 << 20, /* tries for a free extent number; far above what an upload may have */
+    PATH_SIZE = 96,      /* "ab/", 32 digits, '.', the longest small name */
+    PUSH_OUT_EVERY =
+        8 << 20, /* bytes after which the kernel is asked to start writing, so that fsync is short */
 };
 
 struct fs_driver {
@@ -88,8 +89,8 @@ static struct result create_file(struct fs_driver *fs, const struct uuid *blob, 
 {
     for (uint32_t tries = 0; tries < PARTS_MAX; tries++, extent->part++) {
         format_extent_path(blob, extent->part, extent->path);
-        const struct result result =
-            file_open_at(fs->root, extent->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &extent->file, err);
+        const struct result result = file_open_at(
+            fs->root, extent->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &extent->file, err);
         if (result.ok || err->kind != ERROR_CONFLICT) return result;
     }
     return failure(err, ERROR_LIMIT, "a blob has more than %d extents", PARTS_MAX);
@@ -283,7 +284,8 @@ static bool parse_name(const char *name, struct driver_entry *entry_out)
     uint64_t part = 0;
 
     if (length <= HEX_LENGTH + 1 || length > HEX_LENGTH + 1 + DRIVER_NAME_MAX || name[HEX_LENGTH] != '.' ||
-        !text_from_hex((struct bytes){(const uint8_t *)name, HEX_LENGTH}, entry.blob.bytes, sizeof entry.blob.bytes))
+        !text_from_hex((struct bytes){(const uint8_t *)name, HEX_LENGTH}, entry.blob.bytes,
+                       sizeof entry.blob.bytes))
         return false;
     const char *suffix = name + HEX_LENGTH + 1;
     entry.is_extent = suffix[0] == 'e' && text_to_u64(bytes_of_text(suffix + 1), UINT32_MAX, &part);
@@ -353,7 +355,8 @@ static struct result list_folder(DIR *listing, driver_visit *visit, void *contex
     const char *name;
 
     while ((name = next_entry(listing, &entry)) != NULL) {
-        if (fstatat(dirfd(listing), name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue; /* removed meanwhile */
+        if (fstatat(dirfd(listing), name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+            continue; /* removed meanwhile */
         entry.size_bytes = (uint64_t)status.st_size;
         entry.modified_ms = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
         TRY(visit(context, &entry, err));
@@ -413,8 +416,8 @@ static struct result make_folders(int root, struct error *err)
 
         (void)snprintf(folder, sizeof folder, "%02x", i & 0xff);
         if (fault_is_due() || (mkdirat(root, folder, 0700) != 0 && errno != EEXIST))
-            return failure(err, errno == ENOSPC ? ERROR_FULL : ERROR_UNAVAILABLE, "can't make the folder %s: %s",
-                           folder, strerror(errno));
+            return failure(err, errno == ENOSPC ? ERROR_FULL : ERROR_UNAVAILABLE,
+                           "can't make the folder %s: %s", folder, strerror(errno));
     }
     return file_sync(root, err);
 }

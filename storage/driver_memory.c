@@ -1,33 +1,7 @@
-#include <pthread.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
-#include "base/fault.h"
 #include "base/memory.h"
-#include "storage/driver.h"
-
-enum { BUCKETS = 256 }; /* by the first byte of the blob's id */
-
-enum object_kind { OBJECT_EXTENT, OBJECT_SMALL, OBJECT_WHOLE /* flat: what finish puts together */ };
-
-struct object {
-    struct object *next; /* in its bucket */
-    struct driver_entry entry;
-    enum object_kind kind;
-    unsigned references; /* the bucket's, and one for each extent or part that is open */
-    bool was_synced;
-    size_t synced; /* bytes that survive a power cut */
-    struct buffer content;
-};
-
-struct memory_driver {
-    struct driver driver;
-    pthread_mutex_t lock;
-    uint64_t capacity, used;
-    unsigned delay_ms;
-    struct object *buckets[BUCKETS];
-};
+#include "storage/driver_memory_priv.h"
 
 struct memory_extent {
     struct memory_driver *memory;
@@ -51,88 +25,13 @@ static struct memory_extent *extent_of(struct driver_extent *extent)
     return (struct memory_extent *)extent;
 }
 
-/* Every operation that would reach a disk goes through here: it takes its time, and may fail on demand. */
-static struct result reach(const struct memory_driver *memory, struct error *err)
-{
-    const struct timespec delay = {memory->delay_ms / 1000, (long)(memory->delay_ms % 1000) * 1000000};
-
-    if (memory->delay_ms > 0) (void)nanosleep(&delay, NULL);
-    if (fault_is_due()) return failure(err, ERROR_UNAVAILABLE, "the memory driver fails on demand");
-    return SUCCESS;
-}
-
 static void release_lock(pthread_mutex_t **lock)
 {
     (void)pthread_mutex_unlock(*lock);
 }
-#define LOCKED(memory)                                                     \
+#define LOCKED(memory)                                                                 \
     __attribute__((cleanup(release_lock))) pthread_mutex_t *locked_ = &(memory)->lock; \
     (void)pthread_mutex_lock(locked_)
-
-/* ---- Objects; the lock is held ---- */
-
-static struct object **bucket_of(struct memory_driver *memory, const struct uuid *blob)
-{
-    return &memory->buckets[blob->bytes[0]];
-}
-
-static struct object *find(struct memory_driver *memory, const struct uuid *blob, enum object_kind kind,
-                           uint32_t part, const char *name)
-{
-    for (struct object *object = *bucket_of(memory, blob); object != NULL; object = object->next)
-        if (uuid_equal(&object->entry.blob, blob) && object->kind == kind &&
-            (kind != OBJECT_EXTENT || object->entry.part == part) && strcmp(object->entry.name, name) == 0)
-            return object;
-    return NULL;
-}
-
-static void unreference(struct memory_driver *memory, struct object *object)
-{
-    if (--object->references > 0) return;
-    memory->used -= object->content.length;
-    buffer_done(&object->content);
-    free(object);
-}
-
-static void unlink_object(struct memory_driver *memory, struct object *unwanted)
-{
-    for (struct object **link = bucket_of(memory, &unwanted->entry.blob); *link != NULL; link = &(*link)->next) {
-        if (*link != unwanted) continue;
-        *link = unwanted->next;
-        unreference(memory, unwanted);
-        return;
-    }
-}
-
-static struct result create(struct memory_driver *memory, const struct uuid *blob, enum object_kind kind,
-                            struct object **object_out, struct error *err)
-{
-    struct object *object = memory_zeroed(1, sizeof *object);
-
-    if (object == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an object");
-    object->kind = kind;
-    object->entry.blob = *blob;
-    object->entry.is_extent = kind != OBJECT_SMALL;
-    object->entry.modified_ms = clock_wall_ms();
-    object->content = BUFFER(SIZE_MAX / 2);
-    object->references = 1;
-    object->next = *bucket_of(memory, blob);
-    *bucket_of(memory, blob) = object;
-    *object_out = object;
-    return SUCCESS;
-}
-
-static struct result append(struct memory_driver *memory, struct object *object, struct bytes bytes,
-                            struct error *err)
-{
-    if (memory->capacity > 0 && memory->used + bytes.length > memory->capacity)
-        return failure(err, ERROR_FULL, "no room: %llu of %llu bytes are used", (unsigned long long)memory->used,
-                       (unsigned long long)memory->capacity);
-    TRY(buffer_add(&object->content, bytes.data, bytes.length, err));
-    memory->used += bytes.length;
-    object->entry.modified_ms = clock_wall_ms();
-    return SUCCESS;
-}
 
 /* ---- Writing ---- */
 
@@ -149,26 +48,27 @@ static struct result keep_history(struct memory_extent *extent, const struct dri
     return SUCCESS;
 }
 
-static struct result fill_extent(struct memory_driver *memory, const struct uuid *blob, struct memory_extent *extent,
-                                 struct error *err)
+static struct result fill_extent(struct memory_driver *memory, const struct uuid *blob,
+                                 struct memory_extent *extent, struct error *err)
 {
     const struct driver_history *history = &extent->history;
     uint32_t part = history->count == 0 ? 0 : history->pieces[history->count - 1].part + 1;
 
-    while (find(memory, blob, OBJECT_EXTENT, part, "") != NULL) part++;
-    TRY(create(memory, blob, OBJECT_EXTENT, &extent->object, err));
+    while (memory_find(memory, blob, OBJECT_EXTENT, part, "") != NULL)
+        part++;
+    TRY(memory_create(memory, blob, OBJECT_EXTENT, &extent->object, err));
     extent->object->entry.part = part;
     extent->object->references++;
     return SUCCESS;
 }
 
 static struct result memory_extent_create(struct driver *driver, const struct uuid *blob,
-                                          const struct driver_history *history, struct driver_extent **extent_out,
-                                          struct error *err)
+                                          const struct driver_history *history,
+                                          struct driver_extent **extent_out, struct error *err)
 {
     struct memory_driver *memory = memory_of(driver);
 
-    TRY(reach(memory, err));
+    TRY(memory_reach(memory, err));
     LOCKED(memory);
     struct memory_extent *extent = memory_zeroed(1, sizeof *extent);
     if (extent == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an extent");
@@ -193,16 +93,16 @@ static struct result memory_extent_append(struct driver_extent *handle, struct b
 {
     struct memory_extent *extent = extent_of(handle);
 
-    TRY(reach(extent->memory, err));
+    TRY(memory_reach(extent->memory, err));
     LOCKED(extent->memory);
-    return append(extent->memory, extent->object, bytes, err);
+    return memory_append(extent->memory, extent->object, bytes, err);
 }
 
 static struct result memory_extent_sync(struct driver_extent *handle, struct error *err)
 {
     struct memory_extent *extent = extent_of(handle);
 
-    TRY(reach(extent->memory, err));
+    TRY(memory_reach(extent->memory, err));
     LOCKED(extent->memory);
     extent->object->synced = extent->object->content.length;
     extent->object->was_synced = true;
@@ -216,11 +116,13 @@ static struct result append_piece(struct memory_extent *extent, struct object *w
     const struct driver_history *history = &extent->history;
     const struct driver_piece *piece = &history->pieces[index];
     const uint64_t end = index + 1 < history->count ? piece[1].place : history->place;
-    const struct object *object = find(extent->memory, &whole->entry.blob, OBJECT_EXTENT, piece->part, "");
+    const struct object *object =
+        memory_find(extent->memory, &whole->entry.blob, OBJECT_EXTENT, piece->part, "");
 
     if (object == NULL || object->content.length < end - piece->place)
         return failure(err, ERROR_CORRUPT, "extent %u is gone or cut", piece->part);
-    return append(extent->memory, whole, (struct bytes){object->content.data, (size_t)(end - piece->place)}, err);
+    return memory_append(extent->memory, whole,
+                         (struct bytes){object->content.data, (size_t)(end - piece->place)}, err);
 }
 
 static struct result put_together(struct memory_extent *extent, struct error *err)
@@ -228,15 +130,16 @@ static struct result put_together(struct memory_extent *extent, struct error *er
     const struct uuid *blob = &extent->object->entry.blob;
     struct object *whole = NULL;
 
-    if (find(extent->memory, blob, OBJECT_WHOLE, 0, "") != NULL)
+    if (memory_find(extent->memory, blob, OBJECT_WHOLE, 0, "") != NULL)
         return failure(err, ERROR_CONFLICT, "another writer has finished this blob");
-    TRY(create(extent->memory, blob, OBJECT_WHOLE, &whole, err));
+    TRY(memory_create(extent->memory, blob, OBJECT_WHOLE, &whole, err));
     struct result result = SUCCESS;
-    for (size_t i = 0; result.ok && i < extent->history.count; i++) result = append_piece(extent, whole, i, err);
-    if (result.ok) result = append(extent->memory, whole, buffer_bytes(&extent->object->content), err);
+    for (size_t i = 0; result.ok && i < extent->history.count; i++)
+        result = append_piece(extent, whole, i, err);
+    if (result.ok) result = memory_append(extent->memory, whole, buffer_bytes(&extent->object->content), err);
     whole->was_synced = true;
     whole->synced = whole->content.length;
-    if (!result.ok) unlink_object(extent->memory, whole);
+    if (!result.ok) memory_unlink(extent->memory, whole);
     return result;
 }
 
@@ -255,7 +158,7 @@ static void memory_extent_close(struct driver_extent *handle)
 
     if (extent == NULL) return;
     LOCKED(extent->memory);
-    unreference(extent->memory, extent->object);
+    memory_unreference(extent->memory, extent->object);
     free(extent->pieces);
     free(extent);
 }
@@ -266,7 +169,7 @@ static void memory_extent_discard(struct driver_extent *handle)
 
     if (extent == NULL) return;
     (void)pthread_mutex_lock(&extent->memory->lock);
-    unlink_object(extent->memory, extent->object);
+    memory_unlink(extent->memory, extent->object);
     (void)pthread_mutex_unlock(&extent->memory->lock);
     memory_extent_close(handle);
 }
@@ -278,9 +181,10 @@ static struct result memory_part_open(struct driver *driver, const struct uuid *
 {
     struct memory_driver *memory = memory_of(driver);
 
-    TRY(reach(memory, err));
+    TRY(memory_reach(memory, err));
     LOCKED(memory);
-    struct object *object = find(memory, blob, driver->operations->is_flat ? OBJECT_WHOLE : OBJECT_EXTENT, part, "");
+    struct object *object =
+        memory_find(memory, blob, driver->operations->is_flat ? OBJECT_WHOLE : OBJECT_EXTENT, part, "");
     if (object == NULL) return failure(err, ERROR_NOT_FOUND, "extent %u is not there", part);
     struct memory_part *opened = memory_zeroed(1, sizeof *opened);
     if (opened == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a part");
@@ -298,13 +202,13 @@ static uint64_t memory_part_size(const struct driver_part *handle)
     return part->object->content.length;
 }
 
-static struct result memory_part_read(struct driver_part *handle, uint64_t offset, uint8_t *into, size_t length,
-                                      struct error *err)
+static struct result memory_part_read(struct driver_part *handle, uint64_t offset, uint8_t *into,
+                                      size_t length, struct error *err)
 {
     const struct memory_part *part = (const struct memory_part *)handle;
     const struct buffer *content = &part->object->content;
 
-    TRY(reach(part->memory, err));
+    TRY(memory_reach(part->memory, err));
     LOCKED(part->memory);
     if (offset > content->length || length > content->length - offset)
         return failure(err, ERROR_CORRUPT, "an object of %zu bytes ends too early", content->length);
@@ -323,7 +227,7 @@ static void memory_part_close(struct driver_part *handle)
 
     if (part == NULL) return;
     LOCKED(part->memory);
-    unreference(part->memory, part->object);
+    memory_unreference(part->memory, part->object);
     free(part);
 }
 
@@ -335,16 +239,16 @@ static struct result memory_small_put(struct driver *driver, const struct uuid *
     struct memory_driver *memory = memory_of(driver);
     struct object *object = NULL;
 
-    TRY(reach(memory, err));
+    TRY(memory_reach(memory, err));
     LOCKED(memory);
-    if (find(memory, blob, OBJECT_SMALL, 0, name) != NULL)
+    if (memory_find(memory, blob, OBJECT_SMALL, 0, name) != NULL)
         return failure(err, ERROR_CONFLICT, "the name %s is taken", name);
-    TRY(create(memory, blob, OBJECT_SMALL, &object, err));
+    TRY(memory_create(memory, blob, OBJECT_SMALL, &object, err));
     memcpy(object->entry.name, name, strnlen(name, DRIVER_NAME_MAX));
-    const struct result result = append(memory, object, content, err);
+    const struct result result = memory_append(memory, object, content, err);
     object->was_synced = true;
     object->synced = object->content.length;
-    if (!result.ok) unlink_object(memory, object);
+    if (!result.ok) memory_unlink(memory, object);
     return result;
 }
 
@@ -353,9 +257,9 @@ static struct result memory_small_get(struct driver *driver, const struct uuid *
 {
     struct memory_driver *memory = memory_of(driver);
 
-    TRY(reach(memory, err));
+    TRY(memory_reach(memory, err));
     LOCKED(memory);
-    const struct object *object = find(memory, blob, OBJECT_SMALL, 0, name);
+    const struct object *object = memory_find(memory, blob, OBJECT_SMALL, 0, name);
     if (object == NULL) return failure(err, ERROR_NOT_FOUND, "%s is not there", name);
     return buffer_add(content, object->content.data, object->content.length, err);
 }
@@ -365,10 +269,10 @@ static struct result memory_small_remove(struct driver *driver, const struct uui
 {
     struct memory_driver *memory = memory_of(driver);
 
-    TRY(reach(memory, err));
+    TRY(memory_reach(memory, err));
     LOCKED(memory);
-    struct object *object = find(memory, blob, OBJECT_SMALL, 0, name);
-    if (object != NULL) unlink_object(memory, object);
+    struct object *object = memory_find(memory, blob, OBJECT_SMALL, 0, name);
+    if (object != NULL) memory_unlink(memory, object);
     return SUCCESS;
 }
 
@@ -388,12 +292,12 @@ static struct result memory_remove(struct driver *driver, const struct uuid *blo
     struct memory_driver *memory = memory_of(driver);
     struct object *next = NULL;
 
-    TRY(reach(memory, err));
+    TRY(memory_reach(memory, err));
     LOCKED(memory);
-    for (struct object *object = *bucket_of(memory, blob); object != NULL; object = next) {
+    for (struct object *object = *memory_bucket(memory, blob); object != NULL; object = next) {
         next = object->next;
         if (uuid_equal(&object->entry.blob, blob) && !is_kept(object, kept_parts, kept_count))
-            unlink_object(memory, object);
+            memory_unlink(memory, object);
     }
     return SUCCESS;
 }
@@ -411,8 +315,8 @@ static struct result copy_bucket(struct memory_driver *memory, size_t bucket, st
     return SUCCESS;
 }
 
-static struct result list_bucket(struct memory_driver *memory, size_t bucket, driver_visit *visit, void *context,
-                                 struct error *err)
+static struct result list_bucket(struct memory_driver *memory, size_t bucket, driver_visit *visit,
+                                 void *context, struct error *err)
 {
     struct buffer OWNED_BUFFER entries = BUFFER(SIZE_MAX / 2);
     struct driver_entry entry;
@@ -427,7 +331,7 @@ static struct result list_bucket(struct memory_driver *memory, size_t bucket, dr
 
 static struct result memory_list(struct driver *driver, driver_visit *visit, void *context, struct error *err)
 {
-    TRY(reach(memory_of(driver), err));
+    TRY(memory_reach(memory_of(driver), err));
     for (size_t bucket = 0; bucket < BUCKETS; bucket++)
         TRY(list_bucket(memory_of(driver), bucket, visit, context, err));
     return SUCCESS;
@@ -446,7 +350,7 @@ void driver_memory_lose_unsynced(struct driver *driver)
             next = object->next;
             memory->used -= object->content.length - object->synced;
             object->content.length = object->synced;
-            if (!object->was_synced) unlink_object(memory, object);
+            if (!object->was_synced) memory_unlink(memory, object);
         }
     }
 }
@@ -464,36 +368,48 @@ static void memory_close(struct driver *driver)
     struct memory_driver *memory = memory_of(driver);
 
     for (size_t bucket = 0; bucket < BUCKETS; bucket++)
-        while (memory->buckets[bucket] != NULL) unlink_object(memory, memory->buckets[bucket]);
+        while (memory->buckets[bucket] != NULL)
+            memory_unlink(memory, memory->buckets[bucket]);
     (void)pthread_mutex_destroy(&memory->lock);
     free(memory);
 }
 
-#define MEMORY_OPERATIONS(flat)                                                                              \
-    {                                                                                                        \
-        .kind = "memory", .is_flat = (flat), .extent_create = memory_extent_create,                          \
-        .extent_part = memory_extent_part, .extent_append = memory_extent_append,                            \
-        .extent_sync = memory_extent_sync, .extent_finish = memory_extent_finish,                            \
-        .extent_discard = memory_extent_discard, .extent_close = memory_extent_close,                        \
-        .part_open = memory_part_open, .part_size = memory_part_size, .part_read = memory_part_read,         \
-        .part_ahead = memory_part_hint, .part_forget = memory_part_hint, .part_close = memory_part_close,    \
-        .small_put = memory_small_put, .small_get = memory_small_get, .small_remove = memory_small_remove,   \
-        .remove = memory_remove, .list = memory_list, .close = memory_close                                  \
-    }
-static const struct driver_operations separate_operations = MEMORY_OPERATIONS(false);
-static const struct driver_operations flat_operations = MEMORY_OPERATIONS(true);
+static const struct driver_operations memory_operations = {
+    .kind = "memory",
+    .extent_create = memory_extent_create,
+    .extent_part = memory_extent_part,
+    .extent_append = memory_extent_append,
+    .extent_sync = memory_extent_sync,
+    .extent_finish = memory_extent_finish,
+    .extent_discard = memory_extent_discard,
+    .extent_close = memory_extent_close,
+    .part_open = memory_part_open,
+    .part_size = memory_part_size,
+    .part_read = memory_part_read,
+    .part_ahead = memory_part_hint,
+    .part_forget = memory_part_hint,
+    .part_close = memory_part_close,
+    .small_put = memory_small_put,
+    .small_get = memory_small_get,
+    .small_remove = memory_small_remove,
+    .remove = memory_remove,
+    .list = memory_list,
+    .close = memory_close,
+};
 
 struct result driver_memory_open(const struct driver_memory_options *options, struct driver **driver_out,
                                  struct error *err)
 {
-    static const struct driver_memory_options defaults;
     struct memory_driver *memory = memory_zeroed(1, sizeof *memory);
 
     if (memory == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a driver");
-    if (options == NULL) options = &defaults;
-    memory->driver.operations = options->is_flat ? &flat_operations : &separate_operations;
-    memory->capacity = options->capacity_bytes;
-    memory->delay_ms = options->delay_ms;
+    memory->operations = memory_operations;
+    memory->driver.operations = &memory->operations;
+    if (options != NULL) {
+        memory->operations.is_flat = options->is_flat;
+        memory->capacity = options->capacity_bytes;
+        memory->delay_ms = options->delay_ms;
+    }
     (void)pthread_mutex_init(&memory->lock, NULL);
     *driver_out = &memory->driver;
     return SUCCESS;

@@ -41,7 +41,8 @@ uint64_t sjb1_record_place(uint64_t index)
     return SJB1_HEADER_SIZE + index * SJB1_RECORD_SIZE;
 }
 
-struct result sjb1_extents_add(struct sjb1_extents *extents, const struct sjb1_extent *extent, struct error *err)
+struct result sjb1_extents_add(struct sjb1_extents *extents, const struct sjb1_extent *extent,
+                               struct error *err)
 {
     if (extents->count == SJB1_EXTENTS_MAX)
         return failure(err, ERROR_LIMIT, "an upload may be interrupted %d times at most; start it again",
@@ -74,8 +75,8 @@ struct result sjb1_key(const struct sjb1_context *context, struct bytes data_key
     memcpy(full, text.data, length);
     if (salt != NULL) memcpy(full + length, salt, SJB1_SALT_SIZE);
     return hkdf_sha256(data_key, (struct bytes){context->salt, sizeof context->salt},
-                       (struct bytes){full, length + (salt == NULL ? 0 : SJB1_SALT_SIZE)}, key_out, SJB1_KEY_SIZE,
-                       err);
+                       (struct bytes){full, length + (salt == NULL ? 0 : SJB1_SALT_SIZE)}, key_out,
+                       SJB1_KEY_SIZE, err);
 }
 
 struct result sjb1_context_make(const struct blob_identity *identity, struct bytes data_key,
@@ -85,7 +86,8 @@ struct result sjb1_context_make(const struct blob_identity *identity, struct byt
     uint8_t *header = context_out->header;
 
     if (data_key.length != SJB1_KEY_SIZE)
-        return failure(err, ERROR_INVALID, "a data key has %d bytes, not %zu", SJB1_KEY_SIZE, data_key.length);
+        return failure(err, ERROR_INVALID, "a data key has %d bytes, not %zu", SJB1_KEY_SIZE,
+                       data_key.length);
     memset(header, 0, SJB1_HEADER_SIZE);
     memcpy(header + AT_MAGIC, magic, sizeof magic);
     header[AT_SUITE] = SUITE;
@@ -122,7 +124,8 @@ struct result sjb1_header_check(const struct sjb1_context *expected, const uint8
     };
 
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (memcmp(expected->header + fields[i].from, header + fields[i].from, fields[i].to - fields[i].from) != 0)
+        if (memcmp(expected->header + fields[i].from, header + fields[i].from,
+                   fields[i].to - fields[i].from) != 0)
             return failure(err, ERROR_CORRUPT, "%s", fields[i].problem);
     return SUCCESS;
 }

@@ -11,7 +11,8 @@ static const uint8_t magic[4] = {'S', 'J', 'C', '1'};
 void sjb1_state_free(struct sjb1_state *state)
 {
     if (state == NULL) return;
-    for (size_t i = 0; i < state->hasher_count; i++) hasher_free(state->hashers[i]);
+    for (size_t i = 0; i < state->hasher_count; i++)
+        hasher_free(state->hashers[i]);
     sjb1_extents_done(&state->extents);
     secret_wipe(state->tail, sizeof state->tail);
     free(state);
@@ -94,7 +95,8 @@ struct result sjb1_state_parse(struct bytes plain, uint64_t offset, struct sjb1_
     struct reader reader = reader_of(plain);
 
     if (state == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a checkpoint");
-    if (offset > SJB1_LENGTH_MAX) return failure(err, ERROR_CORRUPT, "checkpoint: the offset is not possible");
+    if (offset > SJB1_LENGTH_MAX)
+        return failure(err, ERROR_CORRUPT, "checkpoint: the offset is not possible");
     state->offset = offset;
     TRY(sjb1_within(parse_into(&reader, state, err), err, "checkpoint"));
     *state_out = GIVE(state);
@@ -113,6 +115,9 @@ struct result sjb1_checkpoint_seal(const struct sjb1_binding *binding, const str
     TRY(buffer_add(out, magic, sizeof magic, err));
     TRY(buffer_add(out, bound, sizeof bound, err));
     TRY(buffer_add(out, nonce, XCHACHA_NONCE_SIZE, err));
+    /* All at once: a buffer that grows leaves copies of content behind. */
+    TRY(buffer_reserve(&plain, 64 + 2 * HASHER_STATE_MAX + view->extents->count * 28 + view->tail.length,
+                       &place, err));
     struct result result = sjb1_state_format(view, &plain, err);
     if (result.ok) result = buffer_reserve(out, plain.length + XCHACHA_TAG_SIZE, &place, err);
     if (result.ok) {
@@ -124,15 +129,19 @@ struct result sjb1_checkpoint_seal(const struct sjb1_binding *binding, const str
 }
 
 /* The row knows every bound value, so a difference has a name before the cipher is asked. */
-static struct result check_binding(const struct sjb1_binding *expected, const uint8_t *stored, struct error *err)
+static struct result check_binding(const struct sjb1_binding *expected, const uint8_t *stored,
+                                   struct error *err)
 {
     static const struct {
         size_t end;
         const char *problem;
     } fields[] = {
-        {20, "checkpoint: it is of another upload"},         {40, "checkpoint: it is of another blob"},
-        {60, "checkpoint: it is of another project"},        {72, "checkpoint: it is of another writer"},
-        {84, "checkpoint: it is an older or a newer one"},   {BINDING_SIZE, "checkpoint: its offset is another one"},
+        {20, "checkpoint: it is of another upload"},
+        {40, "checkpoint: it is of another blob"},
+        {60, "checkpoint: it is of another project"},
+        {72, "checkpoint: it is of another writer"},
+        {84, "checkpoint: it is an older or a newer one"},
+        {BINDING_SIZE, "checkpoint: its offset is another one"},
     };
     uint8_t bound[BINDING_SIZE];
     size_t from = 0;

@@ -1,5 +1,6 @@
 /*
- * tests/support/blob.h -- what the tests of sealed blobs share: content, stores, and a row that is committed by hand.
+ * tests/support/blob.h -- what the tests of sealed blobs share: content, stores, and a row that is committed
+ * by hand.
  */
 #pragma once
 
@@ -20,7 +21,8 @@
 static inline void blob_test_fill(uint64_t seed, uint64_t from, uint8_t *out, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
-        const uint64_t mixed = (from + i + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ seed * UINT64_C(0xd1342543de82ef95);
+        const uint64_t mixed =
+            (from + i + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ seed * UINT64_C(0xd1342543de82ef95);
         out[i] = (uint8_t)(mixed >> 56 ^ mixed >> 29);
     }
 }
@@ -100,8 +102,8 @@ static inline struct result blob_test_writer(struct blob_test *test, struct blob
 }
 
 /** Content from the writer's offset up to `until`, in pieces of `piece` bytes. */
-static inline struct result blob_test_write(struct blob_writer *writer, uint64_t seed, uint64_t until, size_t piece,
-                                            struct error *err)
+static inline struct result blob_test_write(struct blob_writer *writer, uint64_t seed, uint64_t until,
+                                            size_t piece, struct error *err)
 {
     uint8_t *block = memory_zeroed(1, piece);
     struct result result = block == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a test") : SUCCESS;
@@ -163,6 +165,7 @@ static inline void blob_test_path(const struct blob_test *test, const char *suff
 {
     char hex[33];
 
-    for (size_t i = 0; i < 16; i++) (void)snprintf(hex + 2 * i, 3, "%02x", test->upload.identity.blob.bytes[i]);
+    for (size_t i = 0; i < 16; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", test->upload.identity.blob.bytes[i]);
     (void)snprintf(out, 160, "%s/%.2s/%s.%s", test->folder.path, hex, hex, suffix);
 }

@@ -94,8 +94,10 @@ static void makes_a_round_trip(void **state)
 static struct result count_entry(void *context, const struct driver_entry *entry, struct error *err)
 {
     (void)err;
-    if (entry->is_extent) ++*(size_t *)context;
-    else *(size_t *)context += 1000;
+    if (entry->is_extent)
+        ++*(size_t *)context;
+    else
+        *(size_t *)context += 1000;
     return SUCCESS;
 }
 
@@ -293,9 +295,10 @@ static void a_check_can_be_stopped(void **state)
     assert_true(blob_test_write(writer, 5, 400000, 5000, &err).ok);
     assert_true(blob_writer_close(writer, &digest, &content, &err).ok);
     assert_true(blob_reader_open(test.store, &test.upload.identity, &content, test.key, &reader, &err).ok);
-    assert_false(
-        blob_verify(reader, &(struct blob_verify_options){.progress = stop_at_two_records, .context = &done}, &err)
-            .ok);
+    assert_false(blob_verify(reader,
+                             &(struct blob_verify_options){.progress = stop_at_two_records, .context = &done},
+                             &err)
+                     .ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_int_equal(done, 131040);
     blob_reader_free(GIVE(reader));
@@ -375,5 +378,6 @@ int main(void)
         cmocka_unit_test(memory_does_not_grow_with_the_size),
     };
 
-    return cmocka_run_group_tests_name("others", others, NULL, NULL) + RUN_TABLE(round_rows, makes_a_round_trip);
+    return cmocka_run_group_tests_name("others", others, NULL, NULL) +
+           RUN_TABLE(round_rows, makes_a_round_trip);
 }

@@ -1,14 +1,11 @@
-/* Uploads that crash, stall, race, run out of disk or memory: what is acknowledged stays, no nonce is used twice. */
+/* Uploads that crash, stall, race, run out of disk or memory: what is acknowledged stays, no nonce is used
+ * twice. */
 #include "tests/support/unit.h"
 
-#include <sched.h>
-#include <sys/mount.h>
-
-#include "base/fault.h"
 #include "crypto/aead.h"
 #include "tests/support/blob.h"
 
-/* ---- Every (key, nonce) that anything was sealed with; the linker puts these in front of crypto's own ---- */
+/* ---- Every (key, nonce) in use; the linker puts these functions in front of crypto's own ---- */
 
 struct use {
     uint8_t key[32], nonce[24];
@@ -18,14 +15,15 @@ static size_t use_count, use_capacity;
 static struct key_of {
     const struct gcm *gcm;
     uint8_t key[32];
-} *keys;
+} * keys;
 static size_t key_count, key_capacity;
 
 static void note_use(const uint8_t key[32], const uint8_t *nonce, size_t length)
 {
     if (use_count == use_capacity) {
         use_capacity = use_capacity == 0 ? 1024 : use_capacity * 2;
-        uses = realloc(uses, use_capacity * sizeof *uses); /* not through memory.h: it may not fail on demand */
+        uses =
+            realloc(uses, use_capacity * sizeof *uses); /* not through memory.h: it may not fail on demand */
         assert_non_null(uses);
     }
     uses[use_count] = (struct use){0};
@@ -48,27 +46,28 @@ struct result __wrap_gcm_new(const uint8_t key[32], struct gcm **gcm_out, struct
     return SUCCESS;
 }
 
-struct result __real_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated, struct bytes plain,
-                              uint8_t *sealed_out, struct error *err);
-struct result __wrap_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated, struct bytes plain,
-                              uint8_t *sealed_out, struct error *err);
-struct result __wrap_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated, struct bytes plain,
-                              uint8_t *sealed_out, struct error *err)
+struct result __real_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated,
+                              struct bytes plain, uint8_t *sealed_out, struct error *err);
+struct result __wrap_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated,
+                              struct bytes plain, uint8_t *sealed_out, struct error *err);
+struct result __wrap_gcm_seal(struct gcm *gcm, const uint8_t nonce[12], struct bytes associated,
+                              struct bytes plain, uint8_t *sealed_out, struct error *err)
 {
     size_t i = key_count;
 
-    while (i > 0 && keys[i - 1].gcm != gcm) i--; /* the latest at this address */
+    while (i > 0 && keys[i - 1].gcm != gcm)
+        i--; /* the latest at this address */
     assert_true(i > 0);
     note_use(keys[i - 1].key, nonce, 12);
     return __real_gcm_seal(gcm, nonce, associated, plain, sealed_out, err);
 }
 
-void __real_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated, struct bytes plain,
-                         uint8_t *sealed_out);
-void __wrap_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated, struct bytes plain,
-                         uint8_t *sealed_out);
-void __wrap_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated, struct bytes plain,
-                         uint8_t *sealed_out)
+void __real_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated,
+                         struct bytes plain, uint8_t *sealed_out);
+void __wrap_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated,
+                         struct bytes plain, uint8_t *sealed_out);
+void __wrap_xchacha_seal(const uint8_t key[32], const uint8_t nonce[24], struct bytes associated,
+                         struct bytes plain, uint8_t *sealed_out)
 {
     note_use(key, nonce, 24);
     __real_xchacha_seal(key, nonce, associated, plain, sealed_out);
@@ -84,7 +83,8 @@ static void no_nonce_was_used_twice(void)
     assert_true(use_count > 0);
     qsort(uses, use_count, sizeof *uses, compare_uses);
     for (size_t i = 1; i < use_count; i++)
-        if (memcmp(&uses[i - 1], &uses[i], sizeof *uses) == 0) fail_msg("a nonce was used twice under one key");
+        if (memcmp(&uses[i - 1], &uses[i], sizeof *uses) == 0)
+            fail_msg("a nonce was used twice under one key");
     use_count = key_count = 0;
 }
 
@@ -131,7 +131,8 @@ static void write_some(struct schedule *schedule)
     uint64_t until = blob_writer_offset(schedule->writer) + draw(schedule, draw(schedule, 2) ? 150000 : 100);
 
     if (until > schedule->length) until = schedule->length;
-    must(blob_test_write(schedule->writer, schedule->seed, until, 1 + (size_t)draw(schedule, 70000), &err), &err);
+    must(blob_test_write(schedule->writer, schedule->seed, until, 1 + (size_t)draw(schedule, 70000), &err),
+         &err);
 }
 
 /* A stalled writer goes on as if nothing had happened, with content of its own; nobody commits it. */
@@ -149,7 +150,8 @@ static void wake_a_zombie(struct schedule *schedule)
     if (result.ok && draw(schedule, 2)) {
         struct digest digests[2];
         (void)blob_writer_digests(zombie, digests);
-        if (schedule->test.kind != DRIVER_FLAT) result = blob_writer_close(zombie, &digests[0], &content, &err);
+        if (schedule->test.kind != DRIVER_FLAT)
+            result = blob_writer_close(zombie, &digests[0], &content, &err);
     }
     (void)result; /* it may fail: its upload went on without it */
 }
@@ -195,9 +197,7 @@ static void step(struct schedule *schedule)
 
     switch (draw(schedule, 12)) {
     case 0:
-    case 1:
-        must(blob_test_checkpoint(&schedule->test, schedule->writer, &err), &err);
-        break;
+    case 1: must(blob_test_checkpoint(&schedule->test, schedule->writer, &err), &err); break;
     case 2: /* the commit of a checkpoint fails */
         must(blob_writer_checkpoint(schedule->writer, &lost, &err), &err);
         lose_the_writer(schedule);
@@ -225,7 +225,8 @@ static void check_outcome(struct schedule *schedule)
     size_t before = 0, after = 0, none = 0;
 
     if (test->kind != DRIVER_FS) driver_memory_lose_unsynced(test->driver);
-    must(blob_reader_open(test->store, &test->upload.identity, &schedule->content, test->key, &reader, &err), &err);
+    must(blob_reader_open(test->store, &test->upload.identity, &schedule->content, test->key, &reader, &err),
+         &err);
     must(blob_list(test->store, count_entry, &before, &err), &err);
     for (int round = 0; round < 2; round++) {
         if (!blob_test_reads(reader, schedule->seed, 0, schedule->length, 100000, &err))
@@ -255,7 +256,8 @@ static void run_schedule(enum blob_test_driver driver, uint64_t seed)
     }
     check_outcome(&schedule);
     no_nonce_was_used_twice();
-    for (size_t i = 0; i < schedule.zombie_count; i++) blob_writer_free(schedule.zombies[i]);
+    for (size_t i = 0; i < schedule.zombie_count; i++)
+        blob_writer_free(schedule.zombies[i]);
     blob_writer_free(schedule.writer);
     blob_test_done(&schedule.test);
 }
@@ -274,223 +276,14 @@ static void any_schedule_gives_the_same_content(void **state)
 {
     const struct schedule_row *row = *state;
 
-    for (uint64_t seed = row->first; seed <= row->last; seed++) run_schedule(row->driver, seed);
-}
-
-/* ---- The n-th failure ---- */
-
-#define FAULT_LENGTH 200000
-static struct digest fault_digest; /* computed before anything is made to fail */
-
-/* The way of an upload: two PATCHes, a checkpoint between them, the closing PUT. */
-static struct result upload(struct blob_test *test, bool *is_closed_out, struct blob_content *content_out,
-                            struct error *err)
-{
-    OWNED(blob_writer) *writer = NULL;
-
-    TRY(blob_test_writer(test, &writer, err));
-    if (blob_writer_offset(writer) < 100000) {
-        TRY(blob_test_write(writer, 9, 100000, 30000, err));
-        TRY(blob_test_checkpoint(test, writer, err));
-    }
-    TRY(blob_test_write(writer, 9, FAULT_LENGTH, 30000, err));
-    TRY(blob_writer_close(writer, &fault_digest, content_out, err));
-    blob_writer_committed(writer);
-    *is_closed_out = true;
-    return SUCCESS;
-}
-
-static struct result read_back(struct blob_test *test, const struct blob_content *content, struct error *err)
-{
-    OWNED(blob_reader) *reader = NULL;
-    static uint8_t got[FAULT_LENGTH], expected[FAULT_LENGTH];
-
-    TRY(blob_reader_open(test->store, &test->upload.identity, content, test->key, &reader, err));
-    blob_test_fill(9, 0, expected, FAULT_LENGTH);
-    memset(got, 0xee, sizeof got);
-    const struct result result = blob_reader_read(reader, 0, got, FAULT_LENGTH, err);
-    if (result.ok) {
-        assert_memory_equal(got, expected, FAULT_LENGTH);
-    } else {
-        memset(expected, 0, sizeof expected);
-        assert_memory_equal(got, expected, FAULT_LENGTH); /* nothing of a read that failed stays */
-    }
-    return result;
-}
-
-static void every_failure_leaves_the_upload_resumable(void **state)
-{
-    static const enum blob_test_driver drivers[] = {DRIVER_FS, DRIVER_MEMORY, DRIVER_FLAT};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(drivers); i++)
-        for (unsigned long nth = 1;; nth++) {
-            struct blob_test test;
-            struct blob_content content;
-            struct error err = {0};
-            bool is_closed = false;
-
-            assert_true(blob_test_open(&test, drivers[i], &err));
-            fault_arm(nth);
-            const struct result result = upload(&test, &is_closed, &content, &err);
-            const bool has_fired = fault_has_fired();
-            fault_arm(0);
-            if (!result.ok) {
-                assert_true(has_fired && !is_closed);
-                assert_true(err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_NO_MEMORY);
-                /* A flat store whose finish was interrupted keeps what was finished: nothing fails after it. */
-                must(upload(&test, &is_closed, &content, &err), &err);
-            }
-            must(read_back(&test, &content, &err), &err);
-            blob_test_done(&test);
-            if (!has_fired) break;
-            assert_true(nth < 1000);
-        }
-}
-
-static void every_failure_of_a_reader_is_reported(void **state)
-{
-    struct blob_test test;
-    struct blob_content content;
-    struct error err = {0};
-    bool is_closed = false;
-
-    (void)state;
-    assert_true(blob_test_open(&test, DRIVER_FS, &err));
-    must(upload(&test, &is_closed, &content, &err), &err);
-    for (unsigned long nth = 1;; nth++) {
-        fault_arm(nth);
-        const struct result result = read_back(&test, &content, &err);
-        const bool has_fired = fault_has_fired();
-        fault_arm(0);
-        assert_int_equal(result.ok, !has_fired);
-        if (!has_fired) break;
-        assert_true(nth < 1000);
-    }
-    blob_test_done(&test);
-}
-
-static void opening_a_folder_may_fail_anywhere(void **state)
-{
-    const struct blob_test_folder folder = blob_test_folder_new(false);
-    struct error err = {0};
-
-    (void)state;
-    for (unsigned long nth = 1;; nth++) {
-        OWNED(driver) *driver = NULL;
-        fault_arm(nth);
-        const struct result result = driver_fs_open(folder.path, &driver, &err);
-        const bool has_fired = fault_has_fired();
-        fault_arm(0);
-        assert_int_equal(result.ok, !has_fired);
-        if (!has_fired) break;
-        assert_true(nth < 1000);
-    }
-    blob_test_folder_done(&folder);
-}
-
-/* ---- No room ---- */
-
-static void a_full_store_takes_the_upload_up_again(void **state)
-{
-    OWNED(blob_writer) *writer = NULL;
-    struct blob_test test;
-    struct blob_content content;
-    struct error err = {0};
-    bool is_closed = false;
-
-    (void)state;
-    assert_true(blob_test_open(&test, DRIVER_MEMORY, &err));
-    driver_memory_set_capacity(test.driver, 130000);
-    must(blob_test_writer(&test, &writer, &err), &err);
-    must(blob_test_write(writer, 9, 60000, 30000, &err), &err);
-    must(blob_test_checkpoint(&test, writer, &err), &err);
-    must(blob_test_write(writer, 9, FAULT_LENGTH, 30000, &err), &err);
-    assert_false(blob_test_checkpoint(&test, writer, &err).ok);
-    assert_int_equal(err.kind, ERROR_FULL);
-    assert_false(blob_writer_write(writer, bytes_of_text("x"), &err).ok);
-    assert_int_equal(err.kind, ERROR_CONFLICT);
-    blob_writer_free(GIVE(writer));
-    assert_false(upload(&test, &is_closed, &content, &err).ok);
-    assert_int_equal(err.kind, ERROR_FULL);
-
-    driver_memory_set_capacity(test.driver, 0);
-    must(upload(&test, &is_closed, &content, &err), &err);
-    must(read_back(&test, &content, &err), &err);
-    blob_test_done(&test);
-}
-
-/* A real file system of 3 MiB, in a mount namespace of our own; only root may make one. */
-static void a_full_disk_takes_the_upload_up_again(void **state)
-{
-    static uint8_t ballast[1 << 20];
-    struct blob_test test;
-    struct blob_content content;
-    struct error err = {0};
-    bool is_closed = false;
-    char path[80];
-
-    (void)state;
-    const struct blob_test_folder folder = blob_test_folder_new(false);
-    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("tmpfs", folder.path, "tmpfs", 0, "size=3m") != 0) {
-        blob_test_folder_done(&folder);
-        skip();
-    }
-    (void)snprintf(path, sizeof path, "%s/region", folder.path);
-    assert_true(blob_test_open(&test, DRIVER_MEMORY, &err));
-    blob_store_free(test.store);
-    assert_true(driver_fs_open(path, &test.driver, &err).ok);
-    assert_true(blob_store_new(test.driver, TEST_REGION, NULL, &test.store, &err).ok);
-
-    (void)snprintf(path, sizeof path, "%s/ballast", folder.path);
-    const int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    while (write(file, ballast, sizeof ballast) > 0) continue;
-    assert_int_equal(ftruncate(file, lseek(file, 0, SEEK_END) - 150000), 0);
-    close(file);
-    assert_false(upload(&test, &is_closed, &content, &err).ok);
-    assert_int_equal(err.kind, ERROR_FULL);
-    assert_int_equal(unlink(path), 0);
-    must(upload(&test, &is_closed, &content, &err), &err);
-    must(read_back(&test, &content, &err), &err);
-    blob_test_done(&test);
-    assert_int_equal(umount(folder.path), 0);
-    blob_test_folder_done(&folder);
-}
-
-/* A slow disk only takes longer. */
-static void delays_change_nothing(void **state)
-{
-    const struct driver_memory_options slow = {.delay_ms = 2};
-    struct blob_test test;
-    struct blob_content content;
-    struct error err = {0};
-    bool is_closed = false;
-
-    (void)state;
-    assert_true(blob_test_open(&test, DRIVER_MEMORY, &err));
-    blob_store_free(test.store);
-    assert_true(driver_memory_open(&slow, &test.driver, &err).ok);
-    assert_true(blob_store_new(test.driver, TEST_REGION, NULL, &test.store, &err).ok);
-    must(upload(&test, &is_closed, &content, &err), &err);
-    must(read_back(&test, &content, &err), &err);
-    blob_test_done(&test);
+    for (uint64_t seed = row->first; seed <= row->last; seed++)
+        run_schedule(row->driver, seed);
 }
 
 int main(void)
 {
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(every_failure_leaves_the_upload_resumable),
-        cmocka_unit_test(every_failure_of_a_reader_is_reported),
-        cmocka_unit_test(opening_a_folder_may_fail_anywhere),
-        cmocka_unit_test(a_full_store_takes_the_upload_up_again),
-        cmocka_unit_test(a_full_disk_takes_the_upload_up_again),
-        cmocka_unit_test(delays_change_nothing),
-    };
+    const int failed = RUN_TABLE(schedule_rows, any_schedule_gives_the_same_content);
 
-    fault_digest = blob_test_digest(DIGEST_SHA256, 9, FAULT_LENGTH);
-    const int failed = RUN_TABLE(schedule_rows, any_schedule_gives_the_same_content) +
-                       cmocka_run_group_tests_name("others", others, NULL, NULL);
     free(uses);
     free(keys);
     return failed;

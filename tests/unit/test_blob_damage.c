@@ -1,6 +1,7 @@
 /* Damage at rest: every field and record changed, cut, swapped, extended, mixed; each is found and named. */
 #include "tests/support/unit.h"
 
+#include "base/file.h"
 #include "storage/sjb1_priv.h"
 #include "tests/support/blob.h"
 
@@ -22,23 +23,16 @@ static void must(struct result result, const struct error *err)
 
 static void read_file(const char *path, struct buffer *into)
 {
-    FILE *file = fopen(path, "rbe");
-    uint8_t block[4096];
     struct error err;
-    size_t count = 0;
 
-    assert_non_null(file);
-    while ((count = fread(block, 1, sizeof block, file)) > 0) must(buffer_add(into, block, count, &err), &err);
-    (void)fclose(file);
+    must(file_read(path, into, &err), &err);
 }
 
 static void write_file(const char *path, struct bytes bytes)
 {
-    FILE *file = fopen(path, "wbe");
+    struct error err;
 
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes.data, 1, bytes.length, file), bytes.length);
-    assert_int_equal(fclose(file), 0);
+    must(file_replace(path, bytes, 0600, &err), &err);
 }
 
 /* Content of `seed`; interrupted once when there are to be two files. */
@@ -83,7 +77,8 @@ static void subject_new(struct subject *subject, uint64_t seed, size_t file_coun
 static void subject_done(struct subject *subject)
 {
     blob_test_done(&subject->test);
-    for (size_t i = 0; i < subject->file_count; i++) buffer_done(&subject->files[i]);
+    for (size_t i = 0; i < subject->file_count; i++)
+        buffer_done(&subject->files[i]);
 }
 
 static void restore(struct subject *subject)
@@ -158,7 +153,8 @@ static void a_bit_in_each_field_of_the_header(void **state)
     struct subject subject;
 
     subject_new(&subject, 1, 1);
-    for (size_t at = row->from; at < row->to; at++) flip(&subject, 0, at, row->message);
+    for (size_t at = row->from; at < row->to; at++)
+        flip(&subject, 0, at, row->message);
     subject_done(&subject);
 }
 
@@ -173,7 +169,8 @@ static void a_bit_in_each_record(void **state)
         for (size_t i = 0; i < COUNT(places); i++) {
             char name[32];
             size_t place = places[i];
-            if (record == RECORDS - 1 && place > 1000) place = 1000 + place % 16; /* the last one is shorter */
+            if (record == RECORDS - 1 && place > 1000)
+                place = 1000 + place % 16; /* the last one is shorter */
             (void)snprintf(name, sizeof name, "record %zu:", record);
             flip(&subject, 0, 4096 + record * 65536 + place, name);
         }
@@ -187,12 +184,14 @@ static void a_bit_in_each_byte_of_the_trailer(void **state)
     (void)state;
     subject_new(&subject, 1, 1);
     const size_t end = subject.files[0].length, start = 4096 + 3 * 65536 + 1016;
-    for (size_t at = start; at < end - 8; at++) flip(&subject, 0, at, "trailer");
+    for (size_t at = start; at < end - 8; at++)
+        flip(&subject, 0, at, "trailer");
     flip(&subject, 0, end - 8, "footer");
     flip(&subject, 0, end - 7, "footer");
     flip(&subject, 0, end - 6, "trailer");
     flip(&subject, 0, end - 5, "trailer"); /* a length that is possible, but another one */
-    for (size_t at = end - 4; at < end; at++) flip(&subject, 0, at, "footer");
+    for (size_t at = end - 4; at < end; at++)
+        flip(&subject, 0, at, "footer");
     subject_done(&subject);
 }
 
@@ -213,7 +212,8 @@ static void a_bit_in_an_earlier_extent(void **state)
 
 static void a_cut_anywhere(void **state)
 {
-    static const size_t lengths[] = {0, 1, 88, 4095, 4096, 4097, 4096 + 65536, 4096 + 65536 + 5, 4096 + 3 * 65536};
+    static const size_t lengths[] = {
+        0, 1, 88, 4095, 4096, 4097, 4096 + 65536, 4096 + 65536 + 5, 4096 + 3 * 65536};
     struct subject subject;
 
     (void)state;
@@ -291,7 +291,7 @@ static void records_in_another_order(void **state)
     subject_done(&subject);
 }
 
-/* Two writers that went on from the same checkpoint: one lost the upload, but its bytes verify by themselves. */
+/* Two writers went on from the same checkpoint: one lost the upload, but its bytes verify by themselves. */
 static void records_of_two_writers(void **state)
 {
     OWNED(blob_writer) *stalled = NULL;
@@ -328,7 +328,8 @@ static void records_of_two_writers(void **state)
     restore(&subject);
     expect(&subject, "a record of the other writer", "record 2:");
     write_file(subject.paths[1], buffer_bytes(&other));
-    expect(&subject, "the file of the other writer", "trailer: the recorded digest is not among those sealed");
+    expect(&subject, "the file of the other writer",
+           "trailer: the recorded digest is not among those sealed");
     subject.content.digest = digests[0];
     expect(&subject, "its digest, too, under the first one's name", "trailer: it stands in another extent");
     blob_writer_free(GIVE(stalled));
@@ -404,8 +405,8 @@ static void a_row_that_does_not_fit(void **state)
     subject.content.length++;
     subject.content.digest.bytes[0] ^= 1;
     expect(&subject, "another digest", "trailer: the recorded digest");
-    subject.content.digest.algorithm = DIGEST_SHA512;
-    expect(&subject, "a digest that was not computed", "trailer: the recorded digest");
+    subject.content.digest.algorithm = DIGEST_SHA512; /* not computed */
+    expect(&subject, "another algorithm", "trailer: the recorded digest");
     subject_done(&subject);
 }
 
@@ -415,7 +416,8 @@ static void read_checkpoint(struct subject *subject, struct buffer *into, char p
 {
     char suffix[34] = "c";
 
-    for (size_t i = 0; i < 16; i++) (void)snprintf(suffix + 1 + 2 * i, 3, "%02x", subject->test.row.digest[i]);
+    for (size_t i = 0; i < 16; i++)
+        (void)snprintf(suffix + 1 + 2 * i, 3, "%02x", subject->test.row.digest[i]);
     blob_test_path(&subject->test, suffix, path);
     read_file(path, into);
 }

@@ -1,0 +1,230 @@
+/* Uploads whose disk or memory fails at every single place, or is full: they resume, and give the right
+ * content. */
+#include "tests/support/unit.h"
+
+#include <sched.h>
+#include <sys/mount.h>
+
+#include "base/fault.h"
+#include "tests/support/blob.h"
+
+static void must(struct result result, const struct error *err)
+{
+    if (!result.ok) fail_msg("%s", err->message);
+}
+
+/* ---- The n-th failure ---- */
+
+#define FAULT_LENGTH 200000
+static struct digest fault_digest; /* computed before anything is made to fail */
+
+/* The way of an upload: two PATCHes, a checkpoint between them, the closing PUT. */
+static struct result upload(struct blob_test *test, bool *is_closed_out, struct blob_content *content_out,
+                            struct error *err)
+{
+    OWNED(blob_writer) *writer = NULL;
+
+    TRY(blob_test_writer(test, &writer, err));
+    if (blob_writer_offset(writer) < 100000) {
+        TRY(blob_test_write(writer, 9, 100000, 30000, err));
+        TRY(blob_test_checkpoint(test, writer, err));
+    }
+    TRY(blob_test_write(writer, 9, FAULT_LENGTH, 30000, err));
+    TRY(blob_writer_close(writer, &fault_digest, content_out, err));
+    blob_writer_committed(writer);
+    *is_closed_out = true;
+    return SUCCESS;
+}
+
+static struct result read_back(struct blob_test *test, const struct blob_content *content, struct error *err)
+{
+    OWNED(blob_reader) *reader = NULL;
+    static uint8_t got[FAULT_LENGTH], expected[FAULT_LENGTH];
+
+    TRY(blob_reader_open(test->store, &test->upload.identity, content, test->key, &reader, err));
+    blob_test_fill(9, 0, expected, FAULT_LENGTH);
+    memset(got, 0xee, sizeof got);
+    const struct result result = blob_reader_read(reader, 0, got, FAULT_LENGTH, err);
+    if (result.ok) {
+        assert_memory_equal(got, expected, FAULT_LENGTH);
+    } else {
+        memset(expected, 0, sizeof expected);
+        assert_memory_equal(got, expected, FAULT_LENGTH); /* nothing of a read that failed stays */
+    }
+    return result;
+}
+
+static void every_failure_leaves_the_upload_resumable(void **state)
+{
+    static const enum blob_test_driver drivers[] = {DRIVER_FS, DRIVER_MEMORY, DRIVER_FLAT};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(drivers); i++)
+        for (unsigned long nth = 1;; nth++) {
+            struct blob_test test;
+            struct blob_content content;
+            struct error err = {0};
+            bool is_closed = false;
+
+            assert_true(blob_test_open(&test, drivers[i], &err));
+            fault_arm(nth);
+            const struct result result = upload(&test, &is_closed, &content, &err);
+            const bool has_fired = fault_has_fired();
+            fault_arm(0);
+            if (!result.ok) {
+                assert_true(has_fired && !is_closed);
+                assert_true(err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_NO_MEMORY);
+                must(upload(&test, &is_closed, &content, &err), &err);
+            }
+            must(read_back(&test, &content, &err), &err);
+            blob_test_done(&test);
+            if (!has_fired) break;
+            assert_true(nth < 1000);
+        }
+}
+
+static void every_failure_of_a_reader_is_reported(void **state)
+{
+    struct blob_test test;
+    struct blob_content content;
+    struct error err = {0};
+    bool is_closed = false;
+
+    (void)state;
+    assert_true(blob_test_open(&test, DRIVER_FS, &err));
+    must(upload(&test, &is_closed, &content, &err), &err);
+    for (unsigned long nth = 1;; nth++) {
+        fault_arm(nth);
+        const struct result result = read_back(&test, &content, &err);
+        const bool has_fired = fault_has_fired();
+        fault_arm(0);
+        assert_int_equal(result.ok, !has_fired);
+        if (!has_fired) break;
+        assert_true(nth < 1000);
+    }
+    blob_test_done(&test);
+}
+
+static void opening_a_folder_may_fail_anywhere(void **state)
+{
+    const struct blob_test_folder folder = blob_test_folder_new(false);
+    struct error err = {0};
+
+    (void)state;
+    for (unsigned long nth = 1;; nth++) {
+        OWNED(driver) *driver = NULL;
+        fault_arm(nth);
+        const struct result result = driver_fs_open(folder.path, &driver, &err);
+        const bool has_fired = fault_has_fired();
+        fault_arm(0);
+        assert_int_equal(result.ok, !has_fired);
+        if (!has_fired) break;
+        assert_true(nth < 1000);
+    }
+    blob_test_folder_done(&folder);
+}
+
+/* ---- No room ---- */
+
+static void a_full_store_takes_the_upload_up_again(void **state)
+{
+    OWNED(blob_writer) *writer = NULL;
+    struct blob_test test;
+    struct blob_content content;
+    struct error err = {0};
+    bool is_closed = false;
+
+    (void)state;
+    assert_true(blob_test_open(&test, DRIVER_MEMORY, &err));
+    driver_memory_set_capacity(test.driver, 130000);
+    must(blob_test_writer(&test, &writer, &err), &err);
+    must(blob_test_write(writer, 9, 60000, 30000, &err), &err);
+    must(blob_test_checkpoint(&test, writer, &err), &err);
+    must(blob_test_write(writer, 9, FAULT_LENGTH, 30000, &err), &err);
+    assert_false(blob_test_checkpoint(&test, writer, &err).ok);
+    assert_int_equal(err.kind, ERROR_FULL);
+    assert_false(blob_writer_write(writer, bytes_of_text("x"), &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    blob_writer_free(GIVE(writer));
+    assert_false(upload(&test, &is_closed, &content, &err).ok);
+    assert_int_equal(err.kind, ERROR_FULL);
+
+    driver_memory_set_capacity(test.driver, 0);
+    must(upload(&test, &is_closed, &content, &err), &err);
+    must(read_back(&test, &content, &err), &err);
+    blob_test_done(&test);
+}
+
+/* A real file system of 3 MiB, in a mount namespace of our own; only root may make one. */
+static void a_full_disk_takes_the_upload_up_again(void **state)
+{
+    static uint8_t ballast[1 << 20];
+    struct blob_test test;
+    struct blob_content content;
+    struct error err = {0};
+    bool is_closed = false;
+    char path[80];
+
+    (void)state;
+    const struct blob_test_folder folder = blob_test_folder_new(false);
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", folder.path, "tmpfs", 0, "size=3m") != 0) {
+        blob_test_folder_done(&folder);
+        skip();
+    }
+    (void)snprintf(path, sizeof path, "%s/region", folder.path);
+    assert_true(blob_test_open(&test, DRIVER_MEMORY, &err));
+    blob_store_free(test.store);
+    assert_true(driver_fs_open(path, &test.driver, &err).ok);
+    assert_true(blob_store_new(test.driver, TEST_REGION, NULL, &test.store, &err).ok);
+
+    (void)snprintf(path, sizeof path, "%s/ballast", folder.path);
+    const int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    while (write(file, ballast, sizeof ballast) > 0)
+        continue;
+    assert_int_equal(ftruncate(file, lseek(file, 0, SEEK_END) - 150000), 0);
+    close(file);
+    assert_false(upload(&test, &is_closed, &content, &err).ok);
+    assert_int_equal(err.kind, ERROR_FULL);
+    assert_int_equal(unlink(path), 0);
+    must(upload(&test, &is_closed, &content, &err), &err);
+    must(read_back(&test, &content, &err), &err);
+    blob_test_done(&test);
+    assert_int_equal(umount(folder.path), 0);
+    blob_test_folder_done(&folder);
+}
+
+/* A slow disk only takes longer. */
+static void delays_change_nothing(void **state)
+{
+    const struct driver_memory_options slow = {.delay_ms = 2};
+    struct blob_test test;
+    struct blob_content content;
+    struct error err = {0};
+    bool is_closed = false;
+
+    (void)state;
+    assert_true(blob_test_open(&test, DRIVER_MEMORY, &err));
+    blob_store_free(test.store);
+    assert_true(driver_memory_open(&slow, &test.driver, &err).ok);
+    assert_true(blob_store_new(test.driver, TEST_REGION, NULL, &test.store, &err).ok);
+    must(upload(&test, &is_closed, &content, &err), &err);
+    must(read_back(&test, &content, &err), &err);
+    blob_test_done(&test);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_failure_leaves_the_upload_resumable),
+        cmocka_unit_test(every_failure_of_a_reader_is_reported),
+        cmocka_unit_test(opening_a_folder_may_fail_anywhere),
+        cmocka_unit_test(a_full_store_takes_the_upload_up_again),
+        cmocka_unit_test(a_full_disk_takes_the_upload_up_again),
+        cmocka_unit_test(delays_change_nothing),
+    };
+
+    fault_digest = blob_test_digest(DIGEST_SHA256, 9, FAULT_LENGTH);
+    return cmocka_run_group_tests_name("blob faults", tests, NULL, NULL);
+}
