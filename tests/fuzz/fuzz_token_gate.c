@@ -1,0 +1,47 @@
+/* Tokens: what passes the gate must keep its promises, and must do no harm to liboauth2 and cjose behind it. */
+#include <assert.h>
+#include <string.h>
+
+#include "authz/claims.h"
+#include "authz/verifier.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Keys of RFC 7515, A.3 and RFC 7517, A.1; no input can be signed by them, so every answer must be no. */
+static const char point[] = "{\"crv\":\"P-256\",\"kid\":\"k\",\"kty\":\"EC\","
+                            "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","
+                            "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}";
+static const char modulus[] =
+    "{\"e\":\"AQAB\",\"kid\":\"k\",\"kty\":\"RSA\",\"n\":\""
+    "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknj"
+    "hMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQ"
+    "vRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzK"
+    "nqDKgw\"}";
+
+static struct verifier *verifier_for(enum jose_algorithm algorithm)
+{
+    static struct verifier *verifiers[2];
+    struct verifier **verifier = &verifiers[algorithm == JOSE_RS256 || algorithm == JOSE_PS256];
+    struct error err;
+
+    if (*verifier == NULL) assert(verifier_new(verifier == verifiers ? point : modulus, verifier, &err).ok);
+    return *verifier;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct gate_token OWNED_GATE_TOKEN token = {0};
+    const struct claims_rule rule = {.audience = "us", .lifetime_max_s = 900, .subject_max = 255, .now_ms = 1};
+    struct claims claims;
+    struct error err = {0};
+
+    if (!gate_open((struct bytes){data, size}, &token, &err).ok) {
+        assert(err.message[0] != '\0' && (err.kind == ERROR_INVALID || err.kind == ERROR_LIMIT));
+        return 0;
+    }
+    assert(size <= GATE_TOKEN_MAX && memchr(data, '=', size) == NULL && memchr(data, '\0', size) == NULL);
+    assert(strlen(token.kid) < GATE_KID_SIZE && token.issuer[0] != '\0');
+    assert(!verifier_check(verifier_for(token.algorithm), &token, &err).ok);
+    if (claims_check(token.payload, &rule, &claims, &err).ok) assert(claims.expires_s > 0);
+    return 0;
+}
