@@ -253,7 +253,6 @@ static void something_added(void **state)
         must(buffer_add(&longer, zeros, additions[i], &err), &err);
         write_file(subject.paths[0], buffer_bytes(&longer));
         expect(&subject, "bytes at the end", "footer");
-
         buffer_clear(&longer); /* between the last record and the trailer */
         must(buffer_add(&longer, subject.files[0].data, before_trailer, &err), &err);
         must(buffer_add(&longer, zeros, additions[i], &err), &err);
@@ -359,7 +358,6 @@ static void files_that_were_moved(void **state)
     expect(&subject, "an extent of another blob", "extent 0: header: the blob id");
     restore(&subject);
     subject_done(&other);
-
     const struct blob_identity genuine = *identity;
     identity->project = uuid_random();
     expect(&subject, "another project", "header: the project");
