@@ -150,6 +150,7 @@ static struct result open_connections(struct sequencer *sequencer, const struct 
     size_t count = 2;
 
     for (size_t i = 0; options->tables != NULL && options->tables[i] != NULL; i++) {
+        if (options->tables[i] == &audit_tree_table) continue; /* readers have it too */
         assert(count < APPEND_TABLES_MAX);
         tables[count++] = options->tables[i];
     }

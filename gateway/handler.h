@@ -52,8 +52,10 @@ extern const struct handler handler_manifest_read, handler_manifest_push, handle
 extern const struct handler handler_organisation_create, handler_organisation_list, handler_project_create,
     handler_project_list, handler_project_read, handler_label;
 extern const struct handler handler_policy_read, handler_policy_load;
+extern const struct handler handler_audit_list, handler_audit_event, handler_audit_entry, handler_audit_proof,
+    handler_audit_checkpoint, handler_audit_key;
 
-route_target target_system_ping, target_token_mint;
+route_target target_system_ping, target_token_mint, target_audit_read;
 route_target target_robot_create, target_robot_list, target_robot_revoke, target_binding_create, target_binding_list,
     target_binding_revoke;
 route_target target_upload_begin, target_upload_write, target_upload_commit, target_upload_read, target_upload_cancel;

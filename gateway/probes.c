@@ -1,6 +1,7 @@
 /* Handlers that say how the server is, and the ping of the registry protocol. */
 #include <string.h>
 
+#include "audit/metrics.h"
 #include "audit/sequencer.h"
 #include "gateway/gateway.h"
 #include "gateway/handler.h"
@@ -48,7 +49,7 @@ static bool is_local(const struct request *request)
 
 static struct result metrics(struct request *request, struct pg *pg, struct error *err)
 {
-    static const struct metric_table *const tables[] = {&metric_table_gateway, &metric_table_duration};
+    static const struct metric_table *const tables[] = {&metric_table_gateway, &metric_table_duration, &audit_metrics};
     struct buffer OWNED_BUFFER text = BUFFER(METRICS_SIZE);
 
     (void)pg;

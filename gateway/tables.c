@@ -1,5 +1,6 @@
 #include "gateway/tables.h"
 
+#include "audit/query.h"
 #include "authz/binding.h"
 #include "authz/robot.h"
 #include "authz/snapshot.h"
@@ -9,5 +10,5 @@
 const struct pg_table *const gateway_tables[] = {
     &binding_table,      &robot_table,       &project_statements,         &repository_statements, &seal_statements,
     &stored_blob_statements, &upload_statements, &stored_manifest_statements, &tag_statements,        &policy_set_table,
-    NULL,
+    &audit_query_table,  &audit_tree_table,  NULL,
 };

@@ -16,7 +16,7 @@
 #define LEAF_RULES_MAX     4                      /* further ones are in the payload */
 #define LEAF_NAME_MAX      255                    /* RESOURCE_NAME_MAX */
 #define LEAF_RESOURCE_MAX  396                    /* name, '#' and a detail of RESOURCE_DETAIL_MAX */
-#define LEAF_KEYS_MAX      10                     /* org: and res: of each target, act:, out: */
+#define LEAF_KEYS_MAX      14                     /* org:, prj: and res: of each target, act:, out: */
 #define LEAF_KEY_MAX       (4 + LEAF_NAME_MAX)    /* "res:" and a name */
 #define LEAF_KEY_ID_SIZE   16
 

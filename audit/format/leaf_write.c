@@ -183,14 +183,21 @@ static int compare_keys(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
+/* "acme/models/digits#sha256:..." stands under its organisation, its project and itself. */
+static void add_keys_of(struct leaf *leaf, const char *resource)
+{
+    const size_t organisation = strcspn(resource, "/#"), whole = strcspn(resource, "#");
+
+    add_key(leaf, "org:", resource, organisation);
+    if (organisation < whole)
+        add_key(leaf, "prj:", resource, organisation + 1 + strcspn(resource + organisation + 1, "/#"));
+    add_key(leaf, "res:", resource, whole);
+}
+
 void leaf_fill_keys(struct leaf *leaf)
 {
     leaf->key_count = 0;
-    for (size_t i = 0; i < leaf->target_count; i++) {
-        const char *resource = leaf->targets[i].resource;
-        add_key(leaf, "org:", resource, strcspn(resource, "/#"));
-        add_key(leaf, "res:", resource, strcspn(resource, "#"));
-    }
+    for (size_t i = 0; i < leaf->target_count; i++) add_keys_of(leaf, leaf->targets[i].resource);
     add_key(leaf, "act:", leaf->actor, strlen(leaf->actor));
     if (strcmp(leaf->outcome, "denied") == 0 || strcmp(leaf->outcome, "failed") == 0)
         add_key(leaf, "out:", leaf->outcome, strlen(leaf->outcome));

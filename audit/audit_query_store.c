@@ -1,0 +1,68 @@
+#include <string.h>
+
+#include "audit/query_priv.h"
+
+#define EVENT "SELECT e.seq, e.leaf, p.salt, p.box, s.subject, s.key_version, s.wrapped_key FROM "
+#define PAYLOAD " LEFT JOIN audit_payload p ON p.seq = e.seq LEFT JOIN audit_subject s ON s.subject = p.subject "
+#define COLUMNS "int8 bytea bytea bytea bytea int4 bytea"
+#define KEY_RANGE " WHERE k.key = $1 AND k.seq >= $2 AND k.seq < $3 "
+#define BOTH "audit_key k JOIN audit_key f ON f.seq = k.seq AND f.key = $5 JOIN audit_entry e ON e.seq = k.seq"
+
+/* First the page of numbers, in index order, then what belongs to them. */
+static const struct pg_statement statements[] = {
+    {"audit_list_up", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq LIMIT $3",
+     "int8 int8 int8", COLUMNS},
+    {"audit_list_down", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq DESC LIMIT $3",
+     "int8 int8 int8", COLUMNS},
+    {"audit_list_key_up",
+     EVENT "audit_key k JOIN audit_entry e ON e.seq = k.seq" PAYLOAD KEY_RANGE "ORDER BY k.seq LIMIT $4",
+     "bytea int8 int8 int8", COLUMNS},
+    {"audit_list_key_down",
+     EVENT "audit_key k JOIN audit_entry e ON e.seq = k.seq" PAYLOAD KEY_RANGE "ORDER BY k.seq DESC LIMIT $4",
+     "bytea int8 int8 int8", COLUMNS},
+    {"audit_list_both_up", EVENT BOTH PAYLOAD KEY_RANGE "ORDER BY k.seq LIMIT $4", "bytea int8 int8 int8 bytea", COLUMNS},
+    {"audit_list_both_down", EVENT BOTH PAYLOAD KEY_RANGE "ORDER BY k.seq DESC LIMIT $4", "bytea int8 int8 int8 bytea",
+     COLUMNS},
+    {"audit_newest_checkpoint", "SELECT size, note FROM audit_checkpoint ORDER BY size DESC LIMIT 1", "", "int8 text"},
+};
+const struct pg_table audit_query_table = PG_TABLE(statements);
+
+struct result audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out,
+                           struct error *err)
+{
+    static const char *const names[3][2] = {{"audit_list_down", "audit_list_up"},
+                                            {"audit_list_key_down", "audit_list_key_up"},
+                                            {"audit_list_both_down", "audit_list_both_up"}};
+    struct pg_arguments arguments = {0};
+
+    if (selection->key_count > 0) pg_add_bytes(&arguments, (struct bytes){selection->keys[0], LEAF_KEY_ID_SIZE});
+    pg_add_int8(&arguments, (int64_t)selection->from);
+    pg_add_int8(&arguments, (int64_t)selection->until);
+    pg_add_int8(&arguments, (int64_t)selection->limit);
+    if (selection->key_count > 1) pg_add_bytes(&arguments, (struct bytes){selection->keys[1], LEAF_KEY_ID_SIZE});
+    return pg_run(pg, names[selection->key_count][selection->ascending ? 1 : 0], &arguments, rows_out, err);
+}
+
+void audit_read_row(const struct pg_rows *rows, size_t row, struct audit_row *row_out)
+{
+    *row_out = (struct audit_row){
+        .sequence = (uint64_t)pg_int8(rows, row, 0),
+        .leaf = pg_bytes(rows, row, 1),
+        .salt = pg_bytes(rows, row, 2),
+        .box = pg_bytes(rows, row, 3),
+        .subject = pg_bytes(rows, row, 4),
+        .key_version = (int32_t)pg_int8(rows, row, 5),
+        .wrapped_key = pg_bytes(rows, row, 6),
+    };
+}
+
+struct result audit_newest_checkpoint(struct pg *pg, uint64_t *size_out, struct buffer *note, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, "audit_newest_checkpoint", NULL, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "no checkpoint of the log is signed yet");
+    TRY(buffer_add_text(note, pg_text(rows, 0, 1), err));
+    *size_out = (uint64_t)pg_int8(rows, 0, 0);
+    return SUCCESS;
+}

@@ -1,0 +1,196 @@
+#include "audit/query.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/audit_store.h"
+#include "audit/event_priv.h"
+#include "audit/format/proof.h"
+#include "audit/log_tiles_priv.h"
+#include "audit/query_priv.h"
+#include "base/memory.h"
+
+#define PAGE_KEYS_MAX 32 /* subjects of one page whose keys are opened only once; more are opened each time */
+
+struct audit_page {
+    struct pg_rows *rows;
+    size_t key_count;
+    struct page_key {
+        uint8_t subject[32];
+        struct secret *key;
+    } keys[PAGE_KEYS_MAX];
+};
+
+/* Everything under the permit's resource stands under one key; the system has none, and shows all. */
+static void add_scope(struct audit_selection *selection, const struct permit *permit)
+{
+    static const char *const kinds[] = {[RESOURCE_SYSTEM] = NULL,
+                                        [RESOURCE_ORGANISATION] = "org:",
+                                        [RESOURCE_PROJECT] = "prj:",
+                                        [RESOURCE_REPOSITORY] = "res:"};
+    const struct resource *resource = permit_resource(permit, ACTION_AUDIT_READ);
+    char name[LEAF_KEY_MAX + 1];
+
+    if (kinds[resource->kind] == NULL) return;
+    (void)snprintf(name, sizeof name, "%s%s", kinds[resource->kind], resource->name);
+    leaf_key_id(name, selection->keys[selection->key_count++]);
+}
+
+static struct result select_page(struct pg *pg, const struct audit_selection *selection, struct audit_page **page_out,
+                                 struct error *err)
+{
+    OWNED(audit_page) *page = memory_zeroed(1, sizeof *page);
+
+    if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
+    TRY(audit_select(pg, selection, &page->rows, err));
+    *page_out = GIVE(page);
+    return SUCCESS;
+}
+
+struct result audit_list(struct pg *pg, const struct permit *permit, const struct audit_filter *filter,
+                         struct audit_page **page_out, struct error *err)
+{
+    struct audit_selection selection = {.ascending = filter->ascending, .limit = filter->limit};
+
+    if (filter->limit == 0 || filter->limit > AUDIT_PAGE_MAX || filter->from > INT64_MAX || filter->until > INT64_MAX)
+        return failure(err, ERROR_INVALID, "a page has 1 to %d events", AUDIT_PAGE_MAX - 1);
+    selection.from = filter->from;
+    selection.until = filter->until;
+    add_scope(&selection, permit);
+    if (filter->key != NULL) leaf_key_id(filter->key, selection.keys[selection.key_count++]);
+    return select_page(pg, &selection, page_out, err);
+}
+
+struct result audit_find(struct pg *pg, const struct permit *permit, uint64_t sequence, struct audit_page **page_out,
+                         struct error *err)
+{
+    struct audit_selection selection = {.from = sequence, .until = sequence + 1, .limit = 1};
+    OWNED(audit_page) *page = NULL;
+
+    if (sequence >= INT64_MAX) return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    add_scope(&selection, permit);
+    TRY(select_page(pg, &selection, &page, err));
+    if (audit_page_count(page) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    *page_out = GIVE(page);
+    return SUCCESS;
+}
+
+size_t audit_page_count(const struct audit_page *page)
+{
+    return pg_rows_count(page->rows);
+}
+
+uint64_t audit_page_sequence(const struct audit_page *page, size_t index)
+{
+    struct audit_row row;
+
+    audit_read_row(page->rows, index, &row);
+    return row.sequence;
+}
+
+struct bytes audit_page_leaf(const struct audit_page *page, size_t index)
+{
+    struct audit_row row;
+
+    audit_read_row(page->rows, index, &row);
+    return row.leaf;
+}
+
+static struct result open_key(struct keyd_client *keyd, const struct audit_row *row, struct secret **key_out,
+                              struct error *err)
+{
+    struct wrapped_key wrapped = {.version = (uint32_t)row->key_version, .length = row->wrapped_key.length};
+
+    if (row->subject.length != 32 || wrapped.length > sizeof wrapped.bytes || row->salt.length != LEAF_SALT_SIZE)
+        return failure(err, ERROR_CORRUPT, "the stored payload of event %llu is damaged",
+                       (unsigned long long)row->sequence);
+    memcpy(wrapped.bytes, row->wrapped_key.data, wrapped.length);
+    return keyd_subject_key_open(keyd, row->subject.data, &wrapped, key_out, err);
+}
+
+static const struct page_key *known_key(const struct audit_page *page, struct bytes subject)
+{
+    for (size_t i = 0; i < page->key_count; i++)
+        if (bytes_equal(subject, (struct bytes){page->keys[i].subject, 32})) return &page->keys[i];
+    return NULL;
+}
+
+static void keep_key(struct audit_page *page, struct bytes subject, struct secret **key)
+{
+    if (page->key_count == PAGE_KEYS_MAX) return;
+    struct page_key *place = &page->keys[page->key_count++];
+    memcpy(place->subject, subject.data, sizeof place->subject);
+    place->key = GIVE(*key);
+}
+
+static struct result open_with(const struct secret *key, const struct audit_row *row, const char *origin,
+                               struct buffer *payload, struct error *err)
+{
+    struct leaf leaf;
+
+    TRY(leaf_read(row->leaf, &leaf, err));
+    if (key->length != SUBJECT_KEY_SIZE) return failure(err, ERROR_CORRUPT, "the key of a subject has a wrong length");
+    return payload_open(key->bytes, row->salt.data, row->box, origin, &leaf, payload, err);
+}
+
+struct result audit_page_payload(struct audit_page *page, size_t index, struct keyd_client *keyd, const char *origin,
+                                 struct buffer *payload, struct error *err)
+{
+    OWNED(secret) *key = NULL;
+    struct audit_row row;
+
+    audit_read_row(page->rows, index, &row);
+    if (row.wrapped_key.length == 0 || row.box.length == 0) return SUCCESS;
+    const struct page_key *known = known_key(page, row.subject);
+    if (known != NULL) return open_with(known->key, &row, origin, payload, err);
+    TRY(open_key(keyd, &row, &key, err));
+    TRY(open_with(key, &row, origin, payload, err));
+    keep_key(page, row.subject, &key);
+    return SUCCESS;
+}
+
+void audit_page_free(struct audit_page *page)
+{
+    if (page == NULL) return;
+    for (size_t i = 0; i < page->key_count; i++) secret_free(page->keys[i].key);
+    pg_rows_free(page->rows);
+    free(page);
+}
+
+static struct result prove(struct pg *pg, uint64_t sequence, uint64_t size, struct merkle_proof *proof_out,
+                           struct error *err)
+{
+    struct log_tiles *log = memory_zeroed(1, sizeof *log);
+
+    if (log == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a proof");
+    log_tiles_init(log, pg, size);
+    const struct result proven = merkle_prove_inclusion(&log->tiles.source, sequence, size, proof_out, err);
+    free(log);
+    return proven;
+}
+
+struct result audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *proof,
+                          struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
+    struct tlog_proof parts = {.index = sequence};
+    uint64_t size = 0;
+
+    TRY(audit_find(pg, permit, sequence, &page, err));
+    TRY(audit_newest_checkpoint(pg, &size, &note, err));
+    if (sequence >= size)
+        return failure(err, ERROR_UNAVAILABLE, "event %llu is recorded but not signed yet; ask again in a second",
+                       (unsigned long long)sequence);
+    TRY(prove(pg, sequence, size, &parts.inclusion, err));
+    parts.note = buffer_bytes(&note);
+    return tlog_proof_write(&parts, proof, err);
+}
+
+struct result audit_checkpoint(struct pg *pg, const struct permit *permit, struct buffer *note, struct error *err)
+{
+    uint64_t size = 0;
+
+    (void)permit_resource(permit, ACTION_AUDIT_READ);
+    return audit_newest_checkpoint(pg, &size, note, err);
+}

@@ -1,0 +1,57 @@
+/*
+ * audit/query.h -- reading the log, and proving that an entry is in it.
+ *
+ * Every function takes the permit of an audit.read and shows only what is inside its resource: an auditor of an
+ * organisation or a project sees the events that stand under it. Connections need audit_query_table and
+ * audit_tree_table.
+ */
+#pragma once
+
+#include "audit/format/merkle.h"
+#include "audit/permit.h"
+#include "crypto/keyd_client.h"
+#include "storage/pg.h"
+
+extern const struct pg_table audit_query_table;
+extern const struct pg_table audit_tree_table;
+
+#define AUDIT_PAGE_MAX 1001 /* events at a time: a page of 1,000, and one to see whether there is more */
+
+struct audit_filter {
+    bool ascending;       /* else newest first */
+    const char *key;      /* "res:acme/models/digits", "act:<pseudonym>", "out:denied"; NULL: all */
+    uint64_t from, until; /* sequence numbers, from <= seq < until; INT64_MAX: no end */
+    size_t limit;         /* 1 to AUDIT_PAGE_MAX */
+};
+
+/** Events as they were found. Views live as long as the page. */
+struct audit_page;
+
+/** ERROR_INVALID for a limit out of bounds; an empty page is no error. */
+RESULT audit_list(struct pg *pg, const struct permit *permit, const struct audit_filter *filter,
+                  struct audit_page **page_out, struct error *err);
+/** A page with that one event; ERROR_NOT_FOUND, also if it is outside the permit's resource. */
+RESULT audit_find(struct pg *pg, const struct permit *permit, uint64_t sequence, struct audit_page **page_out,
+                  struct error *err);
+size_t audit_page_count(const struct audit_page *page);
+uint64_t audit_page_sequence(const struct audit_page *page, size_t index);
+/** The leaf's bytes, as they were hashed. */
+struct bytes audit_page_leaf(const struct audit_page *page, size_t index);
+/**
+ * Appends the payload (JSON: who, from where), opened with keyd. Appends nothing if the event has none, or it was
+ * erased. ERROR_CORRUPT if it is not what the leaf committed to.
+ */
+RESULT audit_page_payload(struct audit_page *page, size_t index, struct keyd_client *keyd, const char *origin,
+                          struct buffer *payload, struct error *err);
+void audit_page_free(struct audit_page *page);
+DEFINE_OWNED(audit_page);
+
+/**
+ * Appends the proof that entry `sequence` is in the log (c2sp.org/tlog-proof@v1), under the newest checkpoint.
+ * ERROR_NOT_FOUND for an entry that is not there or not to be seen; ERROR_UNAVAILABLE if it is not signed yet:
+ * within a second it will be.
+ */
+RESULT audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *proof,
+                   struct error *err);
+/** Appends the newest signed checkpoint; ERROR_NOT_FOUND before the first. Needs any audit.read. */
+RESULT audit_checkpoint(struct pg *pg, const struct permit *permit, struct buffer *note, struct error *err);

@@ -1,0 +1,27 @@
+/*
+ * audit/query_priv.h -- the statements behind audit/query.h.
+ */
+#pragma once
+
+#include "audit/format/leaf.h"
+#include "audit/query.h"
+
+struct audit_selection {
+    bool ascending;
+    uint64_t from, until;
+    size_t limit, key_count; /* of all keys that are given, an event must stand under each */
+    uint8_t keys[2][LEAF_KEY_ID_SIZE];
+};
+RESULT audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out,
+                    struct error *err);
+
+struct audit_row {
+    uint64_t sequence;
+    struct bytes leaf;
+    struct bytes salt, box, subject, wrapped_key; /* empty: no payload, or erased */
+    int32_t key_version;
+};
+void audit_read_row(const struct pg_rows *rows, size_t row, struct audit_row *row_out);
+
+/** Appends the note. ERROR_NOT_FOUND before the first. */
+RESULT audit_newest_checkpoint(struct pg *pg, uint64_t *size_out, struct buffer *note, struct error *err);

@@ -1,0 +1,167 @@
+/*
+ * bench/audit_bench.c -- how many events a second one gateway records, and how long each waits.
+ *
+ * usage: audit_bench CONNINFO KEYD-SOCKET ORIGIN SUBMITTERS SECONDS
+ * Each submitter has one event under way at any time, as a suspended request has. Half of them are of one of 64
+ * subjects and all concern one of 256 repositories. Prints events/s, p50, p99 and the largest wait.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/decision_make.h"
+#include "audit/sequencer.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/keyd_client.h"
+
+#include <time.h>
+
+#define WAITS_MAX 4000000 /* measured at most; later ones are counted only */
+
+struct bench {
+    struct sequencer *sequencer;
+    pthread_mutex_t mutex;
+    pthread_cond_t idle;
+    int64_t ends_us;
+    size_t running;
+    uint64_t done, failed;
+    uint32_t *waits_us;
+};
+
+/* One request that comes again as soon as it is recorded. */
+struct submitter {
+    struct record record; /* first */
+    struct bench *bench;
+    unsigned number;
+    char subject[32]; /* "robot$bench+" and a number */
+    int64_t submitted_us;
+};
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+static struct decision *decide(unsigned number)
+{
+    struct decision_parts parts = {
+        .verdict = VERDICT_ALLOW,
+        .epoch = 1,
+        .id = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        .policy_digest = "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210",
+        .pair_count = 1,
+        .pairs = {{ACTION_BLOB_READ, {.kind = RESOURCE_REPOSITORY, .region = "local/main"}}}};
+    struct resource *resource = &parts.pairs[0].resource;
+    struct decision *decision = NULL;
+    struct error err = {0};
+
+    (void)snprintf(resource->name, sizeof resource->name, "acme/models/repository-%u", number % 256);
+    (void)snprintf(resource->detail, sizeof resource->detail, "sha256:%064x", number);
+    if (!decision_make(&parts, &decision, &err).ok) abort();
+    return decision;
+}
+
+static void recorded(struct record *record);
+
+static void submit(struct submitter *submitter)
+{
+    submitter->record = (struct record){.decision = decide(submitter->number), .done = recorded};
+    submitter->record.context = (struct event_context){.issuer = "bench",
+                                                       .subject = submitter->subject,
+                                                       .client_address = "192.0.2.7",
+                                                       .user_agent = "oras/1.2",
+                                                       .request_id = "5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30"};
+    submitter->submitted_us = now_us();
+    sequencer_submit(submitter->bench->sequencer, &submitter->record);
+}
+
+static void recorded(struct record *record)
+{
+    struct submitter *submitter = (struct submitter *)(void *)record;
+    struct bench *bench = submitter->bench;
+    const int64_t now = now_us();
+    const bool goes_on = now < bench->ends_us;
+
+    (void)pthread_mutex_lock(&bench->mutex);
+    if (record->status != RECORD_DONE) bench->failed++;
+    else if (bench->done < WAITS_MAX) bench->waits_us[bench->done] = (uint32_t)(now - submitter->submitted_us);
+    bench->done += record->status == RECORD_DONE ? 1 : 0;
+    if (!goes_on && --bench->running == 0) (void)pthread_cond_signal(&bench->idle);
+    (void)pthread_mutex_unlock(&bench->mutex);
+    record_done(record);
+    submitter->number += 7;
+    if (goes_on) submit(submitter);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const uint32_t *left = a, *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+static void report(struct bench *bench, int64_t elapsed_us)
+{
+    const size_t count = bench->done < WAITS_MAX ? bench->done : WAITS_MAX;
+
+    qsort(bench->waits_us, count, sizeof *bench->waits_us, compare);
+    (void)printf("%.0f events/s, p50 %.2f ms, p99 %.2f ms, longest %.2f ms, %llu failed\n",
+                 (double)bench->done * 1e6 / (double)elapsed_us, bench->waits_us[count / 2] / 1000.0,
+                 bench->waits_us[count * 99 / 100] / 1000.0, bench->waits_us[count - 1] / 1000.0,
+                 (unsigned long long)bench->failed);
+}
+
+static struct result measure(const struct sequencer_options *options, size_t submitters, unsigned seconds,
+                             struct error *err)
+{
+    struct bench bench = {.running = submitters};
+    struct submitter *all = memory_zeroed(submitters, sizeof *all);
+
+    bench.waits_us = memory_zeroed(WAITS_MAX, sizeof *bench.waits_us);
+    if (all == NULL || bench.waits_us == NULL) return failure(err, ERROR_NO_MEMORY, "no memory");
+    (void)pthread_mutex_init(&bench.mutex, NULL);
+    (void)pthread_cond_init(&bench.idle, NULL);
+    TRY(sequencer_start(options, &bench.sequencer, err));
+    const int64_t started = now_us();
+    bench.ends_us = started + (int64_t)seconds * 1000000;
+    for (size_t i = 0; i < submitters; i++) {
+        all[i].bench = &bench;
+        all[i].number = (unsigned)i;
+        (void)snprintf(all[i].subject, sizeof all[i].subject, "robot$bench+%zu", i % 64);
+        submit(&all[i]);
+    }
+    (void)pthread_mutex_lock(&bench.mutex);
+    while (bench.running > 0) (void)pthread_cond_wait(&bench.idle, &bench.mutex);
+    (void)pthread_mutex_unlock(&bench.mutex);
+    report(&bench, now_us() - started);
+    sequencer_free(bench.sequencer);
+    free(bench.waits_us);
+    free(all);
+    return SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    struct sequencer_options options = {.instance = "bench"};
+    OWNED(keyd_client) *keyd = NULL;
+    struct error err = {0};
+    uint64_t submitters = 0, seconds = 0;
+
+    if (argc != 6 || !text_to_u64(bytes_of_text(argv[4]), 60000, &submitters) || submitters == 0 ||
+        !text_to_u64(bytes_of_text(argv[5]), 3600, &seconds) || seconds == 0) {
+        (void)fprintf(stderr, "usage: audit_bench CONNINFO KEYD-SOCKET ORIGIN SUBMITTERS SECONDS\n");
+        return 2;
+    }
+    struct result result = keyd_client_new(argv[2], 2000, &keyd, &err);
+    options.conninfo = argv[1];
+    options.keyd = keyd;
+    (void)snprintf(options.origin, sizeof options.origin, "%s", argv[3]);
+    if (result.ok) result = measure(&options, submitters, (unsigned)seconds, &err);
+    if (!result.ok) (void)fprintf(stderr, "audit_bench: %s\n", err.message);
+    return result.ok ? 0 : 1;
+}

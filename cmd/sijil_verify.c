@@ -1,0 +1,122 @@
+/* sijil-verify: checks offline what a registry hands out. It has no secret, no network and no database. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/format/proof.h"
+#include "audit/format/proof_check.h"
+#include "base/json.h"
+
+enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
+
+static const char help[] =
+    "Usage: sijil-verify proof --key=VKEY --entry=FILE PROOF-FILE [--json]\n"
+    "Check that an entry is in a registry's audit log, without asking the registry.\n"
+    "\n"
+    "  --key=VKEY     public key of the log, as 'sijil audit key' printed it when you first trusted it\n"
+    "  --entry=FILE   the entry, byte for byte (entry.json of 'sijil audit proof')\n"
+    "  PROOF-FILE     the proof (entry.tlog-proof of 'sijil audit proof', or any C2SP tlog-proof)\n"
+    "  --json         answer in JSON\n"
+    "  --help         show this text and end\n"
+    "  --version      show the version and end\n"
+    "\n"
+    "A FILE may be '-' for standard input.\n"
+    "Exit status: 0 verified, 1 not verified, 2 the command line is wrong or a file can't be read.\n";
+
+struct settings {
+    const char *key, *entry, *proof;
+    bool json;
+};
+
+static int misused(const char *what)
+{
+    (void)fprintf(stderr, "sijil-verify: %s\nTry 'sijil-verify --help' for more information.\n", what);
+    return EXIT_USAGE;
+}
+
+static int show(const char *text)
+{
+    return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? EXIT_VERIFIED : EXIT_USAGE;
+}
+
+static struct result read_stream(FILE *stream, const char *name, struct buffer *content, struct error *err)
+{
+    uint8_t block[4096]; /* a page at a time */
+
+    for (size_t count; (count = fread(block, 1, sizeof block, stream)) > 0;)
+        if (!buffer_add(content, block, count, err).ok)
+            return failure(err, err->kind, "%.180s is larger than anything of this kind", name);
+    if (ferror(stream)) return failure(err, ERROR_UNAVAILABLE, "%.180s: %s", name, strerror(errno));
+    return SUCCESS;
+}
+
+static struct result read_file(const char *name, struct buffer *content, struct error *err)
+{
+    if (strcmp(name, "-") == 0) return read_stream(stdin, "standard input", content, err);
+    FILE *stream = fopen(name, "rbe");
+    if (stream == NULL) return failure(err, ERROR_UNAVAILABLE, "%.180s: %s", name, strerror(errno));
+    const struct result result = read_stream(stream, name, content, err);
+    (void)fclose(stream);
+    return result;
+}
+
+static int refuse(const struct settings *settings, const struct error *err)
+{
+    struct buffer OWNED_BUFFER reason = BUFFER(2048);
+    struct error unwritten;
+    const bool is_judged = err->kind == ERROR_DENIED;
+
+    (void)fprintf(stderr, "sijil-verify: %s%s\n", is_judged ? "NOT verified: " : "", err->message);
+    if (settings->json && json_write_string(&reason, bytes_of_text(err->message), &unwritten).ok)
+        (void)printf("{\"verified\":false,\"reason\":%s}\n", buffer_text(&reason));
+    return is_judged ? EXIT_NOT_VERIFIED : EXIT_USAGE;
+}
+
+static struct result check(const struct settings *settings, struct buffer *answer, struct error *err)
+{
+    struct buffer OWNED_BUFFER entry = BUFFER(MERKLE_ENTRY_MAX);
+    struct buffer OWNED_BUFFER proof = BUFFER(TLOG_PROOF_MAX);
+    struct proof_report report;
+
+    TRY(read_file(settings->entry, &entry, err));
+    TRY(read_file(settings->proof, &proof, err));
+    TRY(proof_check(bytes_of_text(settings->key), buffer_bytes(&entry), buffer_bytes(&proof), &report, err));
+    return settings->json ? proof_report_json(&report, answer, err) : proof_report_text(&report, answer, err);
+}
+
+static int run(const struct settings *settings)
+{
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct error err = {0};
+
+    if (settings->key == NULL || settings->entry == NULL || settings->proof == NULL)
+        return misused("--key, --entry and a proof file are needed");
+    if (strcmp(settings->entry, "-") == 0 && strcmp(settings->proof, "-") == 0)
+        return misused("only one file can be standard input");
+    return check(settings, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"key", required_argument, NULL, 'k'}, {"entry", required_argument, NULL, 'e'}, {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},      {"version", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0},
+    };
+    struct settings settings = {0};
+
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (option) {
+        case 'k': settings.key = optarg; break;
+        case 'e': settings.entry = optarg; break;
+        case 'j': settings.json = true; break;
+        case 'h': return show(help);
+        case 'v': return show("sijil-verify " SIJIL_VERSION "\n");
+        default: return misused("an option is not known or lacks its value");
+        }
+    }
+    if (argc - optind < 1 || strcmp(argv[optind], "proof") != 0) return misused("say what to check: proof");
+    if (argc - optind > 2) return misused("more than one proof file");
+    settings.proof = argv[optind + 1];
+    return run(&settings);
+}

@@ -1,0 +1,193 @@
+/* /api/v1/audit: reading the log, and proofs from it (docs/api.md). */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "audit/query.h"
+#include "base/text.h"
+#include "gateway/api_priv.h"
+#include "registry/project.h"
+
+#define PAGE_BYTES_MAX   ((size_t)256 << 10) /* a page ends early, with "next", before it is larger; the arena holds it */
+#define ONE_EVENT_MAX    ((size_t)64 << 10)  /* a leaf, a payload and their frame */
+#define PROOF_WAIT_MS    150
+#define PROOF_WAITS      10 /* an event is signed within a second */
+
+/* ?within=acme or acme/models: what an auditor of an organisation or a project may ask for. */
+struct result target_audit_read(struct request *request, struct pg *pg, struct error *err)
+{
+    const char *within = request_argument(request, "within");
+
+    (void)pg;
+    (void)err;
+    if (within == NULL || within[0] == '\0') {
+        (void)api_pair(request, ACTION_AUDIT_READ, RESOURCE_SYSTEM, "");
+        return SUCCESS;
+    }
+    const char *slash = strchr(within, '/');
+    const size_t first = slash == NULL ? strlen(within) : (size_t)(slash - within);
+    const bool is_name = scope_name_is_valid((struct bytes){(const uint8_t *)within, first}) &&
+                         (slash == NULL || scope_name_is_valid(bytes_of_text(slash + 1)));
+    if (is_name) (void)api_pair(request, ACTION_AUDIT_READ, slash == NULL ? RESOURCE_ORGANISATION : RESOURCE_PROJECT, within);
+    else response_problem(request, 400, "The request breaks a rule", "within is an organisation, or organisation/project");
+    return SUCCESS;
+}
+
+static bool read_sequence(const char *text, uint64_t *value_out)
+{
+    return text_to_u64(bytes_of_text(text), INT64_MAX - 1, value_out);
+}
+
+/* `after` goes on in the order of reading; `before` is an upper bound in any order. */
+static struct result read_filter(const struct request *request, const char *after, struct audit_filter *filter,
+                                 struct error *err)
+{
+    const char *order = request_argument(request, "order"), *before = request_argument(request, "before");
+    uint64_t cursor = 0, bound = 0;
+
+    filter->key = request_argument(request, "key");
+    filter->ascending = order != NULL && strcmp(order, "ascending") == 0;
+    filter->until = INT64_MAX;
+    if (order != NULL && !filter->ascending && strcmp(order, "descending") != 0)
+        return failure(err, ERROR_INVALID, "order is ascending or descending");
+    if ((after[0] != '\0' && !read_sequence(after, &cursor)) || (before != NULL && !read_sequence(before, &bound)))
+        return failure(err, ERROR_INVALID, "after and before are sequence numbers of events");
+    if (before != NULL) filter->until = bound;
+    if (after[0] == '\0') return SUCCESS;
+    if (filter->ascending) filter->from = cursor + 1;
+    else if (cursor < filter->until) filter->until = cursor;
+    return SUCCESS;
+}
+
+/* {"seq":N,"entry":the leaf as it stands,"who":the payload, or null} */
+static struct result write_event(const struct request *request, struct audit_page *page, size_t index,
+                                 struct buffer *text, struct error *err)
+{
+    const struct bytes leaf = audit_page_leaf(page, index);
+    const struct gateway *gateway = request->gateway;
+
+    TRY(buffer_format(text, err, "{\"seq\":%llu,\"entry\":", (unsigned long long)audit_page_sequence(page, index)));
+    TRY(buffer_add(text, leaf.data, leaf.length, err));
+    TRY(buffer_add_text(text, ",\"who\":", err));
+    const size_t before = text->length;
+    TRY(audit_page_payload(page, index, gateway->keyd, gateway->origin, text, err));
+    if (text->length == before) TRY(buffer_add_text(text, "null", err));
+    return buffer_add_u8(text, '}', err);
+}
+
+static struct result write_page(const struct request *request, struct audit_page *page, size_t limit,
+                                struct buffer *text, struct error *err)
+{
+    const size_t count = audit_page_count(page);
+    size_t i = 0;
+
+    TRY(buffer_add_text(text, "{\"events\":[", err));
+    for (; i < count && i < limit && text->length + ONE_EVENT_MAX < PAGE_BYTES_MAX; i++) {
+        if (i > 0) TRY(buffer_add_u8(text, ',', err));
+        TRY(write_event(request, page, i, text, err));
+    }
+    TRY(buffer_add_u8(text, ']', err));
+    if (i > 0 && i < count)
+        TRY(buffer_format(text, err, ",\"next\":\"%llu\"", (unsigned long long)audit_page_sequence(page, i - 1)));
+    return buffer_add_u8(text, '}', err);
+}
+
+static struct result answer_with(struct request *request, const char *type, const struct buffer *text,
+                                 struct error *err)
+{
+    const char *copy = arena_copy_text(request->arena, buffer_bytes(text));
+
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    response_bytes(request, 200, type, (struct bytes){(const uint8_t *)copy, text->length});
+    response_header(request, "Cache-Control", "no-store");
+    return SUCCESS;
+}
+
+static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(PAGE_BYTES_MAX);
+    struct audit_filter filter = {.from = 0};
+    const char *after = NULL;
+    unsigned limit = 0;
+
+    if (!api_page(request, &limit, &after)) return SUCCESS;
+    TRY(read_filter(request, after, &filter, err));
+    filter.limit = limit + 1;
+    TRY(audit_list(pg, request->permit, &filter, &page, err));
+    TRY(write_page(request, page, limit, &text, err));
+    return answer_with(request, "application/json", &text, err);
+}
+
+/* The event that the path names. */
+static struct result find(struct request *request, struct pg *pg, struct audit_page **page_out, struct error *err)
+{
+    uint64_t sequence = 0;
+
+    if (!read_sequence(request->reference, &sequence)) return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    return audit_find(pg, request->permit, sequence, page_out, err);
+}
+
+static struct result handle_event(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
+
+    TRY(find(request, pg, &page, err));
+    TRY(write_event(request, page, 0, &text, err));
+    return answer_with(request, "application/json", &text, err);
+}
+
+static struct result handle_entry(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
+
+    TRY(find(request, pg, &page, err));
+    const struct bytes leaf = audit_page_leaf(page, 0);
+    TRY(buffer_add(&text, leaf.data, leaf.length, err));
+    return answer_with(request, "application/json", &text, err);
+}
+
+static struct result handle_proof(struct request *request, struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
+    const struct timespec wait = {.tv_nsec = PROOF_WAIT_MS * 1000000L};
+    uint64_t sequence = 0;
+
+    if (!read_sequence(request->reference, &sequence)) return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    struct result proven = audit_prove(pg, request->permit, sequence, &text, err);
+    for (unsigned i = 0; i < PROOF_WAITS && !proven.ok && err->kind == ERROR_UNAVAILABLE && !pg_is_broken(pg); i++) {
+        (void)nanosleep(&wait, NULL);
+        proven = audit_prove(pg, request->permit, sequence, &text, err);
+    }
+    TRY(proven);
+    return answer_with(request, "text/plain; charset=utf-8", &text, err);
+}
+
+static struct result handle_checkpoint(struct request *request, struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
+
+    TRY(audit_checkpoint(pg, request->permit, &text, err));
+    return answer_with(request, "text/plain; charset=utf-8", &text, err);
+}
+
+static struct result handle_key(struct request *request, struct pg *pg, struct error *err)
+{
+    struct keyd_identity identity;
+
+    (void)pg;
+    TRY(keyd_identify(request->gateway->keyd, &identity, err));
+    OWNED_JSON value = json_pack("{s:s, s:s}", "origin", identity.origin, "vkey", identity.log_vkey);
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    response_json(request, 200, value);
+    return SUCCESS;
+}
+
+const struct handler handler_audit_list = {.handle = handle_list};
+const struct handler handler_audit_event = {.handle = handle_event};
+const struct handler handler_audit_entry = {.handle = handle_entry};
+const struct handler handler_audit_proof = {.handle = handle_proof};
+const struct handler handler_audit_checkpoint = {.handle = handle_checkpoint};
+const struct handler handler_audit_key = {.handle = handle_key};
