@@ -72,21 +72,22 @@ static struct result read_state(const struct pg_rows *rows, struct audit_state *
     return SUCCESS;
 }
 
-static struct result read_heads(const struct pg_rows *rows, int64_t *heads_out, size_t count, struct error *err)
+static struct result read_heads(const struct pg_rows *rows, const struct audit_heads *heads, struct error *err)
 {
-    if (pg_rows_count(rows) != count) return failure(err, ERROR_CORRUPT, "the heads of the log's keys are not one for each key");
-    for (size_t i = 0; i < count; i++) heads_out[i] = pg_int8(rows, i, 0);
+    if (pg_rows_count(rows) != heads->count)
+        return failure(err, ERROR_CORRUPT, "the heads of the log's keys are not one for each key");
+    for (size_t i = 0; i < heads->count; i++) heads->numbers[i] = pg_int8(rows, i, 0);
     return SUCCESS;
 }
 
 #define BEGIN_STEPS 5 /* BEGIN, two locks, state, heads */
 
-static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct bytes *keys, size_t key_count,
+static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads,
                                struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    pg_add_bytes_array(&arguments, keys, key_count);
+    pg_add_bytes_array(&arguments, heads->keys, heads->count);
     TRY(pg_pipeline_begin(pg, err));
     TRY(pg_pipeline_add(pg, exclusive_epoch ? "audit_lock_epoch" : "audit_hold_epoch", NULL, err));
     TRY(pg_pipeline_add(pg, "audit_lock_log", NULL, err));
@@ -94,16 +95,16 @@ static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct
     return pg_pipeline_add(pg, "audit_read_heads", &arguments, err);
 }
 
-struct result audit_begin(struct pg *pg, bool exclusive_epoch, const struct bytes *keys, size_t key_count,
-                          struct audit_state *state_out, int64_t *heads_out, struct error *err)
+struct result audit_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads,
+                          struct audit_state *state_out, struct error *err)
 {
     struct pg_rows *rows[BEGIN_STEPS];
     struct audit_state state;
 
-    TRY(add_begin(pg, exclusive_epoch, keys, key_count, err));
+    TRY(add_begin(pg, exclusive_epoch, heads, err));
     TRY(pg_pipeline_run(pg, rows, BEGIN_STEPS, err));
     struct result result = read_state(rows[3], &state, err);
-    if (result.ok) result = read_heads(rows[4], heads_out, key_count, err);
+    if (result.ok) result = read_heads(rows[4], heads, err);
     for (size_t i = 0; i < BEGIN_STEPS; i++) pg_rows_free(rows[i]);
     if (result.ok) *state_out = state;
     return result;

@@ -23,12 +23,18 @@ struct audit_state {
     char origin[128];
 };
 
+/** The keys of the events to come, and how often each occurred so far. */
+struct audit_heads {
+    size_t count;
+    const struct bytes *keys;
+    int64_t *numbers; /* `count` of them, filled in by audit_begin() */
+};
 /**
- * BEGIN, the epoch's lock (exclusively, or shared), the log's lock, the state, and the heads of the given keys, in one
- * round trip. heads_out[i] is how often keys[i] occurred so far. A failure may leave the transaction open.
+ * BEGIN, the epoch's lock (exclusively, or shared), the log's lock, the state, and the heads, in one round trip. A
+ * failure may leave the transaction open.
  */
-RESULT audit_begin(struct pg *pg, bool exclusive_epoch, const struct bytes *keys, size_t key_count,
-                   struct audit_state *state_out, int64_t *heads_out, struct error *err);
+RESULT audit_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads, struct audit_state *state_out,
+                   struct error *err);
 
 /** All that one append writes; arrays belong to the caller. */
 struct audit_append {

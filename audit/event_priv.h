@@ -56,6 +56,13 @@ void event_fill_leaf(const struct event *event, struct leaf *leaf_out);
 /** Draws a salt, seals the payload under `subject`, appends the box; fills in salt, commitment and place. */
 RESULT event_seal_payload(struct event *event, const struct audit_subject *subject, const char *origin,
                           struct buffer *boxes, struct error *err);
-/** The other way: `box` as stored, into `payload`. ERROR_CORRUPT if it is not that of this leaf. */
-RESULT payload_open(const uint8_t subject_key[SUBJECT_KEY_SIZE], const uint8_t salt[LEAF_SALT_SIZE], struct bytes box,
-                    const char *origin, const struct leaf *leaf, struct buffer *payload, struct error *err);
+/** A sealed payload as it is stored. */
+struct sealed_payload {
+    const uint8_t *subject_key; /* SUBJECT_KEY_SIZE bytes */
+    const uint8_t *salt;        /* LEAF_SALT_SIZE bytes */
+    struct bytes box;
+    const char *origin;
+};
+/** The other way: appends the text to `payload`. ERROR_CORRUPT if it is not the one that this leaf committed to. */
+RESULT payload_open(const struct sealed_payload *sealed, const struct leaf *leaf, struct buffer *payload,
+                    struct error *err);

@@ -128,21 +128,22 @@ static struct result open_box(const uint8_t key[XCHACHA_KEY_SIZE], struct bytes 
     return SUCCESS;
 }
 
-struct result payload_open(const uint8_t subject_key[SUBJECT_KEY_SIZE], const uint8_t salt[LEAF_SALT_SIZE],
-                           struct bytes box, const char *origin, const struct leaf *leaf, struct buffer *payload,
+struct result payload_open(const struct sealed_payload *sealed, const struct leaf *leaf, struct buffer *payload,
                            struct error *err)
 {
     struct buffer OWNED_BUFFER associated = BUFFER(512);
     uint8_t key[XCHACHA_KEY_SIZE], commitment[32];
+    const size_t before = payload->length;
 
-    TRY(write_associated(origin, &leaf->source, &associated, err));
-    TRY(subject_payload_key(subject_key, salt, key, err));
-    const struct result opened = open_box(key, buffer_bytes(&associated), box, payload, err);
+    TRY(write_associated(sealed->origin, &leaf->source, &associated, err));
+    TRY(subject_payload_key(sealed->subject_key, sealed->salt, key, err));
+    const struct result opened = open_box(key, buffer_bytes(&associated), sealed->box, payload, err);
     secret_wipe(key, sizeof key);
     TRY(opened);
-    TRY(leaf_payload_commitment(salt, buffer_bytes(payload), commitment, err));
-    if (!leaf->has_payload || memcmp(commitment, leaf->payload, sizeof commitment) != 0)
-        return failure(err, ERROR_CORRUPT, "the payload is not the one that event %llu committed to",
-                       (unsigned long long)leaf->sequence);
-    return SUCCESS;
+    const struct bytes text = {payload->data + before, payload->length - before};
+    TRY(leaf_payload_commitment(sealed->salt, text, commitment, err));
+    if (leaf->has_payload && memcmp(commitment, leaf->payload, sizeof commitment) == 0) return SUCCESS;
+    payload->length = before;
+    return failure(err, ERROR_CORRUPT, "the payload is not the one that event %llu committed to",
+                   (unsigned long long)leaf->sequence);
 }

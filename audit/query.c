@@ -130,7 +130,8 @@ static struct result open_with(const struct secret *key, const struct audit_row 
 
     TRY(leaf_read(row->leaf, &leaf, err));
     if (key->length != SUBJECT_KEY_SIZE) return failure(err, ERROR_CORRUPT, "the key of a subject has a wrong length");
-    return payload_open(key->bytes, row->salt.data, row->box, origin, &leaf, payload, err);
+    const struct sealed_payload sealed = {key->bytes, row->salt.data, row->box, origin};
+    return payload_open(&sealed, &leaf, payload, err);
 }
 
 struct result audit_page_payload(struct audit_page *page, size_t index, struct keyd_client *keyd, const char *origin,

@@ -93,10 +93,9 @@ static void place_events(struct group *group)
 
 static struct result begin(struct sequencer *sequencer, struct group *group, struct error *err)
 {
-    const struct bytes none = {NULL, 0};
-    const struct bytes *keys = group->key_count == 0 ? &none : group->key_views;
+    const struct audit_heads heads = {group->key_count, group->key_views, group->heads};
 
-    TRY(audit_begin(sequencer->pg, group->raises_epoch, keys, group->key_count, &group->state, group->heads, err));
+    TRY(audit_begin(sequencer->pg, group->raises_epoch, &heads, &group->state, err));
     if (strcmp(group->state.origin, sequencer->origin) != 0)
         return failure(err, ERROR_CORRUPT, "the log in the database is another one now: \"%.60s\"", group->state.origin);
     memset(group->touched, 0, group->key_count * sizeof group->touched[0]);
