@@ -57,6 +57,7 @@ static bool path_fits(const struct shape *shape, const struct path *path, struct
     const size_t after = before == shape->count ? 0 : shape->count - before - 1;
     const bool has_name = before < shape->count;
     if (has_name ? path->count <= before + after : path->count != before) return false;
+    if (has_name && path->segments[path->count - after - 1][0] == '\0') return false; /* no name ends in a slash */
 
     for (size_t i = 0; i < after; i++)
         if (!segment_fits(shape->segments[shape->count - 1 - i], path->segments[path->count - 1 - i],

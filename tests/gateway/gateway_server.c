@@ -37,9 +37,11 @@ static void pause_ms(uint64_t milliseconds)
 
 static struct result target_named(struct request *request, struct pg *pg, struct error *err)
 {
+    const char *name = request->name == NULL ? request->reference : request->name;
+
     (void)pg;
     (void)err;
-    (void)request_add_pair(request, ACTION_PING, request->name == NULL ? "" : request->name);
+    (void)request_add_pair(request, ACTION_PING, name == NULL ? "" : name);
     return SUCCESS;
 }
 
@@ -51,7 +53,8 @@ static struct result echo(struct request *request, struct pg *pg, struct error *
     (void)pg;
     pause_ms(number_of(request, "sleep_ms"));
     if (request_argument(request, "fail") != NULL) return failure(err, ERROR_CORRUPT, "a secret detail");
-    (void)snprintf(text, sizeof text, "%s %s body=%zu;\n", method_name(request->method), request->name,
+    (void)snprintf(text, sizeof text, "%s %s body=%zu;\n", method_name(request->method),
+                   request->name == NULL ? request->reference : request->name,
                    request->body.length);
     response_text(request, 200, text);
     return SUCCESS;
@@ -155,7 +158,7 @@ static struct result spring_read(void *state, uint64_t offset, uint8_t *place, s
 
     atomic_fetch_add(&reads_of_sources, 1);
     pause_ms(spring->slow_ms);
-    if (spring->fail_at != 0 && offset + length > spring->fail_at - 1) return failure(err, ERROR_CORRUPT, "damaged");
+    if (spring->fail_at != 0 && offset + length > spring->fail_at - 1) return failure(err, ERROR_CORRUPT, "record 7 of a secret place");
     for (size_t i = 0; i < length; i++) place[i] = (uint8_t)((offset + i) * 7 % 251);
     return SUCCESS;
 }
@@ -218,7 +221,7 @@ static const struct route rows[] = {
      TEST_ROUTE},
     {.name = "form", .methods = ANY, .pattern = "/form/{name}", .record = RECORD_FIRST, .body = BODY_FORM,
      .body_limit = 1000, .handler = &handler_echo, TEST_ROUTE},
-    {.name = "echo", .methods = ANY, .pattern = "/{name}", .record = RECORD_FIRST, .body = BODY_FORM,
+    {.name = "echo", .methods = ANY, .pattern = "/{reference}", .record = RECORD_FIRST, .body = BODY_FORM,
      .body_limit = 100000, .handler = &handler_echo, TEST_ROUTE},
 };
 static const struct route_table table = {sizeof rows / sizeof rows[0], rows};

@@ -1,0 +1,121 @@
+"""Limits: size, number, time and rate. Each has its status, and each refusal is counted."""
+import socket
+import time
+from support import Server, check, finish, read_all, statuses
+
+server = Server(header_timeout=2, idle_timeout=2, rate_window=2, rate_minimum=5000, requests_per_address=20,
+                connections_max=400, connections_per_address=350)
+H = b"Host: x\r\n"
+
+
+def ask(request, seconds=3):
+    connection = server.connect()
+    try:
+        connection.sendall(request)
+    except OSError:
+        pass
+    data, closed = read_all(connection, seconds)
+    connection.close()
+    return statuses(data), closed
+
+
+def refused(what, request, status):
+    before = server.state()["refused"]
+    codes, closed = ask(request)
+    after = server.state()["refused"]
+    check(what, codes[:1] == [status] and closed, f"{codes} {closed}")
+    check(what + ": counted once", after - before == 1, after - before)
+
+
+refused("a header of 1 MiB", b"GET / HTTP/1.1\r\n" + H + b"X: " + b"y" * (1 << 20) + b"\r\n\r\n", 431)
+refused("headers of 80 KiB together", b"GET /a HTTP/1.1\r\n" + H + b"".join(b"X-%d: %s\r\n" % (i, b"y" * 1000) for i in range(80)) + b"\r\n", 431)
+refused("101 headers", b"GET /a HTTP/1.1\r\n" + H + b"".join(b"X-%d: y\r\n" % i for i in range(100)) + b"\r\n", 431)
+refused("a target of 1 MiB", b"GET /" + b"a" * (1 << 20) + b" HTTP/1.1\r\n" + H + b"\r\n", 414)
+refused("a path of 3 KiB", b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\n" + H + b"\r\n", 414)
+refused("a query of 20 KiB", b"GET /a?" + b"a" * 20000 + b" HTTP/1.1\r\n" + H + b"\r\n", 414)
+check("100 headers are fine", ask(b"GET /a HTTP/1.1\r\n" + H + b"".join(b"X-%d: y\r\n" % i for i in range(98)) + b"Connection: close\r\n\r\n")[0] == [200])
+
+
+def lasts(what, shortest, longest, begin, trickle=None):
+    """How long the server lets a connection live that gets `begin` and then `trickle` four times a second."""
+    connection = server.connect()
+    connection.sendall(begin)
+    connection.settimeout(0.25)
+    begun = time.monotonic()
+    while time.monotonic() - begun < longest + 5:
+        try:
+            if trickle:
+                connection.sendall(trickle)
+            if connection.recv(65536) == b"":
+                break
+        except (socket.timeout, TimeoutError):
+            continue
+        except OSError:
+            break
+    took = time.monotonic() - begun
+    check(f"{what} is cut ({took:.1f} s)", shortest <= took <= longest, took)
+
+
+lasts("a client that says nothing", 1, 5, b"")
+lasts("a client that trickles its headers", 1.5, 5, b"GET /a HTTP/1.1\r\n" + H, b"X: y\r\n")
+lasts("a client that trickles its request line", 1.5, 7, b"GET /", b"a")
+lasts("a body that stalls", 1, 6, b"PUT /v2/x/sink HTTP/1.1\r\n" + H + b"Content-Length: 100000\r\n\r\n" + b"x" * 1000)
+lasts("a body that trickles", 1, 7, b"PUT /v2/x/sink HTTP/1.1\r\n" + H + b"Content-Length: 100000\r\n\r\n", b"x")
+lasts("a gathered body that trickles", 1, 7, b"POST /a HTTP/1.1\r\n" + H + b"Content-Length: 100000\r\n\r\n", b"x")
+lasts("a connection that is idle after a request", 1.5, 6, b"GET /healthz HTTP/1.1\r\n" + H + b"\r\n")
+
+plain = socket.create_connection(("127.0.0.1", server.port))
+begun = time.monotonic()
+plain.settimeout(10)
+try:
+    while plain.recv(4096):
+        pass
+    cut = True
+except (socket.timeout, TimeoutError):
+    cut = False
+except OSError:
+    cut = True
+check("a client that never begins TLS is cut", cut and time.monotonic() - begun < 6, time.monotonic() - begun)
+
+stalled = server.connect(SO_RCVBUF=4096)
+stalled.sendall(b"GET /v2/x/pour?size=90000000 HTTP/1.1\r\n" + H + b"\r\n")
+stalled.recv(100)
+time.sleep(6)
+server.wait_for("a reader that stops is cut, and its source let go", lambda s: s["sources"] == 0, 10)
+check("the watcher counted", server.metric('sijil_connections_cut_total{why="rate"}') >= 2 and server.metric('sijil_connections_cut_total{why="head"}') >= 2)
+steady = server.connect()
+steady.sendall(b"PUT /v2/x/sink HTTP/1.1\r\n" + H + b"Content-Length: 60000\r\nConnection: close\r\n\r\n")
+for _ in range(30):
+    steady.sendall(b"x" * 2000)
+    time.sleep(0.2)
+check("a slow but steady body is not cut", statuses(read_all(steady)[0]) == [201])
+
+idle = [server.connect() for _ in range(200)]
+begun = time.monotonic()
+check("200 idle connections hold nobody up", server.get("/v2/")[0] == 200 and time.monotonic() - begun < 1)
+check("they are counted", server.metric("sijil_connections") >= 200, server.metric("sijil_connections"))
+for connection in idle:
+    connection.close()
+
+before = server.state()["refused"]
+busy = [server.connect() for _ in range(30)]
+for connection in busy:
+    connection.sendall(b"GET /a?sleep_ms=700 HTTP/1.1\r\n" + H + b"\r\n")
+codes = [statuses(read_all(connection, 3)[0]) for connection in busy]
+check("20 requests at a time from one address, no more", codes.count([200]) == 20 and codes.count([429]) == 10, codes)
+check("those are counted", server.state()["refused"] - before == 10 and server.metric('sijil_refused_total{why="address_limit"}') == 10)
+time.sleep(0.2)
+check("and then there is room again", server.get("/v2/")[0] == 200)
+for connection in busy:
+    connection.close()
+
+tiny = Server(reader_threads=1, queue_max=2)
+busy = [tiny.connect() for _ in range(8)]
+for connection in busy:
+    connection.sendall(b"GET /a?sleep_ms=300 HTTP/1.1\r\n" + H + b"\r\n")
+    time.sleep(0.02)
+codes = [statuses(read_all(connection, 4)[0]) for connection in busy]
+check("a full queue is 503", codes.count([503]) >= 3 and codes.count([200]) >= 2, codes)
+tiny.stop()
+server.stop()
+finish()

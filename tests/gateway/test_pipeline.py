@@ -1,0 +1,85 @@
+"""The way of a request: what is decided, what is recorded when, and what the caller is told."""
+import json
+import time
+from support import Server, check, finish
+
+server = Server()
+
+
+def counted(before, after):
+    return after["recorded"] - before["recorded"], after["outcomes"] - before["outcomes"], after["refused"] - before["refused"]
+
+
+# name, method, path, body, status, (events, later events, counted refusals), text in the answer
+ROWS = [
+    ("an allowed read", "GET", "/v2/", None, 200, (1, 0, 0), "{}"),
+    ("a denial says why", "GET", "/v2/denied/pour", None, 403, (1, 0, 0), "T-RULE"),
+    ("a denial as a problem", "GET", "/denied", None, 403, (1, 0, 0), '"decision":"sha256:test"'),
+    ("a hidden thing", "GET", "/v2/hidden/pour", None, 404, (1, 0, 0), "NAME_UNKNOWN"),
+    ("a stranger is challenged", "GET", "/v2/stranger/pour", None, 401, (1, 0, 0), "UNAUTHORIZED"),
+    ("no such path", "GET", "/x/y/z/nothing/at/all/", None, 404, (0, 0, 1), "There is no such thing"),
+    ("no such method", "DELETE", "/v2/", None, 405, (0, 0, 1), "UNSUPPORTED"),
+    ("a body where none may be", "GET", "/v2/", "body", 400, (0, 0, 1), "no body"),
+    ("a change has one event", "POST", "/change/a", None, 201, (1, 0, 0), ""),
+    ("a change that conflicts", "POST", "/change/a?conflict=1", None, 409, (1, 0, 0), "meanwhile"),
+    ("a handler that fails before its change", "POST", "/change/a?invalid=1", None, 400, (1, 1, 0), "not a name"),
+    ("a handler that forgets its event gets one", "POST", "/change/a?lazy=1", None, 201, (1, 0, 0), ""),
+    ("a change that is denied", "POST", "/change/denied", None, 403, (1, 0, 0), "T-RULE"),
+    ("what is nobody's business stays inside", "GET", "/a?fail=1", None, 500, (1, 0, 0), "by its id"),
+    ("a form that is too large", "POST", "/form/a", "x" * 1001, 413, (0, 0, 1), "at most 1000 bytes"),
+    ("a form of the largest size", "POST", "/form/a", "x" * 1000, 200, (1, 0, 0), "body=1000"),
+    ("64 arguments", "GET", "/a?" + "&".join(f"a{i}=1" for i in range(64)), None, 200, (1, 0, 0), "body=0"),
+    ("65 arguments", "GET", "/a?" + "&".join(f"a{i}=1" for i in range(65)), None, 414, (0, 0, 1), "at most 64"),
+]
+for name, method, path, body, status, counts, text in ROWS:
+    before = server.state()
+    found, headers, data = server.get(path, method, body)
+    after = server.state()
+    check(name, found == status and text in data.decode() and counted(before, after) == counts,
+          f"{found} {data!r} {counted(before, after)}")
+    check(name + ": its headers", "X-Request-Id" in headers and ("Sijil-Audit" in headers) == (counts[0] > 0), dict(headers))
+
+status, headers, data = server.get("/v2/hidden/pour")
+hidden = (status, data, {k: v for k, v in headers.items() if k not in ("X-Request-Id", "Sijil-Audit", "Date")})
+check("errors of /v2 are OCI's", headers["Content-Type"] == "application/json" and json.loads(data)["errors"][0]["code"] == "NAME_UNKNOWN")
+check("security headers", headers["X-Content-Type-Options"] == "nosniff" and headers["Cache-Control"] == "no-store")
+status, headers, data = server.get("/denied")
+check("other errors are problems", headers["Content-Type"] == "application/problem+json" and json.loads(data)["status"] == 403)
+check("the challenge names realm and service", server.get("/v2/stranger/pour")[1]["WWW-Authenticate"] == 'Bearer realm="https://localhost/token",service="sijil"')
+check("a bad token is named so", 'error="invalid_token"' in server.get("/v2/stranger/pour", headers={"Authorization": "Bearer x.y.z"})[1]["WWW-Authenticate"])
+check("Allow says which methods there are", server.get("/v2/", "PUT")[1]["Allow"] == "GET, HEAD")
+check("HEAD has the length and no body", server.get("/v2/", "HEAD")[1]["Content-Length"] == "2" and server.get("/v2/", "HEAD")[2] == b"")
+trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+server.get("/v2/", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+time.sleep(0.3)  # the line is written once the answer is out
+check("the trace id is in the log", trace in server.log_text())
+check("no secret is in the log", "secret detail" in server.log_text() and "x.y.z" not in server.log_text())
+
+# A decision that went stale is made again, but not for ever.
+before = server.state("?stale=3")
+check("three stale decisions are made again", server.get("/v2/")[0] == 200)
+before = server.state("?stale=3")
+check("also for a change", server.get("/change/a", "POST")[0] == 201)
+server.state("?stale=1000")
+check("a decision that is always stale is 503", server.get("/v2/")[0] == 503)
+check("also for a change", server.get("/change/a", "POST")[0] == 503)
+server.state("?stale=0")
+
+# Without a log nothing is done, and nothing leaves.
+server.state("?log=down")
+before = server.state()
+status, headers, data = server.get("/v2/x/pour?size=1000")
+check("no log: no byte leaves", status == 503 and "Retry-After" in headers and len(data) < 500, status)
+check("no log: no change", server.get("/change/a", "POST")[0] == 503)
+check("no log: no body is taken", server.get("/v2/x/sink", "PUT", "x" * 100000)[0] == 503)
+after = server.state()
+check("no log: no source was read", after["reads"] == before["reads"] and after["sinks"] == 0, after)
+check("no log: not ready, but alive", server.get("/readyz")[0] == 503 and server.get("/healthz")[0] == 200)
+check("no log: counted", server.metric("sijil_unrecorded_total") == 3, server.metric("sijil_unrecorded_total"))
+server.state("?log=up")
+check("the log is back", server.get("/readyz")[0] == 200 and server.get("/v2/")[0] == 200)
+
+text = server.get("/metrics")[2].decode()
+check("metrics have requests by route", 'sijil_request_seconds_count{route="' in text and "sijil_connections 1" in text, text[:500])
+server.stop()
+finish()

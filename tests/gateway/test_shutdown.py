@@ -1,0 +1,90 @@
+"""Stopping: what runs is finished, what takes too long is cut, nothing is left."""
+import signal
+import threading
+import time
+from support import Server, check, finish, read_all, statuses
+
+H = b"Host: x\r\n"
+server = Server()
+results = {}
+
+
+def ask(name, path, method="GET", body=None):
+    try:
+        status, headers, data = server.get(path, method, body)
+        results[name] = (status, len(data))
+    except OSError as error:
+        results[name] = repr(error)
+
+
+threads = [threading.Thread(target=ask, args=arguments) for arguments in (
+    ("slow", "/a?sleep_ms=1500"), ("down", "/v2/x/pour?size=3000000&slow_ms=100"),
+    ("up", "/v2/x/sink?slow_ms=100", "PUT", b"x" * 2000000))]
+for thread in threads:
+    thread.start()
+idle = [server.connect() for _ in range(20)]
+time.sleep(0.5)
+begun = time.monotonic()
+server.process.send_signal(signal.SIGTERM)
+time.sleep(0.3)
+try:
+    refused = server.connect(timeout=2) is None
+except OSError:
+    refused = True
+check("nothing new is accepted", refused)
+for thread in threads:
+    thread.join()
+check("what ran was finished", results["slow"][0] == 200 and results["down"] == (200, 3000000) and results["up"][0] == 201, results)
+server.stop()
+check("soon", time.monotonic() - begun < 10, time.monotonic() - begun)
+
+# Clients that stall in both directions do not hold it up for ever.
+server = Server(shutdown_timeout=2)
+stalled = []
+for request in (b"GET /v2/x/pour?size=900000000 HTTP/1.1\r\n", b"PUT /v2/x/sink HTTP/1.1\r\nContent-Length: 5000000\r\n", b"POST /a HTTP/1.1\r\nContent-Length: 5000\r\n"):
+    for _ in range(5):
+        connection = server.connect(SO_RCVBUF=4096)
+        connection.sendall(request + H + b"\r\n")
+        stalled.append(connection)
+time.sleep(0.5)
+begun = time.monotonic()
+server.stop(30)
+check("stalled clients are cut", 1.5 < time.monotonic() - begun < 10, time.monotonic() - begun)
+
+# Again and again under load.
+for round_number in range(3):
+    server = Server(shutdown_timeout=5)
+    stop = threading.Event()
+    broken = []
+
+    def load():
+        while not stop.is_set():
+            try:
+                connection = server.http(10)
+                for path in ("/v2/", "/v2/x/pour?size=300000", "/change/a"):
+                    connection.request("GET" if path != "/change/a" else "POST", path)
+                    answer = connection.getresponse()
+                    body = answer.read()
+                    if answer.status not in (200, 201):
+                        broken.append((answer.status, body))
+                connection.close()
+            except OSError:
+                if server.process.poll() is None and not stopping:
+                    broken.append("dropped")
+            except Exception as error:  # a half answer
+                broken.append(repr(error))
+
+    stopping = False
+    threads = [threading.Thread(target=load) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.7)
+    stopping = True
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(30)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    check(f"round {round_number}: no half answer", not broken, broken[:3])
+    server.stop()
+finish()

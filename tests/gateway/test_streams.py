@@ -1,0 +1,127 @@
+"""Bodies, in and out: through the rings unchanged, with back pressure, and right when something breaks."""
+import hashlib
+import os
+import threading
+import time
+from support import Server, check, finish, read_all, statuses
+
+server = Server(drain_size_max=3000000)
+MODULUS = 1 << 64
+
+
+def poured(size):
+    pattern = bytes(i * 7 % 251 for i in range(251))
+    return (pattern * (size // 251 + 1))[:size]
+
+
+def polynomial(data):
+    total = 0
+    for byte in data:
+        total = (total * 31 + byte) % MODULUS
+    return total
+
+
+BLOCK = 262080
+for size in (0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 4 * BLOCK, 5 * BLOCK + 7, 20000000):
+    status, headers, data = server.get(f"/v2/x/pour?size={size}")
+    check(f"{size} bytes come out unchanged", status == 200 and data == poured(size), f"{status} {len(data)}")
+before = server.state()["reads"]
+status, headers, data = server.get("/v2/x/pour?size=1000000", "HEAD")
+check("HEAD says the size and reads nothing", headers["Content-Length"] == "1000000" and server.state()["reads"] == before)
+
+SLOT = 131072
+for size in (0, 1, SLOT - 1, SLOT, SLOT + 1, 8 * SLOT, 9 * SLOT + 1, 3000000):
+    body = os.urandom(size)
+    status, headers, data = server.get("/v2/x/sink", "PUT", body)
+    check(f"{size} bytes come in unchanged", status == 201 and data.decode() == f"{size} {polynomial(body)}\n", f"{status} {data!r}")
+body = os.urandom(700000)
+connection = server.http()
+connection.request("PUT", "/v2/x/sink", body=(body[i : i + 9999] for i in range(0, len(body), 9999)), encode_chunked=True,
+                   headers={"Transfer-Encoding": "chunked"})
+answer = connection.getresponse()
+check("chunked", answer.status == 201 and answer.read().decode() == f"{len(body)} {polynomial(body)}\n")
+status, headers, data = server.get("/v2/x/sink?slow_ms=20", "PUT", os.urandom(4000000))
+check("a slow writer slows the client down", status == 201 and data.startswith(b"4000000 "), f"{status} {data!r}")
+
+# Refusals: the client sees the answer, though it was still sending.
+seen = [server.get("/v2/denied/sink", "PUT", b"x" * 2000000)[0] for _ in range(20)]
+check("20 of 20 clients see the refusal", seen == [403] * 20, seen)
+seen = [server.get("/v2/x/sink?fail_at=500000", "PUT", b"x" * 2000000)[0] for _ in range(5)]
+check("a failure in the middle is answered", seen == [507] * 5, seen)
+connection = server.connect()
+connection.sendall(b"PUT /v2/denied/sink HTTP/1.1\r\nHost: x\r\nContent-Length: 900000000\r\n\r\n" + b"x" * 100000)
+data, closed = read_all(connection, 2)
+check("what is too much to drain is answered at once, and closed", closed and statuses(data) in ([403], []), f"{closed} {data[:200]!r}")
+connection = server.connect()
+connection.sendall(b"PUT /v2/denied/sink HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+try:
+    for _ in range(100):
+        connection.sendall(b"20000\r\n" + b"x" * 0x20000 + b"\r\n")
+    drained = False
+except OSError:
+    drained = True
+check("an endless body is drained only so far", drained)
+
+# Damage.
+status, headers, data = server.get("/v2/x/pour?size=1000000&fail_at=1")
+check("damage at the start is a 500", status == 500 and b"secret" not in data, status)
+connection = server.connect()
+connection.sendall(b"GET /v2/x/pour?size=5000000&fail_at=2000000 HTTP/1.1\r\nHost: x\r\n\r\n")
+data, closed = read_all(connection)
+check("damage further in breaks the connection off", closed and b"Content-Length: 5000000" in data and 100000 < len(data) < 2100000, len(data))
+
+# Clients that go away.
+server.wait_for("nothing is left open", lambda s: s["sinks"] == 0 and s["sources"] == 0)
+cut = server.state()["cut"]
+for _ in range(10):
+    connection = server.connect()
+    connection.sendall(b"PUT /v2/x/sink?slow_ms=50 HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 1500000)
+    connection.close()
+server.wait_for("ten cut uploads are kept and let go", lambda s: s["cut"] == cut + 10 and s["sinks"] == 0, 20)
+for _ in range(10):
+    connection = server.connect()
+    connection.sendall(b"GET /v2/x/pour?size=50000000&slow_ms=20 HTTP/1.1\r\nHost: x\r\n\r\n")
+    connection.recv(1000)
+    connection.close()
+server.wait_for("ten cut downloads are let go", lambda s: s["sources"] == 0, 20)
+connection = server.connect()
+connection.sendall(b"GET /a?sleep_ms=300 HTTP/1.1\r\nHost: x\r\n\r\n")
+connection.close()
+time.sleep(0.6)
+check("a client that vanished while it was suspended", server.get("/v2/")[0] == 200)
+
+# A slow reader gets all, and others are not held up meanwhile.
+slow = server.connect(SO_RCVBUF=4096)
+slow.sendall(b"GET /v2/x/pour?size=3000000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+times = []
+received = b""
+for _ in range(40):
+    received += slow.recv(16384)
+    begun = time.monotonic()
+    server.get("/healthz")
+    times.append(time.monotonic() - begun)
+data, closed = read_all(slow, 10)
+received += data
+check("a slow reader gets all", received.split(b"\r\n\r\n", 1)[1] == poured(3000000), len(received))
+check("others are quick beside it", sorted(times)[len(times) // 2] < 0.25, sorted(times)[-5:])
+
+# Many at a time.
+results = []
+
+
+def worker(number):
+    body = hashlib.sha256(str(number).encode()).digest() * 20000
+    good = server.get("/v2/x/sink", "PUT", body)[2].startswith(b"640000 ")
+    good = good and server.get(f"/v2/x/pour?size={500000 + number}")[2] == poured(500000 + number)
+    results.append(good)
+
+
+threads = [threading.Thread(target=worker, args=(i,)) for i in range(32)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+check("32 uploads and downloads at a time", results == [True] * 32, results)
+server.wait_for("nothing is left open at the end", lambda s: s["sinks"] == 0 and s["sources"] == 0)
+server.stop()
+finish()
