@@ -137,18 +137,27 @@ static void log_request(const struct exchange *exchange)
              exchange->has_sequence ? sequence : NULL, NULL);
 }
 
+void exchange_count_unrecorded(struct exchange *exchange, bool has_answer)
+{
+    const struct route *route = exchange->request.route;
+
+    if (exchange->is_refused_by_parser || exchange->is_recorded || (route != NULL && route->record == RECORD_NONE))
+        return;
+    exchange->is_recorded = true;
+    metric_add(&metrics_gateway[has_answer ? METRIC_REFUSED_INPUT : METRIC_REFUSED_GONE], 1);
+    sequencer_count_refused(exchange->server->gateway->sequencer);
+}
+
 static void account(struct exchange *exchange)
 {
     const struct route *route = exchange->request.route;
+    struct metric *duration = route == NULL ? &metrics_duration[ROUTE_COUNT] : route->duration;
 
     metric_add(&metrics_gateway[METRIC_REQUESTS_NOW], -1);
     metric_add(&metrics_gateway[METRIC_BYTES_IN], (int64_t)exchange->body_bytes);
     metric_add(&metrics_gateway[METRIC_BYTES_OUT], (int64_t)exchange->sent_bytes);
-    struct metric *duration = route == NULL ? &metrics_duration[ROUTE_COUNT] : route->duration;
     if (duration != NULL) metric_observe_us(duration, now_us() - exchange->begun_us);
-    if (exchange->is_refused_by_parser || exchange->is_recorded || (route != NULL && route->record == RECORD_NONE)) return;
-    metric_add(&metrics_gateway[exchange->blank.status == 0 ? METRIC_REFUSED_GONE : METRIC_REFUSED_INPUT], 1);
-    sequencer_count_refused(exchange->server->gateway->sequencer);
+    exchange_count_unrecorded(exchange, exchange->blank.status != 0);
 }
 
 void exchange_free(struct exchange *exchange)

@@ -107,6 +107,8 @@ void exchange_suspend(struct exchange *exchange);
 void exchange_resume(struct exchange *exchange, enum phase phase);
 /** Frees it. May block if the handler has a release. */
 void exchange_free(struct exchange *exchange);
+/** If nothing says what became of it yet, a counter does, which becomes an event. Before the answer goes out. */
+void exchange_count_unrecorded(struct exchange *exchange, bool has_answer);
 /** MHD is done with it and no job runs: frees it, on a mover if that may take time. */
 void exchange_leave(struct exchange *exchange);
 /** Queues a job; false when there are too many. */

@@ -74,6 +74,7 @@ enum MHD_Result send_answer(struct exchange *exchange)
     add_headers(exchange, response, reply);
     exchange->request.blank->status = response->status;
     exchange->phase = PHASE_SENT;
+    exchange_count_unrecorded(exchange, true);
     link_enter(exchange->link, LINK_ANSWER);
     count_status(response->status);
     const enum MHD_Result queued = MHD_queue_response(exchange->connection, response->status, reply);
