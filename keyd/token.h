@@ -1,5 +1,5 @@
 /*
- * keyd/token.h -- composes and signs the registry's own tokens (docs/tokens.md).
+ * keyd/token.h -- composes and signs the registry's own tokens (docs/keys.md, "Tokens").
  *
  * Header {"alg":"ES256","kid":<thumbprint>,"typ":"sijil-reg+jwt"}; payload access, aud, exp, iat, iss, jti, nbf, src,
  * sub, and where they apply admin, catalog and cnf. keyd draws jti (128 random bits), sets the times by its own
