@@ -1,0 +1,475 @@
+#!/usr/bin/env python3
+"""OCI Distribution, clause by clause, from outside: status, headers and bodies of each endpoint against a real server.
+
+One case is one clause of the specification (1.1.1 and what its main branch adds) or of docs/registry.md."""
+import hashlib
+import json
+import os
+import sys
+import time
+import urllib.parse
+
+import sijil_test
+from sijil_test import Server, sha256
+
+server = Server()
+state = {}
+INDEX = "application/vnd.oci.image.index.v1+json"
+IMAGE = "application/vnd.oci.image.manifest.v1+json"
+EMPTY = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+UNKNOWN = "sha256:" + "1" * 64
+
+
+def place(name):
+    return server.client(state["login"]).repository("main/models/" + name)
+
+
+def expect(answer, status, code=None):
+    assert answer.status == status, (answer.status, answer.body[:400])
+    if code is not None:
+        assert code in answer.codes, answer.body
+    return answer
+
+
+# ---- Blobs, pulled ----
+
+def a_blob_has_its_headers():
+    there, data = place("pull"), os.urandom(200000)
+    digest = there.push_blob(data)
+    for method in ("GET", "HEAD"):
+        answer = expect(there.call(method, f"blobs/{digest}"), 200)
+        assert answer["Docker-Content-Digest"] == digest and answer["Content-Length"] == "200000"
+        assert answer["Accept-Ranges"] == "bytes" and answer["ETag"] == f'"{digest}"'
+        assert answer["Content-Type"] == "application/octet-stream"
+        assert answer.body == (data if method == "GET" else b"")
+
+
+def a_range_is_exact():
+    there, data = place("pull"), os.urandom(150000)
+    digest = there.push_blob(data)
+    for first, last in ((0, 0), (0, 65519), (65519, 65520), (65520, 149999), (149999, 149999), (10, 140000)):
+        answer = expect(there.call("GET", f"blobs/{digest}", headers={"Range": f"bytes={first}-{last}"}), 206)
+        assert answer.body == data[first:last + 1], (first, last)
+        assert answer["Content-Range"] == f"bytes {first}-{last}/150000"
+    answer = expect(there.call("GET", f"blobs/{digest}", headers={"Range": "bytes=-5"}), 206)
+    assert answer.body == data[-5:]
+    answer = expect(there.call("GET", f"blobs/{digest}", headers={"Range": "bytes=149990-999999"}), 206)
+    assert answer.body == data[149990:]
+    answer = expect(there.call("GET", f"blobs/{digest}", headers={"Range": "bytes=150000-"}), 416)
+    assert answer["Content-Range"] == "bytes */150000"
+    answer = expect(there.call("GET", f"blobs/{digest}", headers={"Range": "bytes=0-1,5-6"}), 200)
+    assert answer.body == data
+
+
+def what_is_known_is_not_sent_again():
+    there = place("pull")
+    digest = there.push_blob(b"etag")
+    answer = expect(there.call("GET", f"blobs/{digest}", headers={"If-None-Match": f'"{digest}"'}), 304)
+    assert answer.body == b"" and answer["Docker-Content-Digest"] == digest
+    expect(there.call("GET", f"blobs/{digest}", headers={"If-None-Match": f'"{UNKNOWN}"'}), 200)
+
+
+def what_is_not_there_is_404_and_what_is_no_digest_400():
+    there = place("pull")
+    expect(there.call("GET", f"blobs/{UNKNOWN}"), 404, "BLOB_UNKNOWN")
+    expect(there.call("HEAD", f"blobs/{UNKNOWN}"), 404)
+    for wrong in ("sha256:abc", "md5:d41d8cd98f00b204e9800998ecf8427e", "sha256:" + "A" * 64, "latest"):
+        expect(there.call("GET", f"blobs/{wrong}"), 400, "DIGEST_INVALID")
+
+
+# ---- Blobs, pushed ----
+
+def a_session_begins_with_a_location():
+    answer = expect(place("push").call("POST", "blobs/uploads/"), 202)
+    assert answer["Location"].startswith(f"https://127.0.0.1:{server.port}/v2/main/models/push/blobs/uploads/")
+    assert answer["Range"] == "0-0" and answer["Docker-Upload-UUID"] in answer["Location"]
+    assert int(answer["OCI-Chunk-Min-Length"]) > 0
+
+
+def one_put_brings_all():
+    there, data = place("push"), os.urandom(3000)
+    answer = expect(there.close(there.begin(), sha256(data), data), 201)
+    assert answer["Location"].endswith("/blobs/" + sha256(data)) and answer["Docker-Content-Digest"] == sha256(data)
+    assert there.call("GET", answer["Location"]).body == data
+
+
+def one_post_brings_all():
+    there, data = place("push"), os.urandom(100000)
+    answer = expect(there.call("POST", "blobs/uploads/?digest=" + sha256(data), data,
+                               {"Content-Type": "application/octet-stream"}), 201)
+    assert there.call("GET", answer["Location"]).body == data
+    expect(there.call("POST", "blobs/uploads/?digest=" + sha256(b"other"), data,
+                      {"Content-Type": "application/octet-stream"}), 400, "DIGEST_INVALID")
+    expect(there.call("GET", "blobs/" + sha256(b"other")), 404)
+    expect(there.call("POST", "blobs/uploads/?digest=sha256:abc", data), 400, "DIGEST_INVALID")
+
+
+def pieces_come_in_order():
+    there, data = place("push"), os.urandom(70000)
+    location = there.begin()
+    answer = expect(there.patch(location, data[:30000], 0), 202)
+    assert answer["Range"] == "0-29999", answer["Range"]
+    status = expect(there.call("GET", answer["Location"]), 204)
+    assert status["Range"] == "0-29999" and status["Location"] and status["Docker-Upload-UUID"]
+    for start in (0, 29999, 30001):
+        wrong = expect(there.patch(answer["Location"], data[start:start + 10], start), 416)
+        assert wrong["Range"] == "0-29999" and wrong["Location"]
+    answer = expect(there.patch(answer["Location"], data[30000:], 30000), 202)
+    assert answer["Range"] == "0-69999"
+    expect(there.close(answer["Location"], sha256(data)), 201)
+    assert there.call("GET", "blobs/" + sha256(data)).body == data
+
+
+def the_last_piece_may_come_with_the_put():
+    there, data = place("push"), os.urandom(1000)
+    answer = expect(there.patch(there.begin(), data[:400]), 202)
+    mark = "&" if "?" in answer["Location"] else "?"
+    target = answer["Location"] + mark + "digest=" + sha256(data)
+    expect(there.call("PUT", target, data[300:], {"Content-Range": "300-999"}), 416)
+    expect(there.call("PUT", target, data[400:], {"Content-Range": "400-999"}), 201)
+
+
+def a_piece_may_come_without_a_length():
+    there, data = place("push"), os.urandom(300000)
+    location = there.begin()
+    pieces = (data[at:at + 7777] for at in range(0, len(data), 7777))
+    answer = expect(there.call("PATCH", location, pieces, {"Content-Type": "application/octet-stream",
+                                                          "Transfer-Encoding": "chunked"}, encode_chunked=True), 202)
+    assert answer["Range"] == "0-299999"
+    expect(there.close(answer["Location"], sha256(data)), 201)
+
+
+def nothing_is_a_blob():
+    there = place("push")
+    location = there.begin()
+    assert expect(there.call("GET", location), 204)["Range"] is None
+    expect(there.close(location, EMPTY), 201)
+    assert expect(there.call("GET", "blobs/" + EMPTY), 200).body == b""
+
+
+def another_digest_is_refused():
+    there = place("push")
+    location = there.begin()
+    expect(there.patch(location, b"these bytes"), 202)
+    expect(there.close(location, sha256(b"other bytes")), 400, "DIGEST_INVALID")
+    expect(there.call("PUT", location), 400, "DIGEST_INVALID")
+    expect(there.close(location, sha256(b"these bytes")), 201)
+
+
+def a_cancelled_session_is_gone():
+    there = place("push")
+    location = there.begin()
+    expect(there.patch(location, b"x" * 1000), 202)
+    expect(there.call("DELETE", location), 204)
+    expect(there.call("DELETE", location), 404, "BLOB_UPLOAD_UNKNOWN")
+    expect(there.call("GET", location), 404, "BLOB_UPLOAD_UNKNOWN")
+    expect(there.patch(location, b"y"), 404, "BLOB_UPLOAD_UNKNOWN")
+    expect(there.close(location, sha256(b"x" * 1000)), 404, "BLOB_UPLOAD_UNKNOWN")
+
+
+def a_session_is_nobody_elses():
+    there = place("push")
+    location = there.begin()
+    other = server.client(state["other"]).repository("main/models/push")
+    expect(other.patch(location, b"stolen"), 404, "BLOB_UPLOAD_UNKNOWN")
+    head, secret = location.rsplit(".", 1)
+    guessed = head + "." + ("A" if secret[0] != "A" else "B") + secret[1:]
+    expect(there.patch(guessed, b"guessed"), 404, "BLOB_UPLOAD_UNKNOWN")
+    moved = location.replace("/push/", "/pull/")
+    expect(place("pull").patch(moved, b"moved"), 404, "BLOB_UPLOAD_UNKNOWN")
+    expect(there.patch(location, b"mine"), 202)
+
+
+def a_second_writer_is_refused_while_one_writes():
+    there, location = place("push"), place("push").begin()
+    parts = urllib.parse.urlsplit(location)
+    link = there.client.connection()
+    link.putrequest("PATCH", parts.path + ("?" + parts.query if parts.query else ""))
+    link.putheader("Authorization", "Bearer " + there.client.token(there.scope))
+    link.putheader("Content-Length", "400000")
+    link.endheaders()
+    link.send(b"a" * 200000)
+    time.sleep(0.5)
+    expect(there.patch(location, b"b"), 409, "BLOB_UPLOAD_INVALID")
+    link.send(b"a" * 200000)
+    assert link.getresponse().status == 202
+    link.close()
+    expect(there.close(location, sha256(b"a" * 400000)), 201)
+
+
+def a_cut_connection_keeps_what_came():
+    there, location = place("push"), place("push").begin()
+    data = os.urandom(1 << 20)
+    parts = urllib.parse.urlsplit(location)
+    link = there.client.connection()
+    link.putrequest("PATCH", parts.path)
+    link.putheader("Authorization", "Bearer " + there.client.token(there.scope))
+    link.putheader("Content-Length", str(len(data)))
+    link.endheaders()
+    link.send(data[:700000])
+    time.sleep(0.5)
+    link.close()
+    for _ in range(50):
+        status = expect(there.call("GET", location), 204)
+        if status["Range"]:
+            break
+        time.sleep(0.1)
+    offset = int(status["Range"].split("-")[1]) + 1
+    assert 0 < offset <= 700000, offset
+    expect(there.patch(location, data[offset:], offset), 202)
+    expect(there.close(location, sha256(data)), 201)
+
+
+def a_sha512_is_a_digest():
+    there, data = place("push"), os.urandom(5000)
+    digest = "sha512:" + hashlib.sha512(data).hexdigest()
+    expect(there.close(expect(there.call("POST", "blobs/uploads/?digest-algorithm=sha512"), 202)["Location"], digest,
+                       data), 201)
+    answer = expect(there.call("GET", "blobs/" + digest), 200)
+    assert answer.body == data and answer["Docker-Content-Digest"] == digest
+    expect(there.call("POST", "blobs/uploads/?digest-algorithm=md5"), 400)
+
+
+# ---- Mount ----
+
+def a_mount_is_201_or_202_and_never_403():
+    source, target = place("mount-source"), place("mount-target")
+    digest = source.push_blob(b"mounted")
+    both = "repository:main/models/mount-target:pull,push repository:main/models/mount-source:pull"
+    query = "blobs/uploads/?mount=" + urllib.parse.quote(digest)
+    answer = expect(target.call("POST", query + "&from=main%2Fmodels%2Fmount-source", scope=both), 201)
+    assert answer["Location"].endswith("/blobs/" + digest) and answer["Docker-Content-Digest"] == digest
+    assert expect(target.call("GET", "blobs/" + digest), 200).body == b"mounted"
+    expect(target.call("POST", query, scope=both), 201)  # it has it already
+    for wrong in ("mount=" + UNKNOWN + "&from=main/models/mount-source", "mount=" + UNKNOWN,
+                  "mount=" + digest + "&from=main/secret/nothing", "mount=nonsense&from=main/models/mount-source",
+                  "mount=" + digest + "&from=../../etc"):
+        answer = expect(place("mount-new").call("POST", "blobs/uploads/?" + wrong), 202)
+        assert answer["Location"] and answer["Docker-Upload-UUID"]
+    # Without the right to pull from the source.
+    expect(place("mount-other").call("POST", query + "&from=main/models/mount-source"), 202)
+
+
+# ---- Manifests ----
+
+def a_manifest_comes_back_byte_for_byte():
+    there = place("manifest")
+    body = there.manifest(b"layer")
+    there.push_blob(b"layer")
+    body = body[:-1] + b', "x-unknown" :  [1.50, null] }'
+    answer = expect(there.put_manifest("v1", body), 201)
+    assert answer["Docker-Content-Digest"] == sha256(body) and answer["Location"].endswith(sha256(body))
+    for method in ("GET", "HEAD"):
+        for reference in ("v1", sha256(body)):
+            answer = expect(there.call(method, "manifests/" + reference), 200)
+            assert answer.body == (body if method == "GET" else b"")
+            assert answer["Content-Type"] == IMAGE and answer["Docker-Content-Digest"] == sha256(body)
+            assert answer["Content-Length"] == str(len(body))
+
+
+def accept_never_makes_a_406():
+    there = place("manifest")
+    expect(there.call("GET", "manifests/v1", headers={"Accept": "text/html"}), 200)
+
+
+def a_manifest_needs_its_blobs():
+    there = place("manifest")
+    missing = there.manifest(b"never pushed")
+    answer = expect(there.put_manifest("missing", missing), 400, "MANIFEST_BLOB_UNKNOWN")
+    assert answer.json["errors"][0]["detail"]["digest"] == sha256(b"never pushed")
+    expect(there.call("GET", "manifests/missing"), 404, "MANIFEST_UNKNOWN")
+    elsewhere = json.loads(missing)
+    elsewhere["layers"][0]["mediaType"] = "application/vnd.oci.image.layer.nondistributable.v1.tar"
+    expect(there.put_manifest("elsewhere", json.dumps(elsewhere).encode()), 201)
+
+
+def a_bad_manifest_is_refused():
+    there = place("manifest")
+    good = there.manifest()
+    expect(there.put_manifest("bad", b"{"), 400, "MANIFEST_INVALID")
+    expect(there.put_manifest("bad", b"[" * 300000), 413)
+    expect(there.put_manifest("bad", good, INDEX), 400, "MANIFEST_INVALID")
+    expect(there.put_manifest("bad", good, "text/plain"), 400, "MANIFEST_INVALID")
+    expect(there.put_manifest("bad", b" " * ((4 << 20) + 1)), 413)
+    expect(there.put_manifest(".bad", good), 400, "TAG_INVALID")
+    expect(there.put_manifest("t" * 129, good), 400, "TAG_INVALID")
+    expect(there.put_manifest(sha256(b"other"), good), 400, "DIGEST_INVALID")
+    expect(there.put_manifest("sha256:abc", good), 400, "DIGEST_INVALID")
+
+
+def a_manifest_of_4_mib_is_taken():
+    there = place("manifest")
+    body = there.manifest(annotations={"a": ""})
+    body = there.manifest(annotations={"a": "x" * ((4 << 20) - len(body))})
+    assert len(body) == 4 << 20
+    expect(there.put_manifest("large", body), 201)
+    assert expect(there.call("GET", "manifests/large"), 200).body == body
+
+
+def a_manifest_by_digest_takes_tags():
+    there = place("tagged")
+    body = there.manifest()
+    tags = [f"t{number}" for number in range(10)]
+    answer = expect(there.put_manifest(sha256(body) + "?" + "&".join("tag=" + tag for tag in tags), body), 201)
+    assert answer.headers.get_all("OCI-Tag") == tags
+    for tag in tags:
+        assert expect(there.call("HEAD", "manifests/" + tag), 200)["Docker-Content-Digest"] == sha256(body)
+    many = "&".join(f"tag=m{number}" for number in range(50))
+    expect(there.put_manifest(sha256(body) + "?" + many, body), 414)
+    expect(there.put_manifest(sha256(body) + "?tag=.no", body), 400)
+
+
+def an_index_and_its_subject():
+    there = place("index")
+    child = there.manifest()
+    expect(there.put_manifest(sha256(child), child), 201)
+    index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [
+        {"mediaType": IMAGE, "digest": sha256(child), "size": len(child)}],
+        "subject": {"mediaType": IMAGE, "digest": UNKNOWN, "size": 7}}).encode()
+    answer = expect(there.put_manifest("all", index, INDEX), 201)
+    assert answer["OCI-Subject"] == UNKNOWN
+    assert expect(there.call("GET", "manifests/all"), 200)["Content-Type"] == INDEX
+
+
+def unknown_manifests_are_404():
+    there = place("manifest")
+    for reference in ("nothing", ".INVALID_MANIFEST_NAME", UNKNOWN):
+        expect(there.call("GET", "manifests/" + reference), 404, "MANIFEST_UNKNOWN")
+
+
+# ---- Lists ----
+
+def tags_are_listed_in_byte_order_and_in_pages():
+    there = place("tags")
+    body = there.manifest()
+    for tag in ("b", "a", "Z", "10", "9", "_x"):
+        expect(there.put_manifest(tag, body), 201)
+    answer = expect(there.call("GET", "tags/list"), 200)
+    assert answer.json == {"name": "main/models/tags", "tags": ["10", "9", "Z", "_x", "a", "b"]}, answer.body
+    assert answer["Link"] is None
+    seen, path = [], "tags/list?n=4"
+    while path:
+        answer = expect(there.call("GET", path), 200)
+        seen += answer.json["tags"]
+        link = answer["Link"]
+        assert link is None or link.endswith('; rel="next"')
+        path = link.split(">")[0][1:] if link else None
+    assert seen == ["10", "9", "Z", "_x", "a", "b"]
+    assert expect(there.call("GET", "tags/list?last=Z"), 200).json["tags"] == ["_x", "a", "b"]
+    assert expect(there.call("GET", "tags/list?n=0"), 200).json["tags"] == []
+    expect(there.call("GET", "tags/list?n=-1"), 400, "PAGINATION_NUMBER_INVALID")
+    expect(place("never").call("GET", "tags/list"), 404, "NAME_UNKNOWN")
+
+
+def referrers_are_listed():
+    there = place("referrers")
+    subject = there.manifest()
+    expect(there.put_manifest("v1", subject), 201)
+    empty = expect(there.call("GET", "referrers/" + sha256(subject)), 200)
+    assert empty.json["manifests"] == [] and empty["Content-Type"] == INDEX
+    pointer = {"mediaType": IMAGE, "digest": sha256(subject), "size": len(subject)}
+    signature = there.manifest(subject=pointer, annotations={"who": "signer"})
+    answer = expect(there.put_manifest(sha256(signature), signature), 201)
+    assert answer["OCI-Subject"] == sha256(subject)
+    untyped = json.loads(there.manifest(subject=pointer))
+    del untyped["artifactType"]
+    untyped = json.dumps(untyped).encode()
+    expect(there.put_manifest(sha256(untyped), untyped), 201)
+    found = {one["digest"]: one for one in expect(there.call("GET", "referrers/" + sha256(subject)), 200).json["manifests"]}
+    assert set(found) == {sha256(signature), sha256(untyped)}
+    assert found[sha256(signature)]["annotations"] == {"who": "signer"}
+    assert found[sha256(signature)]["artifactType"] == "application/vnd.example+json"
+    assert found[sha256(untyped)]["artifactType"] == "application/vnd.oci.empty.v1+json"
+    filtered = expect(there.call("GET", f"referrers/{sha256(subject)}?artifactType=application/vnd.example%2Bjson"), 200)
+    assert [one["digest"] for one in filtered.json["manifests"]] == [sha256(signature)]
+    assert filtered["OCI-Filters-Applied"] == "artifactType"
+    assert expect(there.call("GET", "referrers/" + UNKNOWN), 200).json["manifests"] == []
+
+
+# ---- Deletion ----
+
+def a_tag_goes_alone_and_a_digest_with_its_tags():
+    there = place("deleted")
+    body = there.manifest()
+    for tag in ("a", "b"):
+        expect(there.put_manifest(tag, body), 201)
+    expect(there.call("DELETE", "manifests/a"), 202)
+    expect(there.call("GET", "manifests/a"), 404)
+    expect(there.call("GET", "manifests/b"), 200)
+    expect(there.call("DELETE", "manifests/" + sha256(body)), 202)
+    expect(there.call("GET", "manifests/b"), 404)
+    expect(there.call("GET", "manifests/" + sha256(body)), 404)
+    expect(there.call("DELETE", "manifests/" + sha256(body)), 404)
+    expect(there.call("DELETE", "manifests/a"), 404)
+
+
+def a_blob_goes_when_no_manifest_needs_it():
+    there = place("deleted")
+    expect(there.put_manifest("v1", there.manifest()), 201)
+    digest = there.push_blob(b"free")
+    expect(there.call("DELETE", "blobs/" + sha256(b"{}")), 405, "UNSUPPORTED")
+    expect(there.call("DELETE", "blobs/" + digest), 202)
+    expect(there.call("GET", "blobs/" + digest), 404)
+    expect(there.call("DELETE", "blobs/" + digest), 404)
+
+
+# ---- Names and rights ----
+
+def a_repository_may_be_called_blobs():
+    there = place("blobs/uploads/manifests/tags/list")
+    digest = there.push_blob(b"odd")
+    assert expect(there.call("GET", "blobs/" + digest), 200).body == b"odd"
+
+
+def a_bad_name_is_400():
+    for name in ("models", "main/models", "main/models/UPPER", "main/models/a..b"):
+        answer = server.client(state["login"]).call("GET", f"/v2/{name}/tags/list",
+                                                    scope="repository:main/models/push:pull")
+        assert answer.status in (400, 404), (name, answer.status)
+
+
+def who_asks_for_nothing_is_challenged():
+    anonymous = server.client()
+    for method, path in (("GET", "/v2/"), ("GET", f"/v2/main/models/push/blobs/{UNKNOWN}"),
+                         ("GET", "/v2/no/such/thing/manifests/x"), ("POST", "/v2/main/models/push/blobs/uploads/"),
+                         ("GET", "/v2/main/models/push/tags/list")):
+        answer = anonymous.call(method, path)
+        assert answer.status == 401 and answer["WWW-Authenticate"].startswith("Bearer realm="), (path, answer.status)
+
+
+def who_may_only_pull_can_not_push():
+    reader = server.client(state["reader"]).repository("main/models/push")
+    assert reader.call("POST", "blobs/uploads/").status in (401, 403)
+    digest = place("push").push_blob(b"for readers")
+    assert expect(reader.call("GET", "blobs/" + digest, scope="repository:main/models/push:pull"), 200).body == b"for readers"
+
+
+def another_project_is_as_if_it_were_not():
+    stranger = server.client(state["stranger"]).repository("main/models/push")
+    unknown = server.client(state["stranger"]).repository("main/never/push")
+    there, nowhere = stranger.call("GET", "tags/list"), unknown.call("GET", "tags/list")
+    assert there.status == nowhere.status and there.body.replace(b"models", b"never") == nowhere.body.replace(b"models", b"never")
+
+
+server.start()
+state["login"] = sijil_test.make_robot(server, "ci", "publisher", "main/models")
+state["other"] = sijil_test.make_robot(server, "ci2", "publisher", "main/models")
+state["reader"] = sijil_test.make_robot(server, "reader", "consumer", "main/models")
+admin = server.client(server.admin)
+admin.api("POST", "/projects", {"organisation": "main", "name": "apart"})
+state["stranger"] = sijil_test.make_robot(server, "stranger", "publisher", "main/apart")
+wanted = sys.argv[1:]
+cases = [
+    a_blob_has_its_headers, a_range_is_exact, what_is_known_is_not_sent_again,
+    what_is_not_there_is_404_and_what_is_no_digest_400, a_session_begins_with_a_location, one_put_brings_all,
+    one_post_brings_all, pieces_come_in_order, the_last_piece_may_come_with_the_put, a_piece_may_come_without_a_length,
+    nothing_is_a_blob, another_digest_is_refused, a_cancelled_session_is_gone, a_session_is_nobody_elses,
+    a_second_writer_is_refused_while_one_writes, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
+    a_mount_is_201_or_202_and_never_403, a_manifest_comes_back_byte_for_byte, accept_never_makes_a_406,
+    a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
+    a_manifest_by_digest_takes_tags, an_index_and_its_subject, unknown_manifests_are_404,
+    tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed, a_tag_goes_alone_and_a_digest_with_its_tags,
+    a_blob_goes_when_no_manifest_needs_it, a_repository_may_be_called_blobs, a_bad_name_is_400,
+    who_asks_for_nothing_is_challenged, who_may_only_pull_can_not_push, another_project_is_as_if_it_were_not,
+]
+sijil_test.run(*[case for case in cases if not wanted or case.__name__ in wanted], server=server)
