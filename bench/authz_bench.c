@@ -1,0 +1,166 @@
+/*
+ * How many tokens and judgements a core does: authz_bench [THREADS]. Each line: what, how many a second in all.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "authz/authenticate.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "crypto/ecdsa.h"
+
+enum { ROUND_MS = 2000, TOKENS = 20000, ROBOTS = 10000, THREADS_MAX = 64 };
+
+#define ISSUER "https://a.example"
+#define US     "https://reg.example"
+
+static struct authenticator *authenticator;
+static struct authz_snapshot *snapshot;
+static char *headers[TOKENS]; /* all different, so that none is remembered at first */
+static struct authz_robot robots[ROBOTS];
+static struct authz_binding bindings[ROBOTS];
+static struct resource place = {.kind = RESOURCE_REPOSITORY, .name = "acme/models/digits"};
+
+static void must(struct result result, const struct error *err)
+{
+    if (result.ok) return;
+    (void)fprintf(stderr, "%s\n", err->message);
+    exit(1);
+}
+
+static char *make_header(const struct ecdsa_key *key, const char *kid, int number)
+{
+    const long long now_s = clock_wall_ms() / 1000;
+    struct buffer token = BUFFER(4096), payload = BUFFER(1024), header = BUFFER(256);
+    uint8_t signature[ECDSA_JOSE_SIZE];
+    struct error err = {0};
+
+    must(buffer_add_text(&token, "Bearer ", &err), &err);
+    must(buffer_format(&header, &err, "{\"alg\":\"ES256\",\"kid\":\"%s\"}", kid), &err);
+    must(buffer_format(&payload, &err, "{\"iss\":\"" ISSUER "\",\"sub\":\"ci\",\"aud\":\"" US "\",\"jti\":\"%d\",\"iat\":%lld,\"exp\":%lld}",
+                       number, now_s, now_s + 3000), &err);
+    must(text_base64(&token, BASE64_URL, buffer_bytes(&header), &err), &err);
+    must(buffer_add_u8(&token, '.', &err), &err);
+    must(text_base64(&token, BASE64_URL, buffer_bytes(&payload), &err), &err);
+    must(ecdsa_sign_jose(key, (struct bytes){token.data + 7, token.length - 7}, signature, &err), &err);
+    must(buffer_add_u8(&token, '.', &err), &err);
+    must(text_base64(&token, BASE64_URL, (struct bytes){signature, sizeof signature}, &err), &err);
+    buffer_done(&payload);
+    buffer_done(&header);
+    return (char *)token.data;
+}
+
+static void make_rights(void)
+{
+    place.organisation = uuid_random();
+    place.project = uuid_random();
+    for (size_t i = 0; i < ROBOTS; i++) {
+        robots[i] = (struct authz_robot){.id = uuid_random(), .enabled = true, .expires_ms = INT64_MAX};
+        (void)snprintf(robots[i].name, sizeof robots[i].name, "robot$acme+r%zu", i);
+        bindings[i] = (struct authz_binding){.id = uuid_random(), .kind = PRINCIPAL_ROBOT, .robot = robots[i].id,
+                                             .role = ROLE_PUBLISHER, .scope = RESOURCE_PROJECT,
+                                             .organisation = place.organisation, .project = place.project};
+    }
+}
+
+static void prepare(void)
+{
+    static struct ecdsa_key *key;
+    static struct authz_directory *directory;
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    char kid[ECDSA_THUMBPRINT_SIZE];
+    struct buffer jwks = BUFFER(4096);
+    struct error err = {0};
+
+    must(ecdsa_key_new(&key, &err), &err);
+    ecdsa_key_public(key, point);
+    ecdsa_thumbprint(point, kid);
+    must(buffer_add_text(&jwks, "{\"keys\":[", &err), &err);
+    must(ecdsa_jwk(point, &jwks, &err), &err);
+    must(buffer_add_text(&jwks, "]}", &err), &err);
+    make_rights();
+    const struct issuer_record issuer = {.url = ISSUER, .audience = US, .algorithms = 1U << JOSE_ES256, .types = 1,
+                                         .lifetime_max_s = 3600, .jwks = buffer_text(&jwks)};
+    const struct authz_parts parts = {.robots = robots, .robot_count = ROBOTS, .bindings = bindings,
+                                      .binding_count = ROBOTS, .issuers = &issuer, .issuer_count = 1};
+    must(authz_snapshot_build(&parts, &snapshot, &err), &err);
+    must(authz_directory_new(&directory, &err), &err);
+    authz_directory_publish(directory, snapshot);
+    const struct authenticator_options options = {.issuer = US, .service = "us", .token_kid = kid,
+                                                  .token_public = point, .directory = directory};
+    must(authenticator_new(&options, &authenticator, &err), &err);
+    for (int i = 0; i < TOKENS; i++) headers[i] = make_header(key, kid, i);
+    buffer_done(&jwks);
+}
+
+/* One thread's share. */
+struct share {
+    pthread_t thread;
+    bool (*once)(size_t number);
+    size_t first, step, limit;
+    size_t done;
+};
+
+static void *work(void *argument)
+{
+    struct share *share = argument;
+    const int64_t end = clock_monotonic_ms() + ROUND_MS;
+
+    for (size_t i = share->first; i < share->limit && ((share->done & 15) != 0 || clock_monotonic_ms() < end); i += share->step) {
+        if (!share->once(i)) abort();
+        share->done++;
+    }
+    return NULL;
+}
+
+static void measure(const char *what, bool (*once)(size_t number), size_t threads, size_t limit)
+{
+    struct share shares[THREADS_MAX];
+    const int64_t began = clock_monotonic_ms();
+    size_t done = 0;
+
+    for (size_t i = 0; i < threads; i++) {
+        shares[i] = (struct share){.once = once, .first = i, .step = threads, .limit = limit};
+        if (pthread_create(&shares[i].thread, NULL, work, &shares[i]) != 0) abort();
+    }
+    for (size_t i = 0; i < threads; i++) {
+        (void)pthread_join(shares[i].thread, NULL);
+        done += shares[i].done;
+    }
+    printf("%-40s %10.0f /s with %zu threads\n", what, (double)done * 1000 / (double)(clock_monotonic_ms() - began), threads);
+}
+
+static bool try_token(size_t number)
+{
+    const struct credential credential = {.place = CREDENTIAL_AT_ROUTE, .authorization = headers[number], .now_ms = clock_wall_ms()};
+    struct authentication found;
+    struct error err = {0};
+
+    return authenticate(authenticator, &credential, &found, &err).ok && found.error == OAUTH_NONE;
+}
+
+static bool try_known(size_t number)
+{
+    return try_token(number % 64);
+}
+
+static bool try_judge(size_t number)
+{
+    const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = robots[number % ROBOTS].id};
+
+    return authz_snapshot_judge(snapshot, &principal, ACTION_UPLOAD_BEGIN, &place, 1).verdict == JUDGED_ALLOWED;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t threads = 1;
+
+    if (argc > 1 && (!text_to_u64(bytes_of_text(argv[1]), THREADS_MAX, &threads) || threads == 0)) return 2;
+    prepare();
+    measure("ES256 tokens, each new", try_token, threads, TOKENS);
+    measure("ES256 tokens, signature remembered", try_known, threads, SIZE_MAX);
+    measure("judgements among 10000 robots", try_judge, threads, SIZE_MAX);
+    return 0;
+}
