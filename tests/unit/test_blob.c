@@ -1,6 +1,7 @@
 /* Sealed blobs that nothing goes wrong with, and uploads that are interrupted. */
 #include "tests/support/unit.h"
 
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include "storage/sjb1_priv.h"
@@ -324,6 +325,69 @@ static void another_region_is_refused(void **state)
     blob_test_done(&test);
 }
 
+/* ---- Many threads, one store ---- */
+
+struct worker {
+    pthread_t thread;
+    struct blob_test test; /* shares the store */
+    uint64_t seed;
+    bool is_sound;
+};
+
+static struct result work(struct worker *worker, struct error *err)
+{
+    OWNED(blob_writer) *writer = NULL;
+    OWNED(blob_reader) *reader = NULL;
+    struct blob_content content;
+    struct digest digests[2];
+
+    for (uint64_t until = 0; until <= 400000; until += 100000) {
+        TRY(blob_test_writer(&worker->test, &writer, err));
+        TRY(blob_test_write(writer, worker->seed, until, 30000, err));
+        TRY(blob_test_checkpoint(&worker->test, writer, err));
+        if (until < 400000) blob_writer_free(GIVE(writer));
+    }
+    (void)blob_writer_digests(writer, digests);
+    TRY(blob_writer_close(writer, &digests[0], &content, err));
+    TRY(blob_reader_open(worker->test.store, &worker->test.upload.identity, &content, worker->test.key,
+                         &reader, err));
+    worker->is_sound = blob_test_reads(reader, worker->seed, 0, 400000, 100000, err);
+    return blob_remove(worker->test.store, &worker->test.upload.identity.blob, err);
+}
+
+static void *run_worker(void *context)
+{
+    struct worker *worker = context;
+    struct error err = {0};
+
+    if (!work(worker, &err).ok) worker->is_sound = false;
+    return NULL;
+}
+
+static void threads_share_a_store(void **state)
+{
+    static const enum blob_test_driver drivers[] = {DRIVER_FS, DRIVER_MEMORY, DRIVER_FLAT};
+    struct blob_test test;
+    struct worker workers[8]; /* four for each core of a small machine */
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(drivers); i++) {
+        assert_true(blob_test_open(&test, drivers[i], &err));
+        for (size_t j = 0; j < COUNT(workers); j++) {
+            workers[j] = (struct worker){.test = test, .seed = j};
+            workers[j].test.upload.identity = blob_identity_new(test.store, &test.upload.identity.project);
+            assert_int_equal(pthread_create(&workers[j].thread, NULL, run_worker, &workers[j]), 0);
+        }
+        for (size_t j = 0; j < COUNT(workers); j++) {
+            assert_int_equal(pthread_join(workers[j].thread, NULL), 0);
+            assert_true(workers[j].is_sound);
+        }
+        assert_int_equal(count_objects(&test), 0);
+        blob_test_done(&test);
+    }
+}
+
 static long resident_kib(void)
 {
     struct rusage usage;
@@ -375,6 +439,7 @@ int main(void)
         cmocka_unit_test(extents_are_counted),
         cmocka_unit_test(a_check_can_be_stopped),
         cmocka_unit_test(another_region_is_refused),
+        cmocka_unit_test(threads_share_a_store),
         cmocka_unit_test(memory_does_not_grow_with_the_size),
     };
 
