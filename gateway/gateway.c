@@ -12,6 +12,7 @@
 #include "authz/authenticate.h"
 #include "base/log.h"
 #include "crypto/keyd_client.h"
+#include "gateway/janitor.h"
 #include "gateway/quota.h"
 #include "gateway/route.h"
 #include "gateway/server.h"
@@ -120,12 +121,14 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_authenticator(gateway, &identity, err));
     TRY(open_registry(gateway, err));
     TRY(open_pool(gateway, "reader", settings->reader_threads, &gateway->readers, err));
-    return open_pool(gateway, "mover", settings->mover_threads, &gateway->movers, err);
+    TRY(open_pool(gateway, "mover", settings->mover_threads, &gateway->movers, err));
+    return janitor_start(gateway, &gateway->janitor, err);
 }
 
 /* In the opposite order: what works goes before what it works with. */
 static void gateway_close(struct gateway *gateway)
 {
+    janitor_free(gateway->janitor);
     work_pool_free(gateway->movers);
     work_pool_free(gateway->readers);
     registry_free(gateway->registry);
@@ -171,12 +174,23 @@ static void serve(struct server *server, const sigset_t *signals)
     log_line(LOG_INFO, "stopping", "signal", caught == SIGINT ? "SIGINT" : "SIGTERM", NULL);
 }
 
+/* The log says when this gateway began, also to whoever wonders about a gap. */
+static struct result record_start(struct gateway *gateway, struct error *err)
+{
+    struct action_pair pair = {.action = ACTION_SERVER_START, .resource.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = NULL;
+
+    (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%.63s", gateway->settings->instance);
+    return permit_for_job(gateway->sequencer, &pair, &permit, err);
+}
+
 static struct result gateway_serve(struct gateway *gateway, const sigset_t *signals, struct error *err)
 {
     struct server *server = NULL;
     char port[8];
 
     TRY(gateway_open(gateway, err));
+    TRY(record_start(gateway, err));
     TRY(server_start(gateway, &server, err));
     (void)snprintf(port, sizeof port, "%d", server_port(server));
     log_line(LOG_INFO, "listening", "address", gateway->settings->listen_address, "port", port, "url",
@@ -193,7 +207,7 @@ struct result gateway_run(const struct settings *settings, struct error *err)
     sigset_t signals, before;
 
     if (log_level_find(settings->log_level, &level)) log_set_level(level);
-    (void)signal(SIGPIPE, SIG_IGN);
+    (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     raise_descriptors(settings);
     signals_of_interest(&signals);
     (void)pthread_sigmask(SIG_BLOCK, &signals, &before); /* in all threads: sigwait() takes them */

@@ -11,6 +11,7 @@
 struct authenticator;
 struct authz_directory;
 struct decider;
+struct janitor;
 struct keyd_client;
 struct quota;
 struct registry;
@@ -31,6 +32,7 @@ struct gateway {
     struct work_pool *readers;           /* decisions and handlers; each worker has its own struct pg */
     struct work_pool *movers;            /* bodies, in and out; the same */
     struct quota *quota;
+    struct janitor *janitor;             /* cleans up behind uploads */
 };
 
 /**

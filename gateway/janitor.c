@@ -1,0 +1,98 @@
+#include "gateway/janitor.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "gateway/gateway.h"
+#include "gateway/tables.h"
+#include "registry/registry.h"
+
+#define ROUND_EVERY_S 30
+
+struct janitor {
+    struct gateway *gateway;
+    struct pg *pg;
+    pthread_mutex_t mutex;
+    pthread_cond_t woken;
+    pthread_t thread;
+    bool has_thread, is_stopping;
+};
+
+static bool is_stopping(struct janitor *janitor)
+{
+    pthread_mutex_lock(&janitor->mutex);
+    const bool stopping = janitor->is_stopping;
+    pthread_mutex_unlock(&janitor->mutex);
+    return stopping;
+}
+
+static void rest(struct janitor *janitor)
+{
+    struct timespec until;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ROUND_EVERY_S;
+    pthread_mutex_lock(&janitor->mutex);
+    while (!janitor->is_stopping && pthread_cond_timedwait(&janitor->woken, &janitor->mutex, &until) == 0) continue;
+    pthread_mutex_unlock(&janitor->mutex);
+}
+
+/* Rounds are small; as long as one finds something, the next follows at once. */
+static void clean(struct janitor *janitor)
+{
+    struct error err = {0};
+    size_t removed = 1;
+
+    if (pg_is_broken(janitor->pg) && !pg_reopen(janitor->pg, &err).ok) return; /* the readers say so already */
+    while (removed > 0 && !is_stopping(janitor)) {
+        if (registry_tidy(janitor->gateway->registry, janitor->pg, &removed, &err).ok) continue;
+        log_error("cleaning up failed; it is tried again", &err);
+        return;
+    }
+}
+
+static void *janitor_main(void *argument)
+{
+    struct janitor *janitor = argument;
+
+    while (!is_stopping(janitor)) {
+        clean(janitor);
+        rest(janitor);
+    }
+    return NULL;
+}
+
+struct result janitor_start(struct gateway *gateway, struct janitor **janitor_out, struct error *err)
+{
+    OWNED(janitor) *janitor = memory_zeroed(1, sizeof *janitor);
+    pthread_condattr_t monotonic;
+
+    if (janitor == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for cleaning up");
+    janitor->gateway = gateway;
+    pthread_mutex_init(&janitor->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&janitor->woken, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    TRY(pg_open(gateway->settings->database, gateway_tables, &janitor->pg, err));
+    janitor->has_thread = pthread_create(&janitor->thread, NULL, janitor_main, janitor) == 0;
+    if (!janitor->has_thread) return failure(err, ERROR_NO_MEMORY, "can't start the thread that cleans up");
+    *janitor_out = GIVE(janitor);
+    return SUCCESS;
+}
+
+void janitor_free(struct janitor *janitor)
+{
+    if (janitor == NULL) return;
+    pthread_mutex_lock(&janitor->mutex);
+    janitor->is_stopping = true;
+    pthread_cond_signal(&janitor->woken);
+    pthread_mutex_unlock(&janitor->mutex);
+    if (janitor->has_thread) pthread_join(janitor->thread, NULL);
+    pg_free(janitor->pg);
+    pthread_cond_destroy(&janitor->woken);
+    pthread_mutex_destroy(&janitor->mutex);
+    free(janitor);
+}

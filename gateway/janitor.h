@@ -1,0 +1,18 @@
+/*
+ * gateway/janitor.h -- the thread that cleans up behind requests: ended upload sessions and their bytes.
+ *
+ * It has a database connection of its own, works in small rounds, and records what it does like everybody else.
+ */
+#pragma once
+
+#include "base/owned.h"
+#include "base/result.h"
+
+struct gateway;
+struct janitor;
+
+/** The first round begins at once. */
+RESULT janitor_start(struct gateway *gateway, struct janitor **janitor_out, struct error *err);
+/** Ends the round that runs, then stops. */
+void janitor_free(struct janitor *janitor);
+DEFINE_OWNED(janitor);
