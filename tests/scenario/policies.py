@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Residency policies on a whole server: an officer signs sets with openssl, the registry obeys them and nothing else."""
+import base64
+import hashlib
+import json
+import os
+import subprocess
+
+import sijil_test
+from sijil_test import Server
+
+TYPE = "application/vnd.sijil.policy-set.v1+json"
+server = Server()
+state = {"epoch": 1}
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def officer(name="approver.pem"):
+    return os.path.join(server.folder, "officer", name)
+
+
+def payload(**members):
+    """The first set with other members and the next epoch, as docs/policies.md has it."""
+    with open(officer("policy-set.json"), encoding="utf-8") as file:
+        found = json.loads(base64.b64decode(json.load(file)["payload"]))
+    state["epoch"] += 1
+    found.update({"epoch": state["epoch"], **members})
+    del found["digest"]
+    found["digest"] = "sha256:" + hashlib.sha256(canonical(found)).hexdigest()
+    return canonical(found)
+
+
+def sign(document, key=None):
+    signed = b"DSSEv1 %d %s %d %s" % (len(TYPE), TYPE.encode(), len(document), document)
+    made = subprocess.run(["openssl", "dgst", "-sha256", "-sign", key or officer()], input=signed, capture_output=True,
+                          check=True)
+    return json.dumps({"payloadType": TYPE, "payload": base64.b64encode(document).decode(),
+                       "signatures": [{"sig": base64.b64encode(made.stdout).decode()}]})
+
+
+def load(envelope, login=None):
+    client = server.client(login or server.admin)
+    return client.call("POST", "/api/v1/policies", envelope, {"Content-Type": "application/json"},
+                       scope="registry:admin:*")
+
+
+def active():
+    return server.client(server.admin).api("GET", "/policies")
+
+
+def health():
+    return server.client(state["login"]).repository("main/health/scans")
+
+
+def read(digest):
+    return health().call("GET", "blobs/" + digest)
+
+
+def prepare():
+    server.start()
+    admin = server.client(server.admin)
+    admin.api("POST", "/projects", {"organisation": "main", "name": "health", "label": {"subjects": ["health"]}})
+    state["login"] = sijil_test.make_robot(server, "clinic", "publisher", "main/health")
+    state["other"] = sijil_test.make_robot(server, "other", "publisher", "main/models")
+
+
+def health_data_is_stored_but_not_read_from_nowhere():
+    state["blob"] = health().push_blob(b"a scan")
+    refused = read(state["blob"])
+    assert refused.status == 403 and refused.codes == ["DENIED"], refused.body
+    detail = refused.json["errors"][0]["detail"]
+    assert detail["rule"] == "H-READ-AE" and detail["policy"] == "registry-default@1", detail
+    assert detail["missing"] == "assurance, geo" and detail["decision"].startswith("sha256:"), detail
+
+
+def who_may_not_see_it_learns_no_rule():
+    repository = server.client(state["other"]).repository("main/health/scans")
+    other = server.client(state["other"]).repository("main/nothing/scans")
+    answers = [one.call("GET", "blobs/" + state["blob"]) for one in (repository, other)]
+    assert [one.status for one in answers] in ([401, 401], [404, 404]), [one.body for one in answers]
+    assert answers[0].body == answers[1].body and b"H-READ" not in answers[0].body
+
+
+def a_signed_network_proves_where_a_client_is():
+    answer = load(sign(payload(networks=[{"cidr": "127.0.0.0/8", "facts": {"geo": "AE/DU", "assurance": 2}}])))
+    assert answer.status == 201, answer.body
+    assert answer.json["epoch"] == active()["epoch"] == state["epoch"]
+    assert read(state["blob"]).body == b"a scan"
+
+
+def a_region_outside_takes_nothing():
+    with open(officer("policy-set.json"), encoding="utf-8") as file:
+        regions = json.loads(base64.b64decode(json.load(file)["payload"]))["regions"]
+    regions["local/main"]["geo"] = "DE"
+    assert load(sign(payload(regions=regions))).status == 201
+    refused = health().call("POST", "blobs/uploads/")
+    assert refused.status == 403, refused.body
+    rules = [one["rule"] for one in refused.json["errors"][0]["detail"]["denials"]]
+    assert "H-STORE-AE" in rules, rules
+    assert load(sign(payload())).status == 201
+    health().push_blob(b"another scan")
+
+
+def only_the_officer_signs():
+    before = active()
+    stranger = os.path.join(server.root, "stranger.pem")
+    subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", stranger], check=True)
+    assert load(sign(payload(), stranger)).status == 403
+    state["epoch"] -= 1
+    changed = json.loads(sign(payload()))
+    changed["payload"] = base64.b64encode(payload()).decode()
+    assert load(json.dumps(changed)).status == 403
+    assert load("{}").status == 400
+    assert load(sign(payload(policies=[{}]))).status == 400
+    assert active() == before
+
+
+def an_old_epoch_does_not_come_back():
+    before = active()
+    state["epoch"] = before["epoch"] - 1
+    again = load(sign(payload()))
+    assert again.status == 409 and active() == before, again.body
+
+
+def only_who_may_load_loads():
+    assert load(sign(payload()), state["login"]).status == 403
+    state["epoch"] -= 1
+
+
+def a_restart_keeps_the_set():
+    before = active()
+    server.stop()
+    server.start()
+    assert active() == before
+
+
+prepare()
+sijil_test.run(
+    health_data_is_stored_but_not_read_from_nowhere, who_may_not_see_it_learns_no_rule,
+    a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing, only_the_officer_signs,
+    an_old_epoch_does_not_come_back, only_who_may_load_loads, a_restart_keeps_the_set, server=server)
