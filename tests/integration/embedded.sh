@@ -1,0 +1,173 @@
+#!/bin/bash
+# sijild --embedded as a person uses it: started, stopped, killed, started again, and where it can't run.
+# usage: embedded.sh FOLDER-OF-SIJILD. As root it uses the three system users; else everything runs as one.
+set -euo pipefail
+
+programs=$1
+work=$(mktemp -d /var/tmp/sijil-embedded.XXXXXX)
+chmod 755 "$work"
+directory=$work/registry log=$work/log supervisor= sleeper=
+export HOME=$work XDG_DATA_HOME=$work/data
+mkdir "$XDG_DATA_HOME"
+port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+url=https://127.0.0.1:$port
+
+say() { printf '%s\n' "$*"; }
+die() { say "FAILED: $*"; tail -n 40 "$log" 2>/dev/null; exit 1; }
+finish() {
+    status=$?
+    trap - EXIT
+    if [ -n "$supervisor" ]; then kill -9 "$supervisor" 2>/dev/null || true; fi
+    if [ -n "$sleeper" ]; then kill "$sleeper" 2>/dev/null || true; fi
+    if [ "$(id -u)" = 0 ] && [ -f "$directory/instance" ]; then
+        rm -f "/var/lib/sijil-keyd/$(cat "$directory/instance").passphrase"
+    fi
+    wait_until 10 nothing_runs || true
+    rm -rf "$work"
+    exit "$status"
+}
+trap finish EXIT
+
+# wait_until SECONDS COMMAND...
+wait_until() {
+    local tries=$(($1 * 10)); shift
+    while ! "$@"; do
+        tries=$((tries - 1))
+        if [ "$tries" -le 0 ]; then return 1; fi
+        sleep 0.1
+    done
+}
+get() { curl -fsS --max-time 10 --cacert "$directory/ca.pem" "$@" 2>/dev/null; }
+is_ready() { get "$url/readyz" >/dev/null; }
+is_gone() { ! kill -0 "$1" 2>/dev/null || [ "$(ps -o stat= -p "$1" | cut -c1)" = Z ]; }
+# Every process of ours names the directory; defunct ones, which nobody has waited for, do not.
+nothing_runs() { ! pgrep -f -- "$directory" >/dev/null; }
+ready_or_ended() { is_ready || is_gone "$supervisor"; }
+start() {
+    "$programs/sijild" --embedded "$directory" --listen-port "$port" "$@" >>"$log" 2>&1 &
+    supervisor=$!
+    wait_until 60 ready_or_ended || die "not ready in a minute"
+    if is_gone "$supervisor"; then die "it ended"; fi
+}
+stop() {
+    kill "$supervisor"
+    wait "$supervisor" || die "it ended with status $?"
+    supervisor=
+    nothing_runs || die "something is left running: $(pgrep -af -- "$directory")"
+}
+# refuses WORDS ARGUMENTS...: it must end by itself, and say so.
+refuses() {
+    local words=$1 out; shift
+    if out=$(timeout 60 "$programs/sijild" --listen-port "$port" "$@" 2>&1); then die "it started: $*"; fi
+    grep -qF -- "$words" <<<"$out" || { say "$out"; die "it does not say '$words'"; }
+}
+child() { # of the supervisor, by its program's name
+    pgrep -P "$supervisor" "$1" || die "no process $1"
+}
+# projects NAME SECRET: what this robot sees
+token() { get -u "$1:$2" "$url/token?service=sijil&scope=registry:admin:*" | jq -r .token; }
+projects() { get -H "Authorization: Bearer $(token "$1" "$2")" "$url/api/v1/projects" | jq -r '.projects[].name'; }
+admin() { jq -r "$1" "$directory/admin.json"; }
+user_of() { ps -o user:32= -p "$1"; }
+
+say "first start"
+start
+secret=$(admin .password) name=$(admin .username) ca=$(sha256sum <"$directory/ca.pem")
+[ "$(projects "$name" "$secret")" = main/models ] || die "no project main/models"
+for private in admin.json tls/ca.key tls/server.key officer/approver.pem; do
+    [ "$(stat -c %a "$directory/$private")" = 600 ] || die "others may read $private"
+done
+if [ "$(id -u)" = 0 ]; then
+    [ "$(user_of "$(child postgres)")" = postgres ] || die "PostgreSQL runs as $(user_of "$(child postgres)")"
+    [ "$(user_of "$(child sijil-keyd)")" = sijil-keyd ] || die "sijil-keyd runs as $(user_of "$(child sijil-keyd)")"
+    [ "$(user_of "$(child sijild)")" = sijil ] || die "the gateway runs as $(user_of "$(child sijild)")"
+    for secret_file in admin.json officer/approver.pem keyd/keyring tls/ca.key postgres/data/PG_VERSION; do
+        ! runuser -u sijil -- cat "$directory/$secret_file" >/dev/null 2>&1 || die "the gateway can read $secret_file"
+    done
+fi
+if grep -rqF -- "$secret" "$log" "$directory/postgres"; then die "the administrator's secret is in a log or the database"; fi
+
+say "a second one on the same directory"
+refuses "is in use by another sijild (process $supervisor)" --embedded "$directory"
+is_ready || die "the first one suffered"
+
+say "stop and start: everything is kept"
+stop
+[ ! -e "/run/sijil-$(id -u)-$(cut -c1-8 "$directory/instance")" ] || die "the sockets' folder is left"
+start
+[ "$(sha256sum <"$directory/ca.pem")" = "$ca" ] || die "another certificate authority"
+[ "$(admin .password)" = "$secret" ] || die "another administrator"
+[ "$(projects "$name" "$secret")" = main/models ] || die "the project is gone"
+
+say "kill -9 of each child: it comes back"
+for program in postgres sijil-keyd sijild; do
+    victim=$(child "$program")
+    kill -9 "$victim"
+    wait_until 10 is_gone "$victim" || die "$program does not die"
+    wait_until 30 is_ready || die "not ready after $program was killed"
+    wait_until 30 pgrep -P "$supervisor" "$program" >/dev/null || die "$program was not started again"
+done
+wait_until 20 projects "$name" "$secret" >/dev/null || die "no answer after the children were killed"
+
+say "kill -9 of everything at once, and a start right after it"
+for _ in 1 2 3; do
+    kill -9 "$supervisor"
+    wait "$supervisor" 2>/dev/null || true
+    start
+    [ "$(projects "$name" "$secret")" = main/models ] || die "the project is gone"
+done
+kill -9 "$supervisor"
+wait "$supervisor" 2>/dev/null || true
+supervisor=
+wait_until 10 nothing_runs || die "something outlives the supervisor: $(pgrep -af -- "$directory")"
+
+say "a pid file that names another process"
+pid_file=$directory/postgres/data/postmaster.pid
+as_postgres=
+if [ "$(id -u)" = 0 ]; then as_postgres="setpriv --reuid postgres --regid postgres --init-groups"; fi
+$as_postgres sleep 300 >/dev/null 2>&1 & # of the same user, so that PostgreSQL alone would take it for its own
+sleeper=$!
+$as_postgres sh -c 'printf "%s\n%s\n" "$1" "$2" >"$3" && chmod 600 "$3"' sh "$sleeper" "$directory/postgres/data" "$pid_file"
+start
+kill "$sleeper"
+sleeper=
+
+say "--new-admin"
+stop
+start --new-admin
+[ "$(admin .password)" != "$secret" ] || die "the old secret is still there"
+[ "$(projects "$(admin .username)" "$(admin .password)")" = main/models ] || die "the new administrator can't log in"
+if get -u "$name:$secret" "$url/token?service=sijil&scope=registry:admin:*" >/dev/null; then die "the old secret still works"; fi
+stop
+
+say "a lost passphrase"
+passphrase=$XDG_DATA_HOME/sijil/$(cat "$directory/instance").passphrase
+if [ "$(id -u)" = 0 ]; then passphrase=/var/lib/sijil-keyd/$(cat "$directory/instance").passphrase; fi
+mv "$passphrase" "$work/kept"
+refuses "passphrase" --embedded "$directory"
+[ ! -e "$passphrase" ] || die "a new passphrase was made for an old key ring"
+say "the passphrase from a descriptor, also when sijil-keyd is started again"
+start --passphrase-fd 7 7<"$work/kept"
+kill -9 "$(child sijil-keyd)"
+sleep 1
+wait_until 30 is_ready || die "sijil-keyd did not get its passphrase again"
+stop
+mv "$work/kept" "$passphrase"
+
+say "where it can't run"
+mkdir "$work/full" && touch "$work/full/something"
+refuses "is not empty" --embedded "$work/full"
+refuses "make the folder above it first" --embedded "$work/nowhere/registry"
+if [ "$(id -u)" = 0 ]; then
+    mkdir -m 700 "$work/closed"
+    refuses "run chmod o+x $work/closed" --embedded "$work/closed/registry"
+    [ ! -e "$work/closed/registry" ] || die "it left a directory behind"
+    for user in sijil sijil-keyd postgres; do
+        grep -v "^$user:" /etc/passwd >"$work/passwd"
+        if ! unshare -m true 2>/dev/null; then say "(no mount namespaces here: missing users are not tried)"; break; fi
+        out=$(unshare -m sh -c 'mount --bind "$1" /etc/passwd && exec "$2" --embedded "$3"' sh \
+            "$work/passwd" "$programs/sijild" "$work/other" 2>&1) && die "it started without $user"
+        grep -qF "system user $user, which is missing" <<<"$out" || { say "$out"; die "it does not name $user"; }
+    done
+fi
+say "all is well"
