@@ -78,20 +78,32 @@ static struct result write_passphrase(const struct embedded *embedded, struct er
     return SUCCESS;
 }
 
+static struct result read_as_keyd(void *context, struct error *err)
+{
+    const struct embedded *embedded = context;
+    const char *path = embedded->place.passphrase;
+
+    if (access(path, R_OK) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED,
+                   "user %s can't read %s: run chown %s on it, and chmod o+x on the folders above it",
+                   embedded->users.keyd.name, path, embedded->users.keyd.name);
+}
+
 /* A key ring without its passphrase is lost: never make a new one for it. */
 static struct result open_file(struct embedded *embedded, struct error *err)
 {
     char ring[PATH_SIZE];
 
     TRY(choose_file(embedded, err));
-    if (file_exists(embedded->place.passphrase)) return SUCCESS;
     TRY(path_join(ring, embedded->place.keyd, "keyring", err));
-    if (file_exists(ring))
+    const bool is_there = file_exists(embedded->place.passphrase);
+    if (!is_there && file_exists(ring))
         return failure(err, ERROR_NOT_FOUND,
                        "the key ring's passphrase %.120s is gone: put it back, or give --passphrase-file or"
                        " --passphrase-fd",
                        embedded->place.passphrase);
-    return write_passphrase(embedded, err);
+    if (!is_there) TRY(write_passphrase(embedded, err));
+    return step_run(&embedded->users.keyd, read_as_keyd, embedded, err);
 }
 
 static struct result read_passphrase(struct embedded *embedded, struct error *err)

@@ -10,9 +10,10 @@
 #include "base/log.h"
 #include "embedded/embedded_priv.h"
 
-#define STOP_POSTGRES_MS 60000 /* its checkpoint may have a gigabyte to write */
-#define STOP_KEYD_MS     10000
-#define GATEWAY_DIES_MAX 10 /* in a row, each soon after its start: then a person must look */
+#define STOP_POSTGRES_MS       60000 /* its checkpoint may have a gigabyte to write */
+#define STOP_KEYD_MS           10000
+#define LOOK_AT_CERTIFICATE_MS 3600000
+#define GATEWAY_DIES_MAX       10 /* in a row, each soon after its start: then a person must look */
 
 void supervisor_stop(struct embedded *embedded)
 {
@@ -110,14 +111,29 @@ static void restart(struct embedded *embedded)
     }
 }
 
+/* A running server lives longer than its certificate: looked at each hour, and when someone asks. */
+static void renew_certificate(struct embedded *embedded)
+{
+    const pid_t gateway = embedded->processes[PROCESS_GATEWAY].pid;
+    struct error err = {0};
+
+    const struct result renewed = certificates_prepare(embedded, &err);
+    if (!renewed.ok) log_error("the server certificate could not be renewed", &err);
+    if (renewed.ok && gateway != 0) (void)kill(gateway, SIGHUP);
+}
+
 static void forward(struct embedded *embedded, int signal, bool *stopping)
 {
     const pid_t gateway = embedded->processes[PROCESS_GATEWAY].pid;
 
     if (signal == SIGCHLD) return;
-    if (signal != SIGHUP) *stopping = true;
+    if (signal == SIGHUP) {
+        renew_certificate(embedded);
+        return;
+    }
+    *stopping = true;
     if (gateway != 0)
-        (void)kill(gateway, signal == SIGINT ? SIGTERM : signal);
+        (void)kill(gateway, SIGTERM);
     else if (*stopping)
         finish(embedded, 0);
 }
@@ -138,6 +154,7 @@ static void watch(struct embedded *embedded, unsigned *deaths)
     const struct timespec tick = {.tv_nsec = 200000000};
     const struct process *gateway = &embedded->processes[PROCESS_GATEWAY];
     sigset_t signals;
+    int64_t looked_ms = clock_monotonic_ms();
     bool stopping = false;
 
     supervisor_block_signals(&signals);
@@ -146,6 +163,10 @@ static void watch(struct embedded *embedded, unsigned *deaths)
         if (signal > 0) forward(embedded, signal, &stopping);
         reap(embedded, &stopping, deaths);
         if (!stopping) restart(embedded);
+        if (!stopping && clock_monotonic_ms() - looked_ms > LOOK_AT_CERTIFICATE_MS) {
+            looked_ms = clock_monotonic_ms();
+            renew_certificate(embedded);
+        }
         if (!stopping && is_due(gateway) && all_run(embedded)) return;
     }
 }

@@ -99,6 +99,18 @@ start
 [ "$(admin .password)" = "$secret" ] || die "another administrator"
 [ "$(projects "$name" "$secret")" = main/models ] || die "the project is gone"
 
+say "SIGHUP renews a certificate that is due"
+served() { openssl s_client -connect "127.0.0.1:$port" </dev/null 2>/dev/null | openssl x509 -noout -serial; }
+before=$(served)
+kill -HUP "$supervisor"
+sleep 1
+[ "$(served)" = "$before" ] || die "a new certificate although the old one is good"
+echo other.example >>"$directory/tls/server.names"
+kill -HUP "$supervisor"
+is_renewed() { [ "$(served)" != "$before" ]; }
+wait_until 10 is_renewed || die "the certificate was not renewed"
+is_ready || die "not ready with the new certificate"
+
 say "kill -9 of each child: it comes back"
 for program in postgres sijil-keyd sijild; do
     victim=$(child "$program")
@@ -162,6 +174,9 @@ if [ "$(id -u)" = 0 ]; then
     mkdir -m 700 "$work/closed"
     refuses "run chmod o+x $work/closed" --embedded "$work/closed/registry"
     [ ! -e "$work/closed/registry" ] || die "it left a directory behind"
+    echo something >"$work/closed/passphrase"
+    refuses "user sijil-keyd can't read $work/closed/passphrase" --embedded "$directory" \
+        --passphrase-file "$work/closed/passphrase"
     for user in sijil sijil-keyd postgres; do
         grep -v "^$user:" /etc/passwd >"$work/passwd"
         if ! unshare -m true 2>/dev/null; then say "(no mount namespaces here: missing users are not tried)"; break; fi
