@@ -161,9 +161,9 @@ static struct result send_request(struct keyd_connection *connection, const stru
         TRY(keyd_request_write(&large, request, err));
         return keyd_send(connection->fd, buffer_bytes(&large), deadline_ms, err);
     }
-    struct buffer message = keyd_frame_buffer(&connection->frame);
-    TRY(keyd_request_write(&message, request, err));
-    return keyd_send(connection->fd, buffer_bytes(&message), deadline_ms, err);
+    struct buffer *message = keyd_frame_buffer(&connection->frame);
+    TRY(keyd_request_write(message, request, err));
+    return keyd_send(connection->fd, buffer_bytes(message), deadline_ms, err);
 }
 
 static struct result exchange(struct keyd_connection *connection, struct keyd_request *request,

@@ -12,21 +12,25 @@
 struct result keyd_frame_init(struct keyd_frame *frame, struct error *err)
 {
     *frame = (struct keyd_frame){.large = BUFFER(KEYD_MESSAGE_LARGE)};
-    return secret_new(KEYD_MESSAGE_MAX + 1, &frame->locked, err); /* a buffer ends in '\0' */
-}
-
-/* Capacity and maximum fit each other, so the buffer never asks the heap for more. */
-struct buffer keyd_frame_buffer(struct keyd_frame *frame)
-{
-    return (struct buffer){
+    TRY(secret_new(KEYD_MESSAGE_MAX + 1, &frame->locked, err)); /* a buffer ends in '\0' */
+    /* Capacity and maximum fit each other, so the buffer never asks the heap for more. */
+    frame->message = (struct buffer){
         .data = frame->locked->bytes, .capacity = frame->locked->length, .maximum = frame->locked->length - 1};
+    return SUCCESS;
 }
 
 void keyd_frame_wipe(struct keyd_frame *frame)
 {
-    secret_wipe(frame->locked->bytes, frame->locked->length);
+    secret_wipe(frame->message.data, frame->message.length);
+    frame->message.length = 0;
     buffer_done(&frame->large);
     frame->large = BUFFER(KEYD_MESSAGE_LARGE);
+}
+
+struct buffer *keyd_frame_buffer(struct keyd_frame *frame)
+{
+    keyd_frame_wipe(frame);
+    return &frame->message;
 }
 
 void keyd_frame_done(struct keyd_frame *frame)
@@ -89,14 +93,17 @@ static struct result receive(int fd, uint8_t *into, size_t length, int64_t deadl
 struct result keyd_receive(int fd, struct keyd_frame *frame, int64_t deadline_ms, struct bytes *message_out,
                            struct error *err)
 {
-    uint8_t header[KEYD_HEADER_SIZE], *place = frame->locked->bytes;
+    uint8_t header[KEYD_HEADER_SIZE], *place = frame->message.data;
 
     TRY(receive(fd, header, sizeof header, deadline_ms, err));
     const size_t length = (size_t)load_u32(header) + 4;
     const size_t most = header[5] == KEYD_PIN_POLICY ? KEYD_MESSAGE_LARGE : KEYD_MESSAGE_MAX;
     if (length < sizeof header || length > most)
         return failure(err, ERROR_INVALID, "a message of %zu bytes on a key socket; at most %zu", length, most);
-    if (length > KEYD_MESSAGE_MAX) TRY(buffer_reserve(&frame->large, length, &place, err));
+    if (length > KEYD_MESSAGE_MAX)
+        TRY(buffer_reserve(&frame->large, length, &place, err));
+    else if (frame->message.length < length) /* a reply may come into the memory of its request */
+        frame->message.length = length;
     memcpy(place, header, sizeof header);
     TRY(receive(fd, place + sizeof header, length - sizeof header, deadline_ms, err));
     *message_out = (struct bytes){place, length};

@@ -11,13 +11,15 @@
 
 struct keyd_frame {
     struct secret *locked;
+    struct buffer message; /* over `locked`: what is in use, and is wiped; never released by itself */
     struct buffer large;
 };
 
 /** ERROR_NO_MEMORY also when the lock limit is too small. */
 RESULT keyd_frame_init(struct keyd_frame *frame, struct error *err);
-/** An empty buffer over the locked memory, to write one message into. It is never released by itself. */
-struct buffer keyd_frame_buffer(struct keyd_frame *frame);
+/** The empty buffer over the locked memory, to write one message into. */
+struct buffer *keyd_frame_buffer(struct keyd_frame *frame);
+/** Of as much as was in use. */
 void keyd_frame_wipe(struct keyd_frame *frame);
 void keyd_frame_done(struct keyd_frame *frame);
 

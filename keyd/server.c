@@ -83,14 +83,14 @@ static bool wait_for_message(struct server *server, int fd)
 
 static bool serve_message(struct worker *worker, int fd)
 {
-    struct buffer reply = keyd_frame_buffer(&worker->out);
+    struct buffer *reply = keyd_frame_buffer(&worker->out);
     struct bytes message;
     struct error err = {0};
 
     bool ok = keyd_receive(fd, &worker->in, clock_monotonic_ms() + MESSAGE_MS, &message, &err).ok &&
-              keyd_answer(worker->server->keyd, message, &reply, &err).ok;
+              keyd_answer(worker->server->keyd, message, reply, &err).ok;
     keyd_frame_wipe(&worker->in);
-    ok = ok && keyd_send(fd, buffer_bytes(&reply), clock_monotonic_ms() + MESSAGE_MS, &err).ok;
+    ok = ok && keyd_send(fd, buffer_bytes(reply), clock_monotonic_ms() + MESSAGE_MS, &err).ok;
     keyd_frame_wipe(&worker->out);
     if (!ok && err.kind == ERROR_INVALID) log_error("a malformed message was refused", &err);
     return ok;

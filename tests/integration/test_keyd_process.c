@@ -1,23 +1,17 @@
 /* The real sijil-keyd, driven through the real client. */
 #include "tests/support/unit.h"
 
-#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "audit/format/checkpoint.h"
-#include "audit/format/merkle.h"
-#include "audit/format/note.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "crypto/dsse.h"
 #include "crypto/keyd_protocol.h"
 #include "tests/support/keyd_daemon.h"
 
@@ -180,6 +174,44 @@ static void one_project_has_a_limit(void **state)
     assert_int_equal(err.kind, ERROR_CORRUPT);
 }
 
+/* More threads than the client has connections, each with its own key: no reply may reach another thread. */
+static void *wrap_and_unwrap(void *argument)
+{
+    uint8_t *failures = argument;
+    struct error err = {0};
+
+    for (int i = 0; i < 50; i++) {
+        const struct uuid blob = uuid_random();
+        const struct key_scope scope = scope_of(1, 2, "r");
+        const uint8_t commitment[32] = {4};
+        const struct key_binding binding = key_binding_of(&scope, &blob, commitment);
+        OWNED(secret) *key = NULL;
+        OWNED(secret) *opened = NULL;
+        struct wrapped_key wrapped;
+        const bool ok = secret_random(DATA_KEY_SIZE, &key, &err).ok &&
+                        keyd_wrap(client, &binding, key, &wrapped, &err).ok &&
+                        keyd_unwrap(client, &binding, &wrapped, &opened, &err).ok &&
+                        bytes_equal(secret_bytes(key), secret_bytes(opened));
+        if (!ok) (*failures)++;
+    }
+    return NULL;
+}
+
+static void threads_share_a_client(void **state)
+{
+    pthread_t threads[20];
+    uint8_t failures[COUNT(threads)] = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, wrap_and_unwrap, &failures[i]), 0);
+    for (size_t i = 0; i < COUNT(threads); i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(failures[i], 0);
+    }
+    assert_int_equal(identify().unwrap_count, 50 * COUNT(threads));
+}
+
 static void new_versions_keep_the_old(void **state)
 {
     const struct key_binding binding = binding_of(2);
@@ -322,6 +354,7 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test_setup_teardown(unwraps_are_counted_for_ever, start, stop),
         cmocka_unit_test_setup_teardown(one_project_has_a_limit, start, stop),
+        cmocka_unit_test_setup_teardown(threads_share_a_client, start, stop),
         cmocka_unit_test_setup_teardown(new_versions_keep_the_old, start, stop),
         cmocka_unit_test_setup_teardown(subjects_have_keys, start, stop),
         cmocka_unit_test_setup_teardown(tokens_are_composed_and_signed, start, stop),
