@@ -11,6 +11,7 @@
 struct authenticator;
 struct authz_directory;
 struct decider;
+struct housekeeper;
 struct janitor;
 struct keyd_client;
 struct quota;

@@ -65,15 +65,32 @@ static struct result expire_all(struct registry *registry, struct pg *pg, size_t
     return result;
 }
 
-struct result registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
+static struct result tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
 {
     struct abandoned_object objects[ROUND_MAX];
     size_t expired = 0, count = 0;
 
-    upload_table_expire(registry->uploads, clock_monotonic_ms() - IDLE_MAX_MS);
     TRY(expire_all(registry, pg, &expired, err));
     TRY(abandoned_list(pg, objects, ROUND_MAX, &count, err));
     for (size_t i = 0; i < count; i++) upload_sweep(registry, pg, &objects[i]);
     *count_out = expired + count;
+    return SUCCESS;
+}
+
+struct result registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
+{
+    struct error unlocking = {0};
+    size_t count = 0;
+    bool is_ours = false;
+
+    upload_table_expire(registry->uploads, clock_monotonic_ms() - IDLE_MAX_MS);
+    TRY(tidy_lock(pg, &is_ours, err));
+    if (is_ours) {
+        const struct result result = tidy(registry, pg, &count, err);
+        const bool is_unlocked = tidy_unlock(pg, &unlocking).ok;
+        if (!result.ok) return result;
+        if (!is_unlocked) return failure(err, unlocking.kind, "%s", unlocking.message);
+    }
+    *count_out = count;
     return SUCCESS;
 }

@@ -47,6 +47,8 @@ static const struct pg_statement statements[] = {
      "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND expires_at <= now() RETURNING blob_id, region_id)"
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
      "uuid", ""},
+    {"tidy_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"},
+    {"tidy_unlock", "SELECT pg_advisory_unlock(7307, 4)", "", "bool"},
     {"abandoned_insert", "INSERT INTO abandoned_object (blob_id, region_id) VALUES ($1, $2)", "uuid text", ""},
     {"abandoned_list", "SELECT blob_id, region_id FROM abandoned_object ORDER BY abandoned_at LIMIT $1", "int8",
      "uuid text"},
@@ -269,4 +271,21 @@ struct result abandoned_forget(struct pg *pg, const struct uuid *blob, struct er
 
     pg_add_uuid(&arguments, blob);
     return pg_run(pg, "abandoned_forget", &arguments, NULL, err);
+}
+
+struct result tidy_lock(struct pg *pg, bool *is_ours_out, struct error *err)
+{
+    const struct pg_arguments none = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, "tidy_lock", &none, &rows, err));
+    *is_ours_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result tidy_unlock(struct pg *pg, struct error *err)
+{
+    const struct pg_arguments none = {0};
+
+    return pg_run(pg, "tidy_unlock", &none, NULL, err);
 }

@@ -69,3 +69,7 @@ RESULT abandoned_list(struct pg *pg, struct abandoned_object *objects_out, size_
                       struct error *err);
 /** Its bytes are gone. */
 RESULT abandoned_forget(struct pg *pg, const struct uuid *blob, struct error *err);
+
+/** One gateway tidies at a time; the connection holds the lock until tidy_unlock(), or until it breaks. */
+RESULT tidy_lock(struct pg *pg, bool *is_ours_out, struct error *err);
+RESULT tidy_unlock(struct pg *pg, struct error *err);
