@@ -1,0 +1,264 @@
+"""Logging in, tokens, robots and bindings, against a whole server."""
+import base64
+import json
+import time
+import urllib.parse
+
+from sijil_test import Server, make_robot, run, sha256
+
+server = Server().start()
+admin = server.client(server.admin)
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+JWT = "urn:ietf:params:oauth:token-type:jwt"
+
+
+def basic(login):
+    return {"Authorization": "Basic " + base64.b64encode(":".join(login).encode()).decode()}
+
+
+def claims(token):
+    part = token.split(".")[1]
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def form(**fields):
+    return urllib.parse.urlencode(fields)
+
+
+def refused(answer, status, error):
+    assert (answer.status, answer.json["error"]) == (status, error), (answer.status, answer.body)
+    assert answer["Cache-Control"] == "no-store"
+
+
+def api(login, method, path, document=None):
+    return server.client(login).call(method, "/api/v1" + path, None if document is None else json.dumps(document),
+                                     {"Content-Type": "application/json"}, scope="registry:admin:*")
+
+
+def every_endpoint_challenges_the_same():
+    digest = sha256(b"x")
+    make_robot(server, "challenge", "publisher", "main/models")
+    for method, path, scope in (
+            ("GET", "/v2/", None), ("GET", "/v2/main/models/a/manifests/v1", "repository:main/models/a:pull"),
+            ("GET", "/v2/nobody/knows/this/manifests/v1", "repository:nobody/knows/this:pull"),
+            ("POST", "/v2/main/models/a/blobs/uploads/", "repository:main/models/a:pull,push"),
+            ("DELETE", "/v2/main/models/a/manifests/v1", "repository:main/models/a:delete"),
+            ("POST", f"/v2/main/models/a/blobs/uploads/?mount={digest}&from=main/models/b",
+             "repository:main/models/a:pull,push"),
+            ("GET", "/api/v1/robots", "registry:admin:*"), ("POST", "/api/v1/robots", "registry:admin:*"),
+            ("POST", "/api/v1/bindings", "registry:admin:*"), ("POST", "/api/v1/organisations", "registry:admin:*")):
+        answer = admin.call(method, path, body=b"{}" if path.startswith("/api") and method == "POST" else None)
+        wanted = f'Bearer realm="https://127.0.0.1:{server.port}/token",service="sijil"'
+        wanted += f',scope="{scope}"' if scope else ""
+        assert answer.status == 401, (path, answer.status, answer.body)
+        assert answer["WWW-Authenticate"] == wanted, (path, answer["WWW-Authenticate"])
+
+
+def a_token_says_what_it_is_for():
+    login = make_robot(server, "reader", "consumer", "main/models")
+    answer = server.client(login).call("GET", "/token?" + urllib.parse.urlencode(
+        [("service", "sijil"), ("scope", "repository:main/models/a:pull,push"), ("scope", "repository:main/other/b:pull"),
+         ("scope", "repository:localhost:5000/x:pull registry:catalog:*"), ("account", login[0])]), headers=basic(login))
+    assert answer.status == 200 and answer["Cache-Control"] == "no-store", answer.body
+    assert answer.json["token"] == answer.json["access_token"]
+    assert answer.json["scope"] == "repository:main/models/a:pull registry:catalog:*", answer.json["scope"]
+    assert answer.json["expires_in"] == 300 and "refresh_token" not in answer.json
+    said = claims(answer.json["token"])
+    assert said["access"] == [{"type": "repository", "name": "main/models/a", "actions": ["pull"]}], said
+    assert said["aud"] == "sijil" and said["exp"] - said["iat"] == 300 and said["sub"].startswith("robot:")
+    assert login[0] not in json.dumps(said) and login[1] not in json.dumps(said)
+
+
+def a_repository_has_its_id_in_the_token():
+    login = make_robot(server, "pusher", "publisher", "main/models")
+    repository = server.client(login).repository("main/models/with-id")
+    repository.push_blob(b"bytes")
+    deadline = time.monotonic() + 20
+    while True:
+        said = claims(repository.client.token("repository:main/models/with-id:pull", fresh=True))
+        if "id" in said["access"][0] or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    assert len(said["access"][0]["id"]) == 36, said
+
+
+def too_little_is_asked_for_again():
+    login = make_robot(server, "short", "publisher", "main/models")
+    client = server.client(login)
+    answer = client.call("GET", "/v2/main/models/a/tags/list", scope="repository:main/models/b:pull")
+    assert answer.status == 401 and 'error="insufficient_scope"' in answer["WWW-Authenticate"]
+    assert 'scope="repository:main/models/a:pull"' in answer["WWW-Authenticate"]
+    answer = client.call("POST", "/v2/main/models/b/blobs/uploads/", scope="repository:main/models/b:pull")
+    assert answer.status == 401 and 'error="insufficient_scope"' in answer["WWW-Authenticate"]
+    assert client.call("GET", "/api/v1/robots", scope="repository:main/models/b:pull").status == 401
+
+
+def wrong_secrets_are_refused():
+    name, secret = server.admin
+    for login in ((name, secret + "x"), (name, "x"), ("robot$nobody", secret), ("alice", "password"), ("oidc", "a.b.c"),
+                  ("oauth2accesstoken", "eyJhbGciOiJFUzI1NiJ9.AAAAA===.AAAA")):
+        answer = admin.call("GET", "/token", headers=basic(login))
+        refused(answer, 401, "invalid_client")
+        assert answer["WWW-Authenticate"].startswith("Basic ") and secret not in answer.body.decode()
+    refused(admin.call("GET", "/token"), 401, "invalid_client")
+    refused(admin.call("GET", "/token", headers={"Authorization": "Basic !!!"}), 400, "invalid_request")
+    refused(admin.call("GET", "/token?scope=" + urllib.parse.quote('repository:a":pull'), headers=basic(server.admin)),
+            400, "invalid_scope")
+    many = " ".join(f"repository:main/models/r{i}:pull" for i in range(17))
+    refused(admin.call("GET", "/token?scope=" + urllib.parse.quote(many), headers=basic(server.admin)), 400, "invalid_scope")
+    refused(admin.call("GET", "/token?service=another", headers=basic(server.admin)), 400, "invalid_request")
+    assert admin.call("GET", "/v2/", headers=basic(server.admin)).status == 401  # only at /token
+
+
+def tokens_by_post():
+    name, secret = server.admin
+    good = form(grant_type="password", username=name, password=secret, service="sijil", scope="registry:admin:*",
+                client_id="docker", access_type="offline")
+    answer = admin.call("POST", "/token", good, FORM)
+    assert answer.status == 200 and answer.json["token_type"] == "Bearer", answer.body
+    chunked = admin.call("POST", "/token", iter([good[:20].encode(), good[20:].encode()]), FORM, encode_chunked=True)
+    assert chunked.status == 200, chunked.body
+    answer = admin.call("POST", "/token", form(grant_type="client_credentials"), {**FORM, **basic(server.admin)})
+    assert answer.status == 200, answer.body
+    refused(admin.call("POST", "/token", form(grant_type="password", username=name, password="x"), FORM), 401, "invalid_client")
+    refused(admin.call("POST", "/token", form(grant_type="password", username=name), FORM), 400, "invalid_request")
+    refused(admin.call("POST", "/token", form(grant_type="refresh_token", refresh_token="x"), FORM), 400, "unsupported_grant_type")
+    refused(admin.call("POST", "/token", good + "&password=x", FORM), 400, "invalid_request")
+    refused(admin.call("POST", "/token", good, {**FORM, **basic(server.admin)}), 400, "invalid_request")
+    refused(admin.call("POST", "/token", json.dumps({"a": 1}), {"Content-Type": "application/json"}), 400, "invalid_request")
+    refused(admin.call("POST", "/token?scope=x", good, FORM), 400, "invalid_request")
+    assert admin.call("POST", "/token", "a=" + "x" * 70000, FORM).status == 413
+
+
+def exchanges_are_strict():
+    own = admin.token("registry:admin:*")
+    for fields, status, error in (
+            ({"subject_token": own}, 400, "invalid_request"),
+            ({"subject_token": own, "subject_token_type": "urn:ietf:params:oauth:token-type:saml2"}, 400, "invalid_request"),
+            ({"subject_token": own, "subject_token_type": JWT, "actor_token": "x"}, 400, "invalid_request"),
+            ({"subject_token": own, "subject_token_type": JWT}, 400, "invalid_grant"),  # no token is made from a token
+            ({"subject_token": "eyJhbGciOiJFUzI1NiJ9.AAAAA===.AAAA", "subject_token_type": JWT}, 400, "invalid_grant"),
+            ({"subject_token": "https://issuer/jwks", "subject_token_type": JWT}, 400, "invalid_grant")):
+        refused(admin.call("POST", "/token", form(grant_type=EXCHANGE, **fields), FORM), status, error)
+
+
+def hostile_tokens_do_no_harm():
+    good = admin.token("registry:admin:*")
+    head, body, signature = good.split(".")
+    none = base64.urlsafe_b64encode(b'{"alg":"none","kid":"x"}').rstrip(b"=").decode()
+    nested = base64.urlsafe_b64encode(b"[" * 9000).rstrip(b"=").decode()
+    for token in ("eyJhbGciOiJFUzI1NiJ9.AAAAA===.AAAA", good + "=", good + "==", good + "A", good + ".", f"{head}.{body}.",
+                  f"{none}.{body}.", f"{none}.{body}.{signature}", f"{head}.{body}.{signature[:-4]}AAAA",
+                  f"{nested}.{body}.{signature}", "x" * 12000, "....", "https://127.0.0.1/jwks"):
+        answer = admin.call("GET", "/api/v1/robots", headers={"Authorization": "Bearer " + token})
+        assert answer.status == 401 and 'error="invalid_token"' in answer["WWW-Authenticate"], (token[:40], answer.status)
+    assert admin.call("GET", "/api/v1/robots", headers={"Authorization": "Bearer " + good}).status == 200
+
+
+def robots_are_made_listed_and_revoked():
+    made = api(server.admin, "POST", "/robots", {"organisation": "main", "name": "short-lived", "expires_days": 1})
+    assert made.status == 201 and made["Cache-Control"] == "no-store", made.body
+    login = (made.json["name"], made.json["secret"])
+    assert login[0] == "robot$main+short-lived" and login[1].startswith("sijil_") and len(login[1]) == 49
+    assert api(server.admin, "POST", "/robots", {"organisation": "main", "name": "short-lived"}).status == 409
+    listed = api(server.admin, "GET", "/robots?organisation=main").json["robots"]
+    assert login[0] in [robot["name"] for robot in listed] and "secret" not in json.dumps(listed)
+    first = api(server.admin, "GET", "/robots?limit=1").json
+    second = api(server.admin, "GET", "/robots?limit=1&after=" + urllib.parse.quote(first["next"])).json
+    assert first["robots"][0]["name"] < second["robots"][0]["name"]
+    for body in ({"organisation": "main"}, {"name": "UPPER"}, {"name": "a", "organisation": "main", "expires_days": 91},
+                 {"name": "a", "organisation": "main", "expires_days": 0}, {"name": "a", "unknown": 1}, {"name": 1}, [], "x"):
+        answer = api(server.admin, "POST", "/robots", body)
+        assert answer.status == 400 and answer["Content-Type"].startswith("application/problem+json"), (body, answer.body)
+    assert api(server.admin, "POST", "/robots", {"organisation": "nobody", "name": "a"}).status == 404
+
+    client = server.client(login)
+    assert client.call("GET", "/v2/", scope="registry:catalog:*").status == 200
+    assert api(server.admin, "DELETE", "/robots/" + made.json["id"]).status == 204
+    deadline = time.monotonic() + 10  # until this gateway has been told
+    while client.call("GET", "/v2/", scope="registry:catalog:*").status == 200 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert client.call("GET", "/v2/", scope="registry:catalog:*").status == 401  # the token it had is worth nothing now
+    refused(client.call("GET", "/token", headers=basic(login)), 401, "invalid_client")
+    assert api(server.admin, "DELETE", "/robots/" + made.json["id"]).status == 404
+    assert api(server.admin, "DELETE", "/robots/nonsense").status == 404
+
+
+def roles_are_given_and_taken():
+    name, secret = make_robot(server, "bound", "consumer", "main/models/a")
+    robot = next(r for r in api(server.admin, "GET", "/robots?organisation=main").json["robots"] if r["name"] == name)
+    for scope in ("main/models", "main/models/team/*"):
+        answer = api(server.admin, "POST", "/bindings", {"robot": name, "role": "publisher", "scope": scope, "expires_days": 30})
+        assert answer.status == 201 and answer.json["scope"] == scope and answer.json["robot"] == name, answer.body
+        assert answer.json["expires"] > "2026"
+    assert api(server.admin, "POST", "/bindings", {"robot": robot["id"], "role": "publisher", "scope": "main/models"}).status == 409
+    external = api(server.admin, "POST", "/bindings", {"issuer": "https://ci.example", "subject": "repo:acme/train",
+                                                       "role": "consumer", "scope": "main/models"})
+    assert external.status == 201 and external.json["subject"] == "repo:acme/train", external.body
+    for body, status in (({"robot": robot["id"], "role": "owner", "scope": "main"}, 400),
+                         ({"robot": robot["id"], "role": "publisher", "scope": "a//b"}, 400),
+                         ({"robot": robot["id"], "role": "publisher", "scope": "main/*"}, 400),
+                         ({"robot": robot["id"], "issuer": "x", "subject": "y", "role": "publisher", "scope": "main"}, 400),
+                         ({"issuer": "https://x", "role": "publisher", "scope": "main"}, 400),
+                         ({"robot": robot["id"], "role": "publisher", "scope": "main/gone"}, 404),
+                         ({"robot": robot["id"], "role": "publisher", "scope": "gone/gone/x"}, 404),
+                         ({"robot": "robot$gone", "role": "publisher", "scope": "main/models"}, 404),
+                         ({"robot": robot["id"], "role": "break-glass", "scope": "main/models"}, 403),
+                         ({"robot": robot["id"], "role": "registry-admin", "scope": "main"}, 403)):
+        answer = api(server.admin, "POST", "/bindings", body)
+        assert answer.status == status, (body, answer.status, answer.body)
+    binding = next(b for b in api(server.admin, "GET", "/bindings?scope=main/models&limit=1000").json["bindings"]
+                   if b.get("robot") == name and b["scope"] == "main/models")
+    assert api(server.admin, "DELETE", "/bindings/" + binding["id"]).status == 204
+    assert api(server.admin, "DELETE", "/bindings/" + binding["id"]).status in (403, 404)
+    deadline = time.monotonic() + 10
+    client = server.client((name, secret))
+    while "push" in json.dumps(claims(client.token("repository:main/models/b:push", fresh=True)).get("access")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def who_may_grant_does_not_grant_himself_or_beyond():
+    chief = make_robot(server, "chief", "org-admin", "main")
+    lead = make_robot(server, "lead", "project-admin", "main/models")
+    other = make_robot(server, "somebody", "consumer", "main/models/z")
+    answer = api(lead, "POST", "/bindings", {"robot": lead[0], "role": "publisher", "scope": "main/models"})
+    assert answer.status == 403 and answer.json["rule"] == "SYS-SELF-GRANT", answer.body
+    answer = api(lead, "POST", "/bindings", {"robot": other[0], "role": "project-admin", "scope": "main/models"})
+    assert answer.status == 403 and answer.json["rule"] == "SYS-GRANT", answer.body
+    answer = api(lead, "POST", "/bindings", {"robot": other[0], "role": "publisher", "scope": "main"})
+    assert answer.status == 403, answer.body
+    assert api(lead, "POST", "/bindings", {"robot": other[0], "role": "publisher", "scope": "main/models"}).status == 201
+    assert api(lead, "POST", "/robots", {"organisation": "main", "name": "x"}).status == 403
+    assert api(other, "GET", "/bindings?scope=main/models").status == 403
+
+    assert admin.api("POST", "/organisations", {"name": "beta"})
+    make = {"organisation": "beta", "name": "ci"}
+    assert api(chief, "POST", "/robots", make).status == 404  # he does not learn that beta is there
+    assert api(chief, "POST", "/robots", {**make, "organisation": "gamma"}).status == 404
+    assert api(chief, "GET", "/robots").status == 403
+    assert api(chief, "GET", "/robots?organisation=main").status == 200
+    foreign = admin.api("POST", "/robots", make)
+    assert api(chief, "DELETE", "/robots/" + foreign["id"]).status == 404
+    assert api(chief, "POST", "/bindings", {"robot": foreign["name"], "role": "publisher", "scope": "main/models"}).status == 404
+
+    officer, second = make_robot(server, "o1", "consumer", "main/models/z"), make_robot(server, "o2", "consumer", "main/models/z")
+    assert api(chief, "POST", "/bindings", {"robot": officer[0], "role": "security-officer", "scope": "main"}).status == 201
+    answer = api(chief, "POST", "/bindings", {"robot": second[0], "role": "security-officer", "scope": "main"})
+    assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", answer.body
+    assert api(server.admin, "POST", "/bindings", {"robot": second[0], "role": "security-officer", "scope": "main"}).status == 201
+    assert api(officer, "GET", "/robots").status == 403
+
+
+def an_administrator_has_no_content():
+    repository = admin.repository("main/models/secret")
+    assert claims(admin.token("repository:main/models/secret:pull,push,delete")).get("access", []) == []
+    assert repository.call("GET", "tags/list").status == 401
+
+
+if __name__ == "__main__":
+    run(every_endpoint_challenges_the_same, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
+        too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
+        hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked, roles_are_given_and_taken,
+        who_may_grant_does_not_grant_himself_or_beyond, an_administrator_has_no_content, server=server)
