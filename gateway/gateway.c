@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "crypto/keyd_client.h"
 #include "gateway/janitor.h"
-#include "gateway/housekeeper.h"
 #include "gateway/quota.h"
 #include "gateway/route.h"
 #include "gateway/server.h"

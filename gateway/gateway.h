@@ -11,7 +11,6 @@
 struct authenticator;
 struct authz_directory;
 struct decider;
-struct housekeeper;
 struct janitor;
 struct keyd_client;
 struct quota;

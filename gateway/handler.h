@@ -48,7 +48,7 @@ extern const struct handler handler_robot_create, handler_robot_list, handler_ro
 extern const struct handler handler_upload_begin, handler_upload_write, handler_upload_commit, handler_upload_read,
     handler_upload_cancel, handler_blob_read, handler_blob_delete;
 extern const struct handler handler_manifest_read, handler_manifest_push, handler_manifest_delete, handler_tag_list,
-    handler_referrer_list;
+    handler_referrer_list, handler_catalog;
 extern const struct handler handler_organisation_create, handler_organisation_list, handler_project_create,
     handler_project_list, handler_project_read, handler_label;
 extern const struct handler handler_policy_read, handler_policy_load;
@@ -60,7 +60,7 @@ route_target target_robot_create, target_robot_list, target_robot_revoke, target
     target_binding_revoke;
 route_target target_upload_begin, target_upload_write, target_upload_commit, target_upload_read, target_upload_cancel;
 route_target target_blob_read, target_blob_delete, target_manifest_read, target_manifest_push, target_manifest_delete;
-route_target target_tag_list, target_referrer_list;
+route_target target_tag_list, target_referrer_list, target_catalog;
 route_target target_organisation_create, target_organisation_label, target_project_create, target_project_list,
     target_project_read, target_project_label, target_repository_label;
 route_target target_policy_read, target_policy_load;

@@ -74,3 +74,20 @@ struct scope_query {
 RESULT scope_list(struct pg *pg, const struct scope_query *query, struct scope_page **page_out, struct error *err);
 void scope_page_free(struct scope_page *page);
 DEFINE_OWNED(scope_page);
+
+/** Names of repositories in byte order: "acme/models/digits". Who asks filters them by what the reader may see. */
+struct repository_query {
+    const struct permit *permit; /* for catalog.list on the system */
+    const struct resource *where;
+    const char *last;            /* the page begins after it; "" for the start */
+    unsigned limit;              /* 1 to SCOPE_PAGE_MAX */
+};
+struct repository_page {
+    size_t count;
+    char (*names)[RESOURCE_NAME_MAX + 1];
+    bool has_more;
+};
+RESULT repository_list(struct pg *pg, const struct repository_query *query, struct repository_page **page_out,
+                       struct error *err);
+void repository_page_free(struct repository_page *page);
+DEFINE_OWNED(repository_page);

@@ -1,8 +1,12 @@
 #include "registry/repository_store.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#include "registry/registry.h"
+#include "base/memory.h"
+#include "registry/project.h"
+
+#define NAME "(o.name || '/' || p.name || '/' || r.name)"
 
 static const struct pg_statement statements[] = {
     {"repository_find", "SELECT repository_id FROM repository WHERE project_id = $1 AND name = $2", "uuid text",
@@ -13,6 +17,10 @@ static const struct pg_statement statements[] = {
      " SELECT repository_id FROM made UNION ALL"
      " SELECT repository_id FROM repository WHERE project_id = $2 AND name = $3 LIMIT 1",
      "uuid uuid text", "uuid"},
+    {"repository_list",
+     "SELECT " NAME " FROM repository r JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)"
+     " WHERE " NAME " COLLATE \"C\" > $1 ORDER BY " NAME " COLLATE \"C\" LIMIT $2",
+     "text int8", "text"},
 };
 const struct pg_table repository_statements = PG_TABLE(statements);
 
@@ -55,4 +63,34 @@ struct result repository_ensure(struct pg *pg, const struct resource *where, str
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_CONFLICT, "the repository was made meanwhile; try again");
     *repository_out = pg_uuid(rows, 0, 0);
     return SUCCESS;
+}
+
+struct result repository_list(struct pg *pg, const struct repository_query *query, struct repository_page **page_out,
+                              struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(query->permit, ACTION_CATALOG_LIST, query->where);
+    pg_add_text(&arguments, query->last);
+    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
+    TRY(pg_run(pg, "repository_list", &arguments, &rows, err));
+    const size_t found = pg_rows_count(rows);
+    OWNED(repository_page) *page = memory_zeroed(1, sizeof *page);
+    if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names");
+    page->has_more = found > query->limit;
+    page->count = page->has_more ? query->limit : found;
+    page->names = memory_zeroed(page->count + 1, sizeof *page->names);
+    if (page->names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names");
+    for (size_t i = 0; i < page->count; i++)
+        (void)snprintf(page->names[i], sizeof page->names[i], "%s", pg_text(rows, i, 0));
+    *page_out = GIVE(page);
+    return SUCCESS;
+}
+
+void repository_page_free(struct repository_page *page)
+{
+    if (page == NULL) return;
+    free(page->names);
+    free(page);
 }

@@ -9,14 +9,13 @@
 #define IDLE_MAX_MS  600000 /* a client that paused for ten minutes can as well resume from its checkpoint */
 
 /* Only after the driver said that nothing is left is the row forgotten; so a failure means another try. */
-void upload_sweep(struct registry *registry, struct pg *pg, const struct abandoned_object *object)
+bool upload_sweep(struct registry *registry, struct pg *pg, const struct abandoned_object *object)
 {
     struct blob_store *blobs = NULL;
     struct error ignored = {0};
 
-    if (!registry_blobs(registry, object->region, &blobs, &ignored).ok) return;
-    if (!blob_remove(blobs, &object->blob, &ignored).ok) return;
-    (void)abandoned_forget(pg, &object->blob, &ignored).ok;
+    return registry_blobs(registry, object->region, &blobs, &ignored).ok &&
+           blob_remove(blobs, &object->blob, &ignored).ok && abandoned_forget(pg, &object->blob, &ignored).ok;
 }
 
 struct expire_change {
@@ -65,15 +64,29 @@ static struct result expire_all(struct registry *registry, struct pg *pg, size_t
     return result;
 }
 
-static struct result tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
+/* Objects of the regions that this gateway serves. */
+static struct result sweep_all(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
 {
     struct abandoned_object objects[ROUND_MAX];
-    size_t expired = 0, count = 0;
+    struct bytes regions[REGISTRY_REGIONS_MAX];
+    size_t count = 0, removed = 0;
+
+    for (size_t i = 0; i < registry->region_count; i++) regions[i] = bytes_of_text(registry->regions[i].id);
+    const struct abandoned_query query = {
+        .regions = regions, .region_count = registry->region_count, .capacity = ROUND_MAX};
+    TRY(abandoned_list(pg, &query, objects, &count, err));
+    for (size_t i = 0; i < count; i++) removed += upload_sweep(registry, pg, &objects[i]);
+    *count_out = removed;
+    return SUCCESS;
+}
+
+static struct result tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
+{
+    size_t expired = 0, removed = 0;
 
     TRY(expire_all(registry, pg, &expired, err));
-    TRY(abandoned_list(pg, objects, ROUND_MAX, &count, err));
-    for (size_t i = 0; i < count; i++) upload_sweep(registry, pg, &objects[i]);
-    *count_out = expired + count;
+    TRY(sweep_all(registry, pg, &removed, err));
+    *count_out = expired + removed;
     return SUCCESS;
 }
 

@@ -177,7 +177,7 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
     blob_writer_free(GIVE(upload->live.writer));
     dropped.blob = commit.dropped;
     (void)snprintf(dropped.region, sizeof dropped.region, "%s", upload->where.region);
-    upload_sweep(upload->registry, pg, &dropped);
+    (void)upload_sweep(upload->registry, pg, &dropped);
     return SUCCESS;
 }
 
@@ -200,7 +200,7 @@ struct result upload_drop(struct upload *upload, struct pg *pg, const char *note
     TRY(recorder->record(recorder, OUTCOME_FAILED, note, &drop.change, err));
     (void)snprintf(object.region, sizeof object.region, "%s", upload->where.region);
     blob_writer_free(GIVE(upload->live.writer));
-    upload_sweep(upload->registry, pg, &object);
+    (void)upload_sweep(upload->registry, pg, &object);
     return SUCCESS;
 }
 

@@ -100,5 +100,5 @@ void upload_cancel_finish(struct registry *registry, struct pg *pg, const struct
     struct abandoned_object object = {.blob = cancel->blob};
 
     (void)snprintf(object.region, sizeof object.region, "%s", cancel->where.region);
-    upload_sweep(registry, pg, &object);
+    (void)upload_sweep(registry, pg, &object);
 }

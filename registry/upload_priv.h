@@ -22,5 +22,5 @@ struct upload {
 /** Hash of who a session belongs to: issuer, subject, credential and confirmation. */
 void upload_owner_hash(const struct principal *principal, uint8_t hash_out[SHA256_SIZE]);
 void upload_secret_hash(const struct upload_location *location, uint8_t hash_out[SHA256_SIZE]);
-/** Removes the bytes of an object that is in abandoned_object; what fails is tried again by registry_tidy(). */
-void upload_sweep(struct registry *registry, struct pg *pg, const struct abandoned_object *object);
+/** Removes the bytes of an object that is in abandoned_object; what fails (false) is tried again by registry_tidy(). */
+bool upload_sweep(struct registry *registry, struct pg *pg, const struct abandoned_object *object);

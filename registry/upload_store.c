@@ -50,8 +50,9 @@ static const struct pg_statement statements[] = {
     {"tidy_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"},
     {"tidy_unlock", "SELECT pg_advisory_unlock(7307, 4)", "", "bool"},
     {"abandoned_insert", "INSERT INTO abandoned_object (blob_id, region_id) VALUES ($1, $2)", "uuid text", ""},
-    {"abandoned_list", "SELECT blob_id, region_id FROM abandoned_object ORDER BY abandoned_at LIMIT $1", "int8",
-     "uuid text"},
+    {"abandoned_list",
+     "SELECT blob_id, region_id FROM abandoned_object WHERE region_id = ANY($1) ORDER BY abandoned_at LIMIT $2",
+     "text[] int8", "uuid text"},
     {"abandoned_forget", "DELETE FROM abandoned_object WHERE blob_id = $1", "uuid", ""},
 };
 const struct pg_table upload_statements = PG_TABLE(statements);
@@ -248,13 +249,14 @@ struct result upload_row_expire(struct pg *pg, const struct uuid *upload, struct
     return pg_run(pg, "upload_expire", &arguments, NULL, err);
 }
 
-struct result abandoned_list(struct pg *pg, struct abandoned_object *objects_out, size_t capacity,
+struct result abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out,
                              size_t *count_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_int8(&arguments, (int64_t)capacity);
+    pg_add_text_array(&arguments, query->regions, query->region_count);
+    pg_add_int8(&arguments, (int64_t)query->capacity);
     TRY(pg_run(pg, "abandoned_list", &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {

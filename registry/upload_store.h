@@ -64,9 +64,13 @@ struct abandoned_object {
     struct uuid blob;
     char region[REGION_ID_MAX + 1];
 };
-/** At most `capacity` objects whose bytes may go. */
-RESULT abandoned_list(struct pg *pg, struct abandoned_object *objects_out, size_t capacity, size_t *count_out,
-                      struct error *err);
+struct abandoned_query {
+    const struct bytes *regions; /* ids */
+    size_t region_count, capacity;
+};
+/** At most `capacity` objects of these regions whose bytes may go. */
+RESULT abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out,
+                      size_t *count_out, struct error *err);
 /** Its bytes are gone. */
 RESULT abandoned_forget(struct pg *pg, const struct uuid *blob, struct error *err);
 

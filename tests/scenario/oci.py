@@ -386,6 +386,28 @@ def referrers_are_listed():
     assert expect(there.call("GET", "referrers/" + UNKNOWN), 200).json["manifests"] == []
 
 
+def the_catalog_shows_what_may_be_pulled():
+    digest = place("catalog/b").push_blob(b"b")
+    place("catalog/a").push_blob(b"a")
+    assert digest
+    apart = server.client(state["stranger"]).repository("main/apart/own")
+    apart.push_blob(b"own")
+    def names(login, query=""):
+        answer = expect(server.client(login).call("GET", "/v2/_catalog" + query, scope="registry:catalog:*"), 200)
+        return answer.json["repositories"], answer["Link"]
+    assert names(state["stranger"]) == (["main/apart/own"], None)
+    everything, link = names(state["login"], "?n=1000")
+    assert link is None and everything == sorted(everything) and "main/apart/own" not in everything
+    assert {"main/models/catalog/a", "main/models/catalog/b"} <= set(everything)
+    seen, query = [], "?n=3"
+    while query:
+        page, link = names(state["login"], query)
+        assert len(page) <= 3
+        seen += page
+        query = "?" + link.split(">")[0].split("?")[1] if link else None
+    assert seen == everything
+
+
 # ---- Deletion ----
 
 def a_tag_goes_alone_and_a_digest_with_its_tags():
@@ -468,7 +490,7 @@ cases = [
     a_mount_is_201_or_202_and_never_403, a_manifest_comes_back_byte_for_byte, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
     a_manifest_by_digest_takes_tags, an_index_and_its_subject, unknown_manifests_are_404,
-    tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed, a_tag_goes_alone_and_a_digest_with_its_tags,
+    tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed, the_catalog_shows_what_may_be_pulled, a_tag_goes_alone_and_a_digest_with_its_tags,
     a_blob_goes_when_no_manifest_needs_it, a_repository_may_be_called_blobs, a_bad_name_is_400,
     who_asks_for_nothing_is_challenged, who_may_only_pull_can_not_push, another_project_is_as_if_it_were_not,
 ]
