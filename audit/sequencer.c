@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
@@ -211,6 +212,7 @@ struct result sequencer_start(const struct sequencer_options *options, struct se
 
     if (sequencer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the sequencer of the log");
     init_locks(sequencer);
+    sequencer->flight_socket = -1;
     TRY(copy_options(sequencer, options, err));
     TRY(allocate(sequencer, err));
     TRY(open_connections(sequencer, options, err));
@@ -218,6 +220,7 @@ struct result sequencer_start(const struct sequencer_options *options, struct se
     TRY(sequencer_check_log(sequencer, err));
     TRY(audit_next_boot(sequencer->pg, &sequencer->boot, err));
     sequencer->next_number = 1;
+    sequencer_watch_socket(sequencer);
     TRY(start_threads(sequencer, err));
     *sequencer_out = GIVE(sequencer);
     return SUCCESS;
@@ -252,6 +255,7 @@ void sequencer_free(struct sequencer *sequencer)
 {
     if (sequencer == NULL) return;
     stop_threads(sequencer);
+    if (sequencer->flight_socket >= 0) (void)close(sequencer->flight_socket);
     pg_free(sequencer->pg);
     pg_free(sequencer->sign_pg);
     pg_free(sequencer->clerk_pg);

@@ -1,4 +1,6 @@
 /* The clerk finds the keys of subjects that are not in the cache, and gives back what waited too long anywhere. */
+#include <sys/socket.h>
+
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
 
@@ -61,6 +63,15 @@ static void take_expired(struct record_queue *queue, int64_t arrived_before_ms, 
     while (queue->first != NULL && queue->first->arrived_ms <= arrived_before_ms) queue_add(expired, queue_take(queue));
 }
 
+/* Under the mutex. A group whose oldest record is late hangs in a database that stands still: cutting the connection
+ * gives the records back now; whether the group became durable is settled once the database answers. */
+static void cut_late_flight(struct sequencer *sequencer)
+{
+    if (sequencer->flight_deadline_ms == 0 || clock_monotonic_ms() < sequencer->flight_deadline_ms) return;
+    sequencer->flight_deadline_ms = 0;
+    if (sequencer->flight_socket >= 0) (void)shutdown(sequencer->flight_socket, SHUT_RDWR);
+}
+
 void *sequencer_watch_run(void *argument)
 {
     struct sequencer *sequencer = argument;
@@ -78,6 +89,7 @@ void *sequencer_watch_run(void *argument)
         take_expired(&sequencer->unresolved, before_ms, &expired);
         take_expired(&sequencer->folding, before_ms, &expired);
         take_expired(&sequencer->overflow, INT64_MAX, &expired);
+        cut_late_flight(sequencer);
         goes_on = !sequencer->is_stopping;
         if (sequencer->is_broken && sequencer->last_error.kind != ERROR_NONE) why = sequencer->last_error;
         (void)pthread_mutex_unlock(&sequencer->mutex);

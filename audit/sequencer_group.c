@@ -1,6 +1,8 @@
 /* The group thread: takes what waits, appends it, and tells those who wait what became of it. */
 #include <assert.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
@@ -53,13 +55,27 @@ static void set_broken(struct sequencer *sequencer, const struct error *why)
     sequencer->retry_at_ms = clock_monotonic_ms() + sequencer->backoff_ms;
 }
 
+/* A descriptor of its own: the connection's may be closed, and its number used again, at any moment. */
+void sequencer_watch_socket(struct sequencer *sequencer)
+{
+    const int copy = fcntl(pg_socket(sequencer->pg), F_DUPFD_CLOEXEC, 3);
+
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    if (sequencer->flight_socket >= 0) (void)close(sequencer->flight_socket);
+    sequencer->flight_socket = copy;
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+}
+
 static bool connect_again(struct sequencer *sequencer)
 {
     struct error err = {0};
 
     if (!pg_is_broken(sequencer->pg)) return true;
     metric_add(AUDIT_METRIC(audit_reconnects), 1);
-    if (pg_reopen(sequencer->pg, &err).ok) return true;
+    if (pg_reopen(sequencer->pg, &err).ok) {
+        sequencer_watch_socket(sequencer);
+        return true;
+    }
     set_broken(sequencer, &err);
     return false;
 }
@@ -309,10 +325,20 @@ static void return_stale(struct sequencer *sequencer, struct group *group)
     }
 }
 
+static void set_flight_deadline(struct sequencer *sequencer, int64_t deadline_ms)
+{
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    sequencer->flight_deadline_ms = deadline_ms;
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+}
+
 static struct result append(struct sequencer *sequencer, struct group *group, struct error *err)
 {
     TRY(group_prepare(sequencer, group, err));
-    return group_append(sequencer, group, err);
+    set_flight_deadline(sequencer, oldest_deadline_ms(sequencer, group));
+    const struct result appended = group_append(sequencer, group, err);
+    set_flight_deadline(sequencer, 0);
+    return appended;
 }
 
 static void run_group(struct sequencer *sequencer, struct group *group)

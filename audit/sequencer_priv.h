@@ -130,6 +130,8 @@ struct sequencer {
     struct error sign_error;
     int64_t challenge_credit_ms; /* token bucket, in milliseconds of credit */
     int64_t challenge_at_ms;
+    int64_t flight_deadline_ms; /* of the group that is being appended; 0: none */
+    int flight_socket;          /* a duplicate of the connection's, so that the watch may cut it; -1: none */
 
     /* The group thread's own. */
     struct pg *pg;
@@ -177,6 +179,8 @@ void own_apply(struct sequencer *sequencer, const struct event *event);
 
 /* sequencer_group.c */
 void *sequencer_group_run(void *sequencer);
+/** The connection is new: the watch is to cut this one when a group is under way for too long. */
+void sequencer_watch_socket(struct sequencer *sequencer);
 
 /* sequencer_append.c */
 /** Numbers the events, seals their payloads, gathers their keys. */

@@ -125,6 +125,12 @@ void database_disconnect_all(struct database *database)
                                " WHERE datname = current_database() AND pid <> pg_backend_pid()");
 }
 
+void database_reconnect(struct database *database)
+{
+    PQreset(database->super);
+    if (PQstatus(database->super) != CONNECTION_OK) fail_msg("%s", PQerrorMessage(database->super));
+}
+
 pid_t database_server(void)
 {
     char line[32];

@@ -27,6 +27,8 @@ void database_execute(struct database *database, const char *sql);
 const char *database_ask(struct database *database, const char *sql);
 /** Ends every connection of others to it, as a dying server would. */
 void database_disconnect_all(struct database *database);
+/** After the server was killed and started again. */
+void database_reconnect(struct database *database);
 /** The postmaster's process id. To stop a single backend instead, ask it for pg_backend_pid(). */
 pid_t database_server(void);
 

@@ -4,6 +4,8 @@
 #                                         the program MIGRATE makes; it stops by itself when PID (the caller, by
 #                                         default) is gone
 #   postgres.sh stop DIR
+#   postgres.sh crash DIR | restart DIR   kill -9 of the server and all its processes; a start with what is on disk
+#   postgres.sh pause DIR | resume DIR    SIGSTOP and SIGCONT for all of them
 # DIR/socket names the socket's directory; DIR/pid the server's process. Durability stays on: tests rely on it.
 set -eu
 
@@ -82,7 +84,32 @@ stop_after() {
     setsid "$0" watch "$state" "$1" "$(cat "$state/pid")" </dev/null >/dev/null 2>&1 &
 }
 
+# signal_all SIGNAL: the server and the processes that it started, and only those.
+signal_all() {
+    data=$(cat "$state/data_at")
+    server=$(as_server head -n 1 "$data/postmaster.pid")
+    kill "-$1" "$server" $(pgrep -P "$server") 2>/dev/null || true
+}
+
 case $action in
+crash)
+    signal_all KILL
+    ;;
+pause)
+    signal_all STOP
+    ;;
+resume)
+    signal_all CONT
+    ;;
+restart)
+    data=$(cat "$state/data_at")
+    tries=0
+    until as_server "$bin/pg_ctl" start -D "$data" -l "$data/server.log" -w -t 60 >"$state/start.log" 2>&1; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 20 ] || { as_server tail -n 20 "$data/server.log" >&2; exit 1; }
+        sleep 0.2 # processes of the server that was killed may still hold its memory
+    done
+    ;;
 start)
     stop
     run=$(mktemp -d /tmp/sijil-test.XXXXXX)
@@ -107,7 +134,7 @@ watch)
     if [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; then stop; fi
     ;;
 *)
-    echo "usage: postgres.sh start DIR MIGRATE [PID] | stop DIR" >&2
+    echo "usage: postgres.sh start DIR MIGRATE [PID] | stop|crash|restart|pause|resume DIR" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,289 @@
+/* Changes that share a transaction with their events, floods that fold, and counters that become events. */
+#include "tests/support/unit.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/audit_log.h"
+
+static const struct pg_statement statements[] = {
+    {"test_insert", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", "uuid text",
+     ""},
+    {"test_insert_strict", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2)", "uuid text", ""},
+    {"test_raise", "SELECT raise_authorization_epoch()", "", "int8"},
+};
+static const struct pg_table test_table = PG_TABLE(statements);
+static const struct pg_table *const test_tables[] = {&test_table, NULL};
+
+enum behaviour { INSERTS, CONFLICTS, INSERTS_THEN_FAILS, BREAKS_A_CONSTRAINT, RAISES };
+
+struct test_change {
+    struct change change; /* first */
+    enum behaviour behaviour;
+    char name[32]; /* of the organisation that it makes */
+    unsigned runs;
+};
+
+static struct result insert(struct pg *pg, const char *statement, const char *name, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+    const struct uuid id = uuid_random();
+
+    pg_add_uuid(&arguments, &id);
+    pg_add_text(&arguments, name);
+    TRY(pg_run(pg, statement, &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 0) return failure(err, ERROR_CONFLICT, "%s exists", name);
+    return SUCCESS;
+}
+
+static struct result run(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct test_change *test = (struct test_change *)(void *)change;
+
+    assert_non_null(permit_resource(permit, ACTION_BLOB_READ));
+    test->runs++;
+    switch (test->behaviour) {
+    case INSERTS: return insert(pg, "test_insert", test->name, err);
+    case CONFLICTS: return insert(pg, "test_insert", "taken", err);
+    case BREAKS_A_CONSTRAINT: return insert(pg, "test_insert_strict", "taken", err);
+    case INSERTS_THEN_FAILS:
+        TRY(insert(pg, "test_insert", test->name, err));
+        return failure(err, ERROR_INVALID, "changed its mind");
+    case RAISES: return pg_run(pg, "test_raise", NULL, NULL, err);
+    }
+    return SUCCESS;
+}
+
+/* Records that are submitted together and waited for together. */
+struct batch {
+    pthread_mutex_t mutex;
+    pthread_cond_t all_done;
+    size_t left;
+};
+struct batched {
+    struct record record; /* first */
+    struct batch *batch;
+    struct test_change change;
+};
+
+static void one_done(struct record *record)
+{
+    struct batch *batch = ((struct batched *)(void *)record)->batch;
+
+    (void)pthread_mutex_lock(&batch->mutex);
+    if (--batch->left == 0) (void)pthread_cond_signal(&batch->all_done);
+    (void)pthread_mutex_unlock(&batch->mutex);
+}
+
+static void submit_batch(struct sequencer *sequencer, struct batched *records, size_t count)
+{
+    struct batch batch = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, count};
+
+    for (size_t i = 0; i < count; i++) {
+        records[i].batch = &batch;
+        records[i].record.done = one_done;
+        sequencer_submit(sequencer, &records[i].record);
+    }
+    (void)pthread_mutex_lock(&batch.mutex);
+    while (batch.left > 0) (void)pthread_cond_wait(&batch.all_done, &batch.mutex);
+    (void)pthread_mutex_unlock(&batch.mutex);
+}
+
+static void open_log(struct audit_log *log)
+{
+    audit_log_init(log);
+    log->tables = test_tables;
+    log->sequencer = audit_log_start(log, "gw1");
+    database_execute(log->database, "INSERT INTO organisation (organisation_id, name) VALUES (gen_random_uuid(), 'taken')");
+    struct record first = test_record(VERDICT_ALLOW); /* so that the subject's key is there */
+    sequencer_submit_and_wait(log->sequencer, &first);
+    record_done(&first);
+}
+
+/* Holds the log's lock, so that what is submitted meanwhile forms one group. */
+static void hold_log(struct audit_log *log)
+{
+    database_execute(log->database, "BEGIN; SELECT pg_advisory_xact_lock(7307, 2)");
+}
+
+static void *release_log(void *argument)
+{
+    (void)usleep(300000);
+    database_execute(argument, "COMMIT");
+    return NULL;
+}
+
+static void submit_as_one_group(struct audit_log *log, struct batched *records, size_t count)
+{
+    struct record opener = test_record(VERDICT_ALLOW); /* occupies the group thread while the others gather */
+    struct batched first = {.record = opener};
+    struct batch batch = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 1};
+    pthread_t releaser;
+
+    first.batch = &batch;
+    first.record.done = one_done;
+    hold_log(log);
+    sequencer_submit(log->sequencer, &first.record);
+    (void)usleep(50000);
+    assert_int_equal(pthread_create(&releaser, NULL, release_log, log->database), 0);
+    submit_batch(log->sequencer, records, count);
+    assert_int_equal(pthread_join(releaser, NULL), 0);
+    record_done(&first.record);
+}
+
+static struct batched with_change(enum behaviour behaviour, const char *name)
+{
+    struct batched batched = {.record = test_record(VERDICT_ALLOW)};
+
+    batched.change = (struct test_change){.change = {.run = run, .raises_epoch = behaviour == RAISES}};
+    batched.change.behaviour = behaviour;
+    (void)snprintf(batched.change.name, sizeof batched.change.name, "%s", name);
+    return batched;
+}
+
+static void attach_changes(struct batched *records, size_t count)
+{
+    for (size_t i = 0; i < count; i++) records[i].record.change = &records[i].change.change;
+}
+
+static void a_change_and_its_event_are_one(void **state)
+{
+    struct audit_log log;
+    struct batched records[] = {with_change(INSERTS, "one"),
+                                with_change(CONFLICTS, ""),
+                                with_change(INSERTS, "two"),
+                                with_change(INSERTS_THEN_FAILS, "half"),
+                                with_change(INSERTS, "three"),
+                                with_change(BREAKS_A_CONSTRAINT, ""),
+                                with_change(INSERTS, "four")};
+    static const enum record_status expected[] = {RECORD_DONE,    RECORD_REFUSED, RECORD_DONE, RECORD_REFUSED,
+                                                  RECORD_DONE,    RECORD_REFUSED, RECORD_DONE};
+
+    (void)state;
+    open_log(&log);
+    attach_changes(records, COUNT(records));
+    submit_as_one_group(&log, records, COUNT(records));
+    for (size_t i = 0; i < COUNT(records); i++) {
+        assert_int_equal(records[i].record.status, expected[i]);
+        assert_int_equal(records[i].record.permit != NULL, expected[i] == RECORD_DONE);
+        if (expected[i] == RECORD_REFUSED) assert_int_not_equal(records[i].record.error.kind, ERROR_NONE);
+    }
+    assert_int_equal(records[1].record.error.kind, ERROR_CONFLICT);
+    assert_int_equal(records[3].record.error.kind, ERROR_INVALID);
+    assert_int_equal(records[5].record.error.kind, ERROR_CONFLICT);
+    /* The conflict touched nothing, so it alone cost no second run; each of the other two did. */
+    assert_int_equal(records[0].change.runs, 3);
+    assert_int_equal(records[1].change.runs, 1);
+    assert_int_equal(records[3].change.runs, 1);
+    assert_int_equal(records[6].change.runs, 1);
+    for (size_t i = 0; i < COUNT(records); i++) record_done(&records[i].record);
+    assert_int_equal(audit_log_check(&log), 9);
+    assert_string_equal(database_ask(log.database, "SELECT string_agg(name, ' ' ORDER BY name) FROM organisation"),
+                        "four one taken three two");
+    assert_string_equal(database_ask(log.database, "SELECT string_agg(seq::text, ' ' ORDER BY seq) FROM audit_entry"
+                                                   " WHERE outcome = 'failed'"),
+                        "3 5 7");
+    audit_log_close(&log);
+}
+
+static void a_denied_change_is_not_run(void **state)
+{
+    struct audit_log log;
+    struct batched denied = with_change(INSERTS, "denied");
+
+    (void)state;
+    open_log(&log);
+    record_done(&denied.record);
+    denied.record = test_record(VERDICT_DENY);
+    attach_changes(&denied, 1);
+    submit_batch(log.sequencer, &denied, 1);
+    assert_int_equal(denied.record.status, RECORD_DONE);
+    assert_int_equal(denied.change.runs, 0);
+    record_done(&denied.record);
+    audit_log_close(&log);
+}
+
+static void what_was_decided_before_a_change_of_rights_is_decided_again(void **state)
+{
+    struct audit_log log;
+    struct batched records[] = {with_change(INSERTS, "before"), with_change(RAISES, ""), with_change(INSERTS, "after")};
+
+    (void)state;
+    open_log(&log);
+    attach_changes(records, COUNT(records));
+    submit_as_one_group(&log, records, COUNT(records));
+    assert_int_equal(records[0].record.status, RECORD_DONE);
+    assert_int_equal(records[1].record.status, RECORD_DONE);
+    assert_int_equal(records[2].record.status, RECORD_STALE);
+    assert_int_equal(records[2].change.runs, 0);
+    for (size_t i = 0; i < COUNT(records); i++) record_done(&records[i].record);
+    assert_int_equal(audit_log_check(&log), 4);
+    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM organisation WHERE name = 'after'"), "0");
+    audit_log_close(&log);
+}
+
+#define FLOOD 2000
+
+static void a_flood_without_credentials_folds(void **state)
+{
+    static struct batched flood[FLOOD];
+    struct audit_log log;
+    size_t folded = 0;
+
+    (void)state;
+    open_log(&log);
+    for (size_t i = 0; i < FLOOD; i++) flood[i] = (struct batched){.record = test_record(VERDICT_CHALLENGE)};
+    submit_batch(log.sequencer, flood, FLOOD);
+    for (size_t i = 0; i < FLOOD; i++) {
+        assert_int_equal(flood[i].record.status, RECORD_DONE);
+        assert_null(flood[i].record.permit);
+        folded += flood[i].record.folded ? 1 : 0;
+        record_done(&flood[i].record);
+    }
+    assert_true(folded > FLOOD - 200 && folded < FLOOD);
+    /* The opening is there already, with an upper bound; the exact count comes with the end of the burst. */
+    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE action = 'denied.burst'"), "1");
+    sequencer_free(log.sequencer);
+    log.sequencer = NULL;
+    char expected[32];
+    (void)snprintf(expected, sizeof expected, "%zu 1", folded);
+    assert_string_equal(database_ask(log.database, "SELECT (w ->> 'count') || ' ' || (SELECT count(*) FROM audit_entry o WHERE"
+                                                   " o.seq = (w ->> 'opened')::bigint AND o.action = 'denied.burst') FROM"
+                                                   " (SELECT convert_from(leaf, 'UTF8')::json -> 'why' AS w FROM audit_entry"
+                                                   " WHERE action = 'denied.burst' ORDER BY seq DESC LIMIT 1) t"),
+                        expected);
+    assert_int_equal(audit_log_check(&log), 1 + FLOOD - folded + 2);
+    audit_log_close(&log);
+}
+
+static void what_the_server_refused_is_counted(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    open_log(&log);
+    for (unsigned i = 0; i < 5; i++) sequencer_count_refused(log.sequencer);
+    sequencer_free(log.sequencer);
+    log.sequencer = NULL;
+    assert_string_equal(database_ask(log.database, "SELECT sum((convert_from(leaf, 'UTF8')::json -> 'why' ->> 'count')::int)"
+                                                   " FROM audit_entry WHERE action = 'http.refused'"),
+                        "5");
+    assert_true(audit_log_check(&log) >= 2);
+    audit_log_close(&log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_change_and_its_event_are_one),
+        cmocka_unit_test(a_denied_change_is_not_run),
+        cmocka_unit_test(what_was_decided_before_a_change_of_rights_is_decided_again),
+        cmocka_unit_test(a_flood_without_credentials_folds),
+        cmocka_unit_test(what_the_server_refused_is_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+/* What is acknowledged survives, and what is not is counted: PostgreSQL and keyd killed, stopped, put back. */
+#include "tests/support/unit.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/format/leaf.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "tests/support/audit_log.h"
+
+/* A server of this test's own: others must not be disturbed. */
+static char server[512];
+
+static void server_do(const char *action)
+{
+    char command[2048];
+
+    (void)snprintf(command, sizeof command, "'%s' %s '%s'%s%s%s", POSTGRES_SH, action, server,
+                   strcmp(action, "start") == 0 ? " '" : "", strcmp(action, "start") == 0 ? MIGRATE_TOOL : "",
+                   strcmp(action, "start") == 0 ? "'" : "");
+    if (strcmp(action, "start") == 0)
+        (void)snprintf(command + strlen(command), sizeof command - strlen(command), " %d", (int)getpid());
+    if (system(command) != 0) fail_msg("%s failed", command);
+}
+
+#define SUBMITTERS 8
+#define ACKNOWLEDGED_MAX 40000
+
+struct acknowledged {
+    uint64_t sequence;
+    char request[UUID_TEXT_SIZE];
+};
+
+struct load {
+    struct sequencer *sequencer;
+    atomic_bool stop;
+    atomic_size_t count, unavailable;
+    struct acknowledged list[ACKNOWLEDGED_MAX];
+};
+
+static void *submit_until_stopped(void *argument)
+{
+    struct load *load = argument;
+
+    while (!atomic_load(&load->stop)) {
+        struct record record = test_record(VERDICT_ALLOW);
+        const struct uuid id = uuid_random();
+        uuid_format(&id, record.context.request_id);
+        sequencer_submit_and_wait(load->sequencer, &record);
+        if (record.status == RECORD_DONE) {
+            const size_t place = atomic_fetch_add(&load->count, 1);
+            assert_true(place < ACKNOWLEDGED_MAX);
+            load->list[place].sequence = record.sequence;
+            memcpy(load->list[place].request, record.context.request_id, UUID_TEXT_SIZE);
+        } else {
+            atomic_fetch_add(&load->unavailable, 1);
+        }
+        record_done(&record);
+    }
+    return NULL;
+}
+
+static void check_acknowledged(struct audit_log *log, const struct load *load)
+{
+    const size_t count = atomic_load(&load->count);
+    char sql[256];
+
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(sql, sizeof sql, "SELECT convert_from(leaf, 'UTF8')::json ->> 'req' FROM audit_entry WHERE seq = %llu",
+                       (unsigned long long)load->list[i].sequence);
+        assert_string_equal(database_ask(log->database, sql), load->list[i].request);
+    }
+    /* No event was recorded twice because its first answer was lost. */
+    assert_string_equal(database_ask(log->database, "SELECT count(*) FROM (SELECT convert_from(leaf, 'UTF8')::json ->> 'req' AS r"
+                                                    " FROM audit_entry WHERE action = 'blob.read') t GROUP BY r HAVING count(*) > 1"),
+                        "");
+}
+
+static void wait_until_recorded(struct audit_log *log, unsigned timeout_ms)
+{
+    const int64_t until_ms = clock_monotonic_ms() + timeout_ms;
+    enum record_status status = RECORD_UNAVAILABLE;
+
+    while (status != RECORD_DONE) {
+        struct record record = test_record(VERDICT_ALLOW);
+        sequencer_submit_and_wait(log->sequencer, &record);
+        status = record.status;
+        if (status != RECORD_DONE && clock_monotonic_ms() > until_ms) fail_msg("still: %s", record.error.message);
+        record_done(&record);
+    }
+}
+
+#define KILLS 5
+
+static void a_killed_database_loses_nothing_acknowledged(void **state)
+{
+    static struct load load;
+    struct audit_log log;
+    pthread_t threads[SUBMITTERS];
+    size_t before = 0;
+
+    (void)state;
+    audit_log_open(&log);
+    load.sequencer = log.sequencer;
+    for (size_t i = 0; i < SUBMITTERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, submit_until_stopped, &load), 0);
+    for (unsigned round = 0; round < KILLS; round++) {
+        (void)usleep(200000 + 37000 * round);
+        assert_true(atomic_load(&load.count) > before); /* it came back by itself */
+        server_do("crash");
+        server_do("restart");
+        before = atomic_load(&load.count);
+        (void)usleep(1500000);
+    }
+    atomic_store(&load.stop, true);
+    for (size_t i = 0; i < SUBMITTERS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    sequencer_free(log.sequencer);
+    log.sequencer = NULL;
+    database_reconnect(log.database);
+    const uint64_t size = audit_log_check(&log);
+    assert_true(size >= atomic_load(&load.count));
+    check_acknowledged(&log, &load);
+    print_message("%zu events acknowledged over %d kills, log of %llu, %zu answered 503\n", atomic_load(&load.count), KILLS,
+                  (unsigned long long)size, atomic_load(&load.unavailable));
+    audit_log_close(&log);
+}
+
+static void *resume_later(void *argument)
+{
+    (void)usleep(3500000);
+    (void)argument;
+    server_do("resume");
+    return NULL;
+}
+
+static void a_database_that_stands_still_means_503_in_time(void **state)
+{
+    struct audit_log log;
+    pthread_t resumer;
+    struct record first = test_record(VERDICT_ALLOW), second = test_record(VERDICT_ALLOW);
+    struct error err = {0};
+
+    (void)state;
+    audit_log_init(&log);
+    log.deadline_ms = 1500;
+    log.sequencer = audit_log_start(&log, "gw1");
+    wait_until_recorded(&log, 5000);
+    server_do("pause");
+    assert_int_equal(pthread_create(&resumer, NULL, resume_later, NULL), 0);
+    const int64_t started_ms = clock_monotonic_ms();
+    sequencer_submit_and_wait(log.sequencer, &first);
+    assert_int_equal(first.status, RECORD_UNAVAILABLE);
+    assert_in_range(clock_monotonic_ms() - started_ms, 1400, 2500);
+    assert_false(sequencer_is_ready(log.sequencer, &err));
+    sequencer_submit_and_wait(log.sequencer, &second);
+    assert_int_equal(second.status, RECORD_UNAVAILABLE);
+    assert_int_equal(pthread_join(resumer, NULL), 0);
+    record_done(&first);
+    record_done(&second);
+    wait_until_recorded(&log, 10000);
+    sequencer_free(log.sequencer);
+    log.sequencer = NULL;
+    /* Each that was answered 503 is counted, once, and leaves a hole in the gateway's numbering. */
+    const char *counted = database_ask(log.database, "SELECT sum((convert_from(leaf, 'UTF8')::json -> 'why' ->> 'count')::int)"
+                                                     " FROM audit_entry WHERE action = 'log.unrecorded'");
+    assert_true(strtol(counted, NULL, 10) >= 2);
+    char expected[32];
+    (void)snprintf(expected, sizeof expected, "%ld", strtol(counted, NULL, 10));
+    assert_string_equal(database_ask(log.database, "SELECT max((s ->> 2)::int) - count(*) FROM (SELECT convert_from(leaf, 'UTF8')::json"
+                                                   " -> 'src' AS s FROM audit_entry) t"),
+                        expected);
+    assert_true(audit_log_check(&log) > 0);
+    audit_log_close(&log);
+}
+
+static void without_signatures_serving_stops_and_comes_back(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+    enum record_status status = RECORD_DONE;
+
+    (void)state;
+    audit_log_open(&log);
+    wait_until_recorded(&log, 5000);
+    keyd_process_kill(log.keyd);
+    const int64_t killed_ms = clock_monotonic_ms();
+    while (status == RECORD_DONE && clock_monotonic_ms() - killed_ms < 12000) {
+        struct record record = test_record(VERDICT_ALLOW);
+        sequencer_submit_and_wait(log.sequencer, &record);
+        status = record.status;
+        record_done(&record);
+        (void)usleep(50000);
+    }
+    assert_int_equal(status, RECORD_UNAVAILABLE);
+    assert_in_range(clock_monotonic_ms() - killed_ms, 4000, 9000);
+    assert_false(sequencer_is_ready(log.sequencer, &err));
+    while (clock_monotonic_ms() - killed_ms < 10000) (void)usleep(100000);
+    keyd_process_restart(log.keyd);
+    wait_until_recorded(&log, 10000);
+    assert_true(sequencer_is_ready(log.sequencer, &err));
+    sequencer_free(log.sequencer);
+    log.sequencer = NULL;
+    assert_string_equal(database_ask(log.database, "SELECT max(c.size) = (SELECT size FROM audit_log) FROM audit_checkpoint c"), "t");
+    assert_true(audit_log_check(&log) > 0);
+    audit_log_close(&log);
+}
+
+static void a_log_that_keyd_does_not_know_is_refused(void **state)
+{
+    struct audit_log log;
+    struct sequencer *sequencer = NULL;
+    struct error err = {0};
+
+    (void)state;
+    audit_log_open(&log);
+    for (unsigned i = 0; i < 3; i++) wait_until_recorded(&log, 5000);
+    sequencer_free(log.sequencer);
+    log.sequencer = NULL;
+
+    /* An entry that was changed. */
+    database_execute(log.database, "ALTER TABLE audit_entry DISABLE TRIGGER ALL; UPDATE audit_entry SET leaf_hash = sha256(leaf)"
+                                   " WHERE seq = 1");
+    assert_false(audit_log_try_start(&log, "gw1", &sequencer, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+
+    /* A database that is behind: as after a restore of an older backup. */
+    struct database *full = log.database;
+    log.database = database_new();
+    err = (struct error){0};
+    assert_false(audit_log_try_start(&log, "gw1", &sequencer, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_non_null(strstr(err.message, "restored"));
+    database_free(log.database);
+    log.database = full;
+
+    /* Another key directory. */
+    database_execute(log.database, "UPDATE audit_entry SET leaf_hash = sha256('\\x00'::bytea || leaf) WHERE seq = 1");
+    struct keyd_process *known = log.keyd;
+    log.keyd = keyd_process_new(TEST_ORIGIN);
+    err = (struct error){0};
+    assert_false(audit_log_try_start(&log, "gw1", &sequencer, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    keyd_process_free(log.keyd);
+    log.keyd = known;
+
+    log.sequencer = audit_log_start(&log, "gw1"); /* and the right one with the right one goes on */
+    wait_until_recorded(&log, 5000);
+    audit_log_close(&log);
+}
+
+/* Every fallible step fails once, while a record is under way: it is recorded, or it comes back 503, and the log fits. */
+static void every_failure_is_survived(void **state)
+{
+    struct audit_log log;
+    size_t done = 0, unavailable = 0;
+
+    (void)state;
+    audit_log_init(&log);
+    log.deadline_ms = 3000;
+    log.sequencer = audit_log_start(&log, "gw1");
+    for (unsigned long nth = 1; nth <= 120; nth++) {
+        struct record record = test_record(nth % 3 == 0 ? VERDICT_DENY : VERDICT_ALLOW);
+        fault_arm(nth);
+        sequencer_submit_and_wait(log.sequencer, &record);
+        fault_arm(0);
+        assert_true(record.status == RECORD_DONE || record.status == RECORD_UNAVAILABLE);
+        *(record.status == RECORD_DONE ? &done : &unavailable) += 1;
+        record_done(&record);
+    }
+    wait_until_recorded(&log, 10000);
+    sequencer_free(log.sequencer);
+    log.sequencer = NULL;
+    assert_true(audit_log_check(&log) >= done);
+    assert_true(done > 60);
+    audit_log_close(&log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_killed_database_loses_nothing_acknowledged),
+        cmocka_unit_test(a_database_that_stands_still_means_503_in_time),
+        cmocka_unit_test(without_signatures_serving_stops_and_comes_back),
+        cmocka_unit_test(a_log_that_keyd_does_not_know_is_refused),
+        cmocka_unit_test(every_failure_is_survived),
+    };
+
+    (void)snprintf(server, sizeof server, "%s/sequencer_failures_postgres", TEST_FOLDER);
+    (void)setenv("SIJIL_TEST_POSTGRES", server, 1);
+    server_do("start");
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    server_do("stop");
+    return failed;
+}
