@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-struct result failure(struct error *err, enum error_kind kind, const char *format, ...)
+void failure_write(struct error *err, enum error_kind kind, const char *format, ...)
 {
     assert(kind != ERROR_NONE);
 
@@ -13,7 +13,6 @@ struct result failure(struct error *err, enum error_kind kind, const char *forma
     (void)vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
     err->kind = kind;
-    return (struct result){.ok = false};
 }
 
 const char *error_kind_name(enum error_kind kind)

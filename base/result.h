@@ -45,15 +45,18 @@ struct result {
 #define RESULT  __attribute__((warn_unused_result)) struct result
 #define SUCCESS ((struct result){.ok = true})
 
-/** Passes a failure on to the caller. What the function owns is released by OWNED. */
-#define TRY(call)                          \
-    do {                                   \
-        const struct result try_ = (call); \
-        if (!try_.ok) return try_;         \
+/** Passes a failure on to the caller. What the function owns is released by OWNED. (A constant is returned, because
+ *  gcc -fanalyzer forgets what it knew of a struct.) */
+#define TRY(call)                                      \
+    do {                                               \
+        const bool ok_ = (call).ok;                    \
+        if (!ok_) return (struct result){.ok = false}; \
     } while (0)
 
-/** Writes the error and yields the failure to return: `return failure(err, ERROR_INVALID, ...)`. */
-RESULT failure(struct error *err, enum error_kind kind, const char *format, ...)
+/** Writes the error and yields the failure to return: `return failure(err, ERROR_INVALID, ...)`. A macro, so that
+ *  the static analysers see that a failure is one. */
+#define failure(err, kind, ...) (failure_write((err), (kind), __VA_ARGS__), (struct result){.ok = false})
+void failure_write(struct error *err, enum error_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4), nonnull(1, 3)));
 
 /** "invalid", "denied", ...; "none" for ERROR_NONE. */

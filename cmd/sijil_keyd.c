@@ -148,22 +148,27 @@ static struct result read_line(int fd, struct secret *line, struct error *err)
     return SUCCESS;
 }
 
+static struct result read_private_file(const char *path, struct secret *line, struct error *err)
+{
+    OWNED_FD file = -1;
+    struct stat about;
+
+    TRY(file_open(path, O_RDONLY, 0, &file, err));
+    if (fstat(file, &about) != 0 || (about.st_mode & 077) != 0)
+        return failure(err, ERROR_DENIED, "others may read the passphrase: chmod 600 %s", path);
+    return read_line(file, line, err);
+}
+
 static struct result read_passphrase(const struct settings *settings, struct secret **passphrase_out,
                                      struct error *err)
 {
     OWNED(secret) *line = NULL;
-    OWNED_FD file = -1;
-    struct stat about;
 
     TRY(secret_new(PASSPHRASE_MAX, &line, err));
-    if (settings->has_passphrase_fd) {
+    if (settings->has_passphrase_fd)
         TRY(read_line((int)settings->passphrase_fd, line, err));
-    } else {
-        TRY(file_open(settings->passphrase_file, O_RDONLY, 0, &file, err));
-        if (fstat(file, &about) != 0 || (about.st_mode & 077) != 0)
-            return failure(err, ERROR_DENIED, "others may read the passphrase: chmod 600 %s", settings->passphrase_file);
-        TRY(read_line(file, line, err));
-    }
+    else
+        TRY(read_private_file(settings->passphrase_file, line, err));
     *passphrase_out = GIVE(line);
     return SUCCESS;
 }

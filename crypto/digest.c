@@ -178,7 +178,7 @@ static void import_sha256(struct hasher *hasher, const uint8_t *state)
     hasher->length = load_u64(state + STATE_LENGTH);
     for (size_t i = 0; i < 8; i++) context->h[i] = load_u32(state + STATE_WORDS + 4 * i);
     context->num = (unsigned)(hasher->length % SHA256_CBLOCK);
-    context->Nl = (SHA_LONG)(hasher->length << 3);
+    context->Nl = (SHA_LONG)(hasher->length << 3 & 0xffffffff);
     context->Nh = (SHA_LONG)(hasher->length >> 29);
     memcpy(context->data, state + STATE_TAIL, context->num);
 }

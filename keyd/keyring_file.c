@@ -83,7 +83,8 @@ static struct result set_origin(struct keyring_body *body, const char *origin, s
     struct buffer OWNED_BUFFER text = BUFFER(CHECKPOINT_TEXT_MAX);
     struct checkpoint checkpoint = {.size = 0};
 
-    if (strlen(origin) >= sizeof body->origin || strlen(origin) >= sizeof checkpoint.origin)
+    _Static_assert(sizeof body->origin == sizeof checkpoint.origin, "an origin that is kept can be written");
+    if (strlen(origin) >= sizeof body->origin)
         return failure(err, ERROR_INVALID, "an origin has at most %zu letters", sizeof body->origin - 1);
     memcpy(checkpoint.origin, origin, strlen(origin) + 1);
     TRY(checkpoint_write(&checkpoint, &text, err));
