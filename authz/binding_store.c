@@ -21,6 +21,10 @@ static const struct pg_statement statements[] = {
      "SELECT 1::int8 FROM robot WHERE robot_id = $1 AND revoked_at IS NULL"
      " AND (organisation_id IS NULL OR organisation_id = $2)",
      "uuid uuid", "int8"},
+    {"binding_end_expired",
+     "UPDATE binding SET revoked_at = now() WHERE revoked_at IS NULL AND expires_at <= now()"
+     " AND robot_id IS NOT DISTINCT FROM $1 AND issuer IS NOT DISTINCT FROM $2 AND subject IS NOT DISTINCT FROM $3",
+     "uuid text text", ""},
     {"binding_count",
      "SELECT count(*) FROM binding WHERE revoked_at IS NULL AND robot_id IS NOT DISTINCT FROM $1"
      " AND issuer IS NOT DISTINCT FROM $2 AND subject IS NOT DISTINCT FROM $3",
@@ -110,12 +114,14 @@ static struct result check_robot(struct pg *pg, const struct authz_binding *bind
     return SUCCESS;
 }
 
+/* What has expired neither counts nor stands in the way of being given again. */
 static struct result check_not_too_many(struct pg *pg, const struct authz_binding *binding, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
     add_principal(&arguments, binding);
+    TRY(pg_run(pg, "binding_end_expired", &arguments, NULL, err));
     TRY(pg_run(pg, "binding_count", &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) >= BINDINGS_PER_PRINCIPAL_MAX)
         return failure(err, ERROR_LIMIT, "a principal has at most %d bindings; bind a wider scope",

@@ -33,6 +33,15 @@ bool jose_algorithm_find(const char *name, enum jose_algorithm *algorithm_out)
     return false;
 }
 
+unsigned jose_algorithms_of(const char *names)
+{
+    unsigned set = 0;
+
+    for (enum jose_algorithm i = 0; i < JOSE_ALGORITHM_COUNT; i++)
+        if (strstr(names, algorithms[i].name) != NULL) set |= 1U << i; /* no name is part of another */
+    return set;
+}
+
 /* Cuts at dots. False unless there are exactly three segments, none of them empty. */
 static bool split(struct bytes text, struct bytes segments_out[3])
 {

@@ -51,3 +51,5 @@ void gate_token_done(struct gate_token *token);
 
 const char *jose_algorithm_name(enum jose_algorithm algorithm);
 bool jose_algorithm_find(const char *name, enum jose_algorithm *algorithm_out);
+/** The bits of those that a list of names holds, as the database has it. */
+unsigned jose_algorithms_of(const char *names);

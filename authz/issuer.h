@@ -19,6 +19,9 @@
 #define ISSUER_DIGEST_SIZE  33          /* 32 hex digits and '\0' */
 #define ISSUER_LIFETIME_MAX_S 86400
 
+/** What others may say in `typ`: anything but what our own tokens say. */
+#define ISSUER_TYPES (1U << GATE_TYPE_JWT | 1U << GATE_TYPE_ACCESS)
+
 struct issuer_record {
     struct uuid id;
     char url[ISSUER_URL_SIZE];      /* compared byte by byte with `iss` */

@@ -90,22 +90,13 @@ static struct result read_binding(const struct pg_rows *rows, size_t row, struct
     return SUCCESS;
 }
 
-static unsigned algorithms_of(const char *text)
-{
-    unsigned algorithms = 0;
-
-    for (enum jose_algorithm i = 0; i < JOSE_ALGORITHM_COUNT; i++)
-        if (strstr(text, jose_algorithm_name(i)) != NULL) algorithms |= 1U << i; /* no name is part of another */
-    return algorithms;
-}
-
 static void read_issuer(const struct pg_rows *rows, size_t row, struct issuer_record *record)
 {
     record->id = pg_uuid(rows, row, 0);
     copy_text(record->url, sizeof record->url, pg_text(rows, row, 1));
     copy_text(record->audience, sizeof record->audience, pg_text(rows, row, 2));
-    record->algorithms = algorithms_of(pg_text(rows, row, 3));
-    record->types = 1U << GATE_TYPE_JWT | 1U << GATE_TYPE_ACCESS;
+    record->algorithms = jose_algorithms_of(pg_text(rows, row, 3));
+    record->types = ISSUER_TYPES;
     record->lifetime_max_s = (unsigned)pg_int8(rows, row, 4);
     record->jwks = pg_text(rows, row, 5);
 }

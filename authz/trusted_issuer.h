@@ -1,17 +1,43 @@
 /*
- * authz/trusted_issuer.h -- rows of issuers whose tokens are accepted.
+ * authz/trusted_issuer.h -- rows of issuers whose tokens are accepted, and the changes of them.
  */
 #pragma once
 
+#include "audit/sequencer.h"
 #include "authz/issuer.h"
-#include "storage/pg.h"
 
+/** Statements of the functions and changes below, for pg_open() and struct sequencer_options. */
 extern const struct pg_table trusted_issuer_table;
 
 /**
- * Adds the issuer, or replaces the one of this URL, and raises the authorization epoch; inside the caller's
- * transaction. Keys are tried first: ERROR_INVALID says what is wrong with them. `id` and `types` are ignored.
+ * Adds the issuer, or replaces the one of this URL, under a permit for ACTION_ISSUER_TRUST on the system. Keys are tried
+ * by issuer_trust_init(): ERROR_INVALID says what is wrong with them. `id` and `types` of the record are ignored.
  */
-RESULT trusted_issuer_put(struct pg *pg, const struct issuer_record *record, struct error *err);
-/** ERROR_NOT_FOUND. Its tokens, and tokens made from them, end at once. */
-RESULT trusted_issuer_remove(struct pg *pg, const char *url, struct error *err);
+struct issuer_trust {
+    struct change change;
+    const struct issuer_record *record; /* and its jwks: must outlive the change */
+    struct uuid id;                     /* set by the change */
+};
+RESULT issuer_trust_init(struct issuer_trust *trust, const struct issuer_record *record, struct error *err);
+/** Both, for start-up, inside the caller's transaction. */
+RESULT trusted_issuer_put(struct pg *pg, const struct issuer_record *record, struct uuid *id_out, struct error *err);
+
+/** Ends it at once, with its tokens and those made from them, under ACTION_ISSUER_REMOVE on the system. */
+struct issuer_remove {
+    struct change change;
+    struct uuid id;
+};
+void issuer_remove_init(struct issuer_remove *remove, const struct uuid *id);
+
+/** A row for people. */
+struct issuer_row {
+    struct issuer_record record; /* without jwks */
+    int64_t created_ms;
+};
+struct issuer_page {
+    struct issuer_row *rows;
+    size_t count;
+};
+#define ISSUER_PAGE_MAX 1001 /* a page of the API, and one more to see whether more follow */
+/** By URL, the next `limit` after `after` (NULL: from the first). The caller frees page_out->rows with free(). */
+RESULT issuer_list(struct pg *pg, const char *after, size_t limit, struct issuer_page *page_out, struct error *err);

@@ -44,7 +44,7 @@ struct handler {
 /* Handlers and targets are declared here, one line each, and defined in gateway/<topic>.c. */
 extern const struct handler handler_alive, handler_ready, handler_metrics, handler_ping, handler_token_mint;
 extern const struct handler handler_robot_create, handler_robot_list, handler_robot_revoke, handler_binding_create,
-    handler_binding_list, handler_binding_revoke;
+    handler_binding_list, handler_binding_revoke, handler_issuer_trust, handler_issuer_list, handler_issuer_remove;
 extern const struct handler handler_upload_begin, handler_upload_write, handler_upload_commit, handler_upload_read,
     handler_upload_cancel, handler_blob_read, handler_blob_delete;
 extern const struct handler handler_manifest_read, handler_manifest_push, handler_manifest_delete, handler_tag_list,
@@ -57,7 +57,7 @@ extern const struct handler handler_audit_list, handler_audit_event, handler_aud
 
 route_target target_system_ping, target_token_mint, target_audit_read;
 route_target target_robot_create, target_robot_list, target_robot_revoke, target_binding_create, target_binding_list,
-    target_binding_revoke;
+    target_binding_revoke, target_issuer_trust, target_issuer_list, target_issuer_remove;
 route_target target_upload_begin, target_upload_write, target_upload_commit, target_upload_read, target_upload_cancel;
 route_target target_blob_read, target_blob_delete, target_manifest_read, target_manifest_push, target_manifest_delete;
 route_target target_tag_list, target_referrer_list, target_catalog;

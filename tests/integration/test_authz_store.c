@@ -265,6 +265,11 @@ static void bindings_are_given_and_taken(void **state)
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
     OWNED(authz_snapshot) *later = load(fixture->pg);
     assert_int_equal(authz_snapshot_judge(later, &principal, ACTION_UPLOAD_BEGIN, &repository, clock_wall_ms()).verdict, JUDGED_INVISIBLE);
+
+    /* What has expired does not stand in the way of being given again. */
+    assert_true(bind(fixture->pg, &robot.robot.id, ROLE_CONSUMER, &project, NULL, &err));
+    database_execute(fixture->database, "UPDATE binding SET created_at = now() - interval '2 days', expires_at = now() - interval '1 day'");
+    assert_true(bind(fixture->pg, &robot.robot.id, ROLE_CONSUMER, &project, NULL, &err));
     robot_create_done(&robot);
     robot_create_done(&foreign);
 }
@@ -396,13 +401,28 @@ static void issuers_are_put_and_removed(void **state)
     struct fixture *fixture = *state;
     struct issuer_record record = {.url = "https://i", .audience = "us", .algorithms = 1U << JOSE_ES256 | 1U << JOSE_RS256,
                                    .lifetime_max_s = 600, .jwks = JWKS};
+    const struct resource all = resource_of(RESOURCE_SYSTEM, "");
+    struct issuer_page page = {0};
+    struct issuer_remove gone;
+    struct issuer_trust trust;
+    struct uuid id = {{0}};
     struct error err = {0};
 
-    assert_true(trusted_issuer_put(fixture->pg, &record, &err).ok);
+    assert_true(trusted_issuer_put(fixture->pg, &record, &id, &err).ok);
     record.lifetime_max_s = 300;
-    assert_true(trusted_issuer_put(fixture->pg, &record, &err).ok);
+    assert_true(issuer_trust_init(&trust, &record, &err).ok);
+    assert_true(run(fixture->pg, &trust.change, ACTION_ISSUER_TRUST, &all, &err));
+    assert_true(uuid_equal(&trust.id, &id)); /* the same row */
+    assert_true(issuer_list(fixture->pg, NULL, 10, &page, &err).ok);
+    assert_int_equal(page.count, 1);
+    assert_string_equal(page.rows[0].record.url, "https://i");
+    assert_int_equal(page.rows[0].record.algorithms, record.algorithms);
+    free(page.rows);
+    assert_true(issuer_list(fixture->pg, "https://i", 10, &page, &err).ok);
+    assert_int_equal(page.count, 0);
+    free(page.rows);
     record.jwks = "{\"keys\":[]}";
-    assert_false(trusted_issuer_put(fixture->pg, &record, &err).ok);
+    assert_false(trusted_issuer_put(fixture->pg, &record, &id, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
 
     OWNED(authz_snapshot) *snapshot = load(fixture->pg);
@@ -418,8 +438,9 @@ static void issuers_are_put_and_removed(void **state)
     OWNED(authz_snapshot) *later = load(fixture->pg);
     assert_int_equal(authz_snapshot_bad_issuers(later), 1);
     assert_non_null(authz_snapshot_issuer(later, "https://i"));
-    assert_true(trusted_issuer_remove(fixture->pg, "https://i", &err).ok);
-    assert_false(trusted_issuer_remove(fixture->pg, "https://i", &err).ok);
+    issuer_remove_init(&gone, &id);
+    assert_true(run(fixture->pg, &gone.change, ACTION_ISSUER_REMOVE, &all, &err));
+    assert_false(run(fixture->pg, &gone.change, ACTION_ISSUER_REMOVE, &all, &err));
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 

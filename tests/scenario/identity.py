@@ -1,6 +1,10 @@
 """Logging in, tokens, robots and bindings, against a whole server."""
 import base64
 import json
+import os
+import re
+import subprocess
+import tempfile
 import time
 import urllib.parse
 
@@ -251,6 +255,74 @@ def who_may_grant_does_not_grant_himself_or_beyond():
     assert api(officer, "GET", "/robots").status == 403
 
 
+class Issuer:
+    """An OIDC issuer with one P-256 key, made with the openssl tool."""
+
+    def __init__(self, url):
+        self.url, self.folder = url, tempfile.TemporaryDirectory()
+        self.key = os.path.join(self.folder.name, "key.pem")
+        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key], check=True)
+        der = subprocess.run(["openssl", "ec", "-in", self.key, "-pubout", "-outform", "DER"], check=True,
+                             capture_output=True).stdout
+        self.jwks = {"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "x": self.encode(der[-64:-32]), "y": self.encode(der[-32:])}]}
+
+    @staticmethod
+    def encode(data):
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    def token(self, **more):
+        now = int(time.time())
+        said = {"iss": self.url, "sub": "repo:acme/train:ref:refs/heads/main", "iat": now, "exp": now + 600, "jti": os.urandom(8).hex(),
+                "aud": f"https://127.0.0.1:{server.port}", **more}
+        text = self.encode(b'{"alg":"ES256","kid":"one"}') + "." + self.encode(json.dumps(said).encode())
+        shown = subprocess.run(f"openssl dgst -sha256 -sign {self.key} | openssl asn1parse -inform DER", shell=True, check=True,
+                               input=text.encode(), capture_output=True).stdout.decode()
+        numbers = re.findall(r"INTEGER +:([0-9A-F]+)", shown)
+        return text + "." + self.encode(b"".join(int(number, 16).to_bytes(32, "big") for number in numbers))
+
+
+def a_ci_job_needs_no_stored_secret():
+    issuer = Issuer("https://token.actions.example")
+    subject = "repo:acme/train:ref:refs/heads/main"
+    trust = {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks, "lifetime_max": 900}
+    token = issuer.token()
+    push = "repository:main/models/ci:pull,push"
+    exchange = form(grant_type=EXCHANGE, subject_token=token, subject_token_type=JWT, scope=push)
+    refused(admin.call("POST", "/token", exchange, FORM), 400, "invalid_grant")  # nobody trusts it yet
+    for body in ({**trust, "algorithms": ["HS256"]}, {**trust, "algorithms": []}, {**trust, "jwks": {"keys": []}}, {**trust, "url": "http://x"},
+                 {**trust, "lifetime_max": 90000}, {**trust, "jwks": "x"}, {"url": "https://x"}, {**trust, "more": 1}):
+        assert api(server.admin, "POST", "/issuers", body).status == 400, body
+    made = api(server.admin, "POST", "/issuers", trust)
+    assert made.status == 201 and made.json["audience"] == f"https://127.0.0.1:{server.port}", made.body
+    assert api(server.admin, "POST", "/issuers", trust).json["id"] == made.json["id"]
+    assert [i["url"] for i in api(server.admin, "GET", "/issuers").json["issuers"]] == [issuer.url]
+    assert api(server.admin, "POST", "/bindings", {"issuer": issuer.url, "subject": subject, "role": "publisher",
+                                                   "scope": "main/models/ci"}).status == 201
+    deadline = time.monotonic() + 10
+    while admin.call("POST", "/token", exchange, FORM).json.get("scope") != push and time.monotonic() < deadline:
+        time.sleep(0.05)
+    answer = admin.call("POST", "/token", exchange, FORM)
+    assert answer.status == 200 and answer.json["scope"] == push, answer.body
+    assert answer.json["issued_token_type"] == "urn:ietf:params:oauth:token-type:access_token"
+    for authorization in ("Bearer " + answer.json["access_token"], "Bearer " + token):  # ours, or the issuer's as it is
+        assert admin.call("POST", "/v2/main/models/ci/blobs/uploads/", headers={"Authorization": authorization}).status == 202
+        assert admin.call("POST", "/v2/main/models/other/blobs/uploads/", headers={"Authorization": authorization}).status in (401, 404)
+    short = admin.call("GET", "/token?scope=" + urllib.parse.quote(push), headers=basic(("oidc", issuer.token(exp=int(time.time()) + 60))))
+    assert short.status == 200 and 50 <= short.json["expires_in"] <= 59, short.body  # never past the source's end
+    for wrong in ({"aud": ["https://127.0.0.1:1"]}, {"aud": [f"https://127.0.0.1:{server.port}", "x"]}, {"exp": int(time.time()) + 1000},
+                  {"exp": int(time.time()) - 1}, {"nbf": int(time.time()) + 300}, {"iss": issuer.url + "/"}, {"cnf": {"jkt": "x"}}):
+        bad = admin.call("GET", "/v2/", headers={"Authorization": "Bearer " + issuer.token(**wrong)})
+        assert bad.status == 401 and 'error="invalid_token"' in bad["WWW-Authenticate"], (wrong, bad.status)
+    assert api(server.admin, "DELETE", "/issuers/" + made.json["id"]).status == 204
+    deadline = time.monotonic() + 10
+    ours = {"Authorization": "Bearer " + answer.json["access_token"]}
+    while admin.call("GET", "/v2/", headers=ours).status == 200 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert admin.call("GET", "/v2/", headers=ours).status == 401
+    assert admin.call("GET", "/v2/", headers={"Authorization": "Bearer " + token}).status == 401
+    assert api(server.admin, "DELETE", "/issuers/" + made.json["id"]).status == 404
+
+
 def an_administrator_has_no_content():
     repository = admin.repository("main/models/secret")
     assert claims(admin.token("repository:main/models/secret:pull,push,delete")).get("access", []) == []
@@ -261,4 +333,4 @@ if __name__ == "__main__":
     run(every_endpoint_challenges_the_same, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
         hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked, roles_are_given_and_taken,
-        who_may_grant_does_not_grant_himself_or_beyond, an_administrator_has_no_content, server=server)
+        who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, an_administrator_has_no_content, server=server)
