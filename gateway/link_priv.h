@@ -30,7 +30,7 @@ struct link {
     struct credentials *credentials; /* that its handshake was made with; NULL without TLS */
     uint64_t verified_by;            /* generation of the authorities that judged the client's certificate; 0: none */
     char confirmation[44];           /* x5t#S256 of it, or "" */
-    bool has_requested;
+    _Atomic bool has_requested;
     _Atomic int stage;
     _Atomic int64_t since_ms;        /* monotonic: when the stage began */
 

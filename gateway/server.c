@@ -175,12 +175,16 @@ static struct result start_tls_on(struct server *server, int fd, struct error *e
 
 static struct result start_tls(struct server *server, struct error *err)
 {
+    const struct settings *settings = server->gateway->settings;
     struct sockaddr_storage address;
     socklen_t length = 0;
 
-    TRY(address_of(server->gateway->settings, &address, &length, err));
+    TRY(address_of(settings, &address, &length, err));
     const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct result result = listen_on(fd, (struct sockaddr *)&address, length, server->gateway->settings->listen_address, err);
+    char what[INET6_ADDRSTRLEN + 16];
+
+    (void)snprintf(what, sizeof what, "%.45s port %d", settings->listen_address, (int)settings->listen_port);
+    struct result result = listen_on(fd, (struct sockaddr *)&address, length, what, err);
     if (result.ok) result = start_tls_on(server, fd, err);
     if (!result.ok && fd >= 0) (void)close(fd);
     return result;
