@@ -1,0 +1,36 @@
+/* A request target as it comes: split, decoded once, matched. What is accepted must be free of what paths can't hold. */
+#include <assert.h>
+#include <string.h>
+
+#include "gateway/path.h"
+#include "gateway/route.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const struct path *path)
+{
+    assert(path->count > 0 && path->count <= PATH_SEGMENTS_MAX);
+    for (size_t i = 0; i < path->count; i++) {
+        const char *segment = path->segments[i];
+        assert(strpbrk(segment, "/\\%?# \r\n") == NULL);
+        assert(strcmp(segment, "..") != 0 && strcmp(segment, ".") != 0);
+        assert(segment[0] != '\0' || i + 1 == path->count);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    OWNED(arena) *arena = NULL;
+    struct bytes path, query;
+    struct path split;
+    struct route_match match;
+    struct error err;
+
+    if (!arena_new((size_t)1 << 20, &arena, &err).ok || !target_split((struct bytes){data, size}, &path, &query)) return 0;
+    if (!path_split(path, arena, &split, &err).ok) return 0;
+    check(&split);
+    for (int method = 0; method < METHOD_COUNT; method++)
+        if (route_find(&route_table, &split, (enum method)method, arena, &match, &err).ok && match.name != NULL)
+            assert(match.name[0] != '\0' && match.name[0] != '/');
+    return 0;
+}

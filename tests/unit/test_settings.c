@@ -1,0 +1,103 @@
+/* The configuration of sijild: what is accepted, what is refused, and that the sample is what it says. */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "gateway/settings.h"
+
+#define GOOD                                                                              \
+    "public_url = \"https://registry.example:8443\"\ntls_certificate = \"/dev/null\"\n"   \
+    "tls_key = \"/dev/null\"\ndatabase = \"dbname=sijil\"\nkeyd_socket = \"/run/keyd\"\n" \
+    "metadata_region = \"local/main\"\n"
+#define REGION_MAIN "region \"local/main\" {\n driver = fs\n location = \"/var/lib/sijil\"\n}\n"
+
+static const struct settings_row {
+    const char *name, *text, *complaint; /* NULL: accepted */
+} settings_rows[] = {
+    {"the least", GOOD REGION_MAIN, NULL},
+    {"a number", GOOD REGION_MAIN "listen_port = 443\n", NULL},
+    {"a number out of range", GOOD REGION_MAIN "listen_port = 70000\n", "65535"},
+    {"no number", GOOD REGION_MAIN "listen_port = https\n", "whole number"},
+    {"an unknown name", GOOD REGION_MAIN "listen_prot = 443\n", "listen_port"},
+    {"a line number for it", GOOD REGION_MAIN "\nnonsense = 1\n", "line"},
+    {"yes and no", GOOD REGION_MAIN "metrics_public = yes\n", NULL},
+    {"neither yes nor no", GOOD REGION_MAIN "metrics_public = perhaps\n", "yes or no"},
+    {"nothing that must be there", REGION_MAIN, "must be given"},
+    {"no region", GOOD, "no region"},
+    {"a region of another name", GOOD "region \"local/other\" {\n driver = fs\n location = \"/x\"\n}\n", "metadata_region"},
+    {"an unknown driver", GOOD "region \"local/main\" {\n driver = tape\n location = \"/x\"\n}\n", "fs or memory"},
+    {"a relative folder", GOOD "region \"local/main\" {\n driver = fs\n location = \"x\"\n}\n", "absolute"},
+    {"plain HTTP", GOOD REGION_MAIN "public_url = \"http://registry.example\"\n", "https://"},
+    {"a URL with a path", GOOD REGION_MAIN "public_url = \"https://registry.example/v2\"\n", "without a path"},
+    {"a URL with a quote", GOOD REGION_MAIN "public_url = \"https://registry.example\\\"x\"\n", "https://"},
+    {"a service with a quote", GOOD REGION_MAIN "service = \"a\\\"b\"\n", "service"},
+    {"an unknown level", GOOD REGION_MAIN "log_level = loud\n", "debug, info"},
+    {"a certificate that is not there", GOOD REGION_MAIN "tls_certificate = \"/nowhere/x.pem\"\n", "can't be read"},
+    {"half a file", GOOD "region \"local/main\" {\n", "must be given"},
+};
+
+static struct result read_text(const char *text, struct settings *settings, struct error *err)
+{
+    char path[] = "/tmp/sijil-settings-XXXXXX";
+    const int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    assert_true(file_write_all(fd, text, strlen(text), err).ok);
+    (void)close(fd);
+    const struct result result = settings_read(path, settings, err);
+    (void)unlink(path);
+    return result;
+}
+
+static void files(void **state)
+{
+    static struct settings settings;
+    const struct settings_row *row = *state;
+    struct error err = {0};
+
+    assert_int_equal(read_text(row->text, &settings, &err).ok, row->complaint == NULL);
+    if (row->complaint != NULL && strstr(err.message, row->complaint) == NULL) fail_msg("%s", err.message);
+}
+
+static void values_arrive_where_they_belong(void **state)
+{
+    static struct settings settings;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(read_text(GOOD REGION_MAIN "queue_max = 7\nlog_level = error\n", &settings, &err).ok);
+    assert_int_equal(settings.queue_max, 7);
+    assert_int_equal(settings.listen_port, 8443);
+    assert_int_equal(settings.region_count, 1);
+    assert_string_equal(settings.log_level, "error");
+    assert_string_equal(settings.regions[0].title, "local/main");
+    assert_string_equal(settings.regions[0].location, "/var/lib/sijil");
+}
+
+/* The sample's values are the defaults, and what must be given is named. */
+static void the_sample_is_true(void **state)
+{
+    struct buffer OWNED_BUFFER sample = BUFFER(65536);
+    static struct settings from_sample, defaults;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(settings_sample(&sample, &err).ok);
+    assert_true(buffer_add_text(&sample, GOOD REGION_MAIN, &err).ok);
+    assert_true(read_text(buffer_text(&sample), &from_sample, &err).ok);
+    assert_true(read_text(GOOD REGION_MAIN, &defaults, &err).ok);
+    assert_memory_equal(&from_sample, &defaults, sizeof defaults);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(values_arrive_where_they_belong),
+        cmocka_unit_test(the_sample_is_true),
+    };
+
+    return RUN_TABLE(settings_rows, files) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+}
