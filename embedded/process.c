@@ -18,7 +18,7 @@
 #define LOCKED_MAX      (512U << 20) /* bytes: all of sijil-keyd, with its 32 threads */
 #define BACKOFF_MIN_MS  100
 #define BACKOFF_MAX_MS  5000
-#define STEADY_AFTER_MS 30000 /* having run that long, it begins again with the shortest wait */
+#define STEADY_AFTER_MS 5000 /* having run that long, it is started again at once */
 
 static void restore_signals(void)
 {
@@ -132,9 +132,9 @@ void process_ended(struct process *process, int status)
     char text[32];
 
     if (now_ms - process->started_ms > STEADY_AFTER_MS) process->backoff_ms = 0;
+    process->restart_at_ms = now_ms + process->backoff_ms;
     process->backoff_ms = process->backoff_ms == 0 ? BACKOFF_MIN_MS : process->backoff_ms * 2;
     if (process->backoff_ms > BACKOFF_MAX_MS) process->backoff_ms = BACKOFF_MAX_MS;
-    process->restart_at_ms = now_ms + process->backoff_ms;
     process->pid = 0;
 
     if (WIFSIGNALED(status))

@@ -57,12 +57,12 @@ static _Noreturn void finish(struct embedded *embedded, int code)
     _exit(code);
 }
 
-static void gateway_ended(struct embedded *embedded, int status, bool *stopping, unsigned *deaths)
+static void gateway_ended(struct embedded *embedded, int status, bool stopping, unsigned *deaths)
 {
     struct process *gateway = &embedded->processes[PROCESS_GATEWAY];
     const bool was_steady = clock_monotonic_ms() - gateway->started_ms > 30000;
 
-    if (*stopping || WIFEXITED(status)) finish(embedded, status_of(status));
+    if (stopping || WIFEXITED(status)) finish(embedded, status_of(status));
     process_ended(gateway, status);
     *deaths = was_steady ? 1 : *deaths + 1;
     if (*deaths > GATEWAY_DIES_MAX) {
@@ -71,7 +71,7 @@ static void gateway_ended(struct embedded *embedded, int status, bool *stopping,
     }
 }
 
-static void reap(struct embedded *embedded, bool *stopping, unsigned *deaths)
+static void reap(struct embedded *embedded, bool stopping, unsigned *deaths)
 {
     int status = 0;
 
@@ -161,7 +161,7 @@ static void watch(struct embedded *embedded, unsigned *deaths)
     for (;;) {
         const int signal = sigtimedwait(&signals, NULL, &tick);
         if (signal > 0) forward(embedded, signal, &stopping);
-        reap(embedded, &stopping, deaths);
+        reap(embedded, stopping, deaths);
         if (!stopping) restart(embedded);
         if (!stopping && clock_monotonic_ms() - looked_ms > LOOK_AT_CERTIFICATE_MS) {
             looked_ms = clock_monotonic_ms();

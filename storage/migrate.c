@@ -154,7 +154,7 @@ struct result storage_check_schema(const char *conninfo, struct error *err)
     const struct result opened = pg_open(conninfo, tables, &pg, err);
     if (!opened.ok && err->kind == ERROR_INVALID && strstr(err->message, "schema_migration") != NULL)
         return failure(err, ERROR_CONFLICT, "the database has no tables of sijil: run sijild --migrate");
-    TRY(opened);
+    if (!opened.ok) return opened;
     TRY(count_applied(pg, storage_migrations, &count, err));
     if (storage_migrations[count].name != NULL)
         return failure(err, ERROR_CONFLICT, "the database lacks migration %s: run sijild --migrate",

@@ -64,13 +64,12 @@ struct result pg_run(struct pg *pg, const char *name, const struct pg_arguments 
     const struct pg_prepared *prepared = pg_find(pg, name);
 
     assert(pg->pipelined == 0);
-    /* Before anything is sent: lack of memory must not hide what the server did. */
-    OWNED(pg_rows) *rows = memory_zeroed(1, sizeof *rows);
-    if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the result of %s", name);
+    OWNED(pg_rows) *rows = NULL;
+    TRY(pg_rows_new(&rows, err));
     TRY(send_one(pg, prepared, arguments == NULL ? &none : arguments, err));
     const struct result taken = pg_take(pg, name, &rows->result, err);
     pg->touched += taken.ok ? 0 : 1;
-    TRY(taken);
+    if (!taken.ok) return taken;
     pg->is_uncertain = false;
     pg->touched += (uint64_t)pg_rows_affected(rows);
     if (rows_out != NULL) *rows_out = GIVE(rows);

@@ -1,7 +1,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "storage/pg_priv.h"
 
 static struct result enqueue(struct pg *pg, const struct pg_prepared *prepared,
@@ -49,19 +48,24 @@ struct result pg_pipeline_begin(struct pg *pg, struct error *err)
     assert(!pg->in_transaction && pg->pipelined == 0);
     const struct result added = enqueue_text(pg, "BEGIN", err);
 
-    if (added.ok) pg->in_transaction = true;
-    else pg_break(pg);
+    if (added.ok)
+        pg->in_transaction = true;
+    else
+        pg_break(pg);
     return added;
 }
 
 struct result pg_pipeline_commit(struct pg *pg, struct error *err)
 {
     assert(pg->connection == NULL || (pg->in_transaction && !pg->commits));
-    pg->is_uncertain = pg->connection != NULL; /* before: the server commits when it reads this, not at the run */
+    pg->is_uncertain =
+        pg->connection != NULL; /* before: the server commits when it reads this, not at the run */
     const struct result added = enqueue_text(pg, "COMMIT", err);
 
-    if (added.ok) pg->commits = true;
-    else pg_break(pg);
+    if (added.ok)
+        pg->commits = true;
+    else
+        pg_break(pg);
     return added;
 }
 
@@ -71,7 +75,8 @@ static struct result check_commit(struct pg *pg, const struct pg_rows *last, str
     if (!pg->commits) return SUCCESS;
     pg->commits = pg->in_transaction = false;
     if (strcmp(PQcmdStatus(last->result), "COMMIT") != 0)
-        return failure(err, ERROR_INVALID, "a statement of the transaction had failed: nothing was committed");
+        return failure(err, ERROR_INVALID,
+                       "a statement of the transaction had failed: nothing was committed");
     return SUCCESS;
 }
 
@@ -103,10 +108,8 @@ static struct result finish(struct pg *pg, struct error *err)
 
 static struct result make_rows(struct pg_rows **rows, size_t count, struct error *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        rows[i] = memory_zeroed(1, sizeof *rows[i]);
-        if (rows[i] == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for results");
-    }
+    for (size_t i = 0; i < count; i++)
+        TRY(pg_rows_new(&rows[i], err));
     return SUCCESS;
 }
 

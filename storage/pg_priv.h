@@ -79,6 +79,9 @@ RESULT pg_encode(const struct pg_prepared *prepared, const struct pg_arguments *
                  struct pg_encoded *encoded_out, struct error *err);
 void pg_encoded_done(struct pg_encoded *encoded);
 
+/** Made before anything is sent: lack of memory must not hide what the server did. */
+RESULT pg_rows_new(struct pg_rows **rows_out, struct error *err);
+
 /* pg_wait.c */
 
 void pg_break(struct pg *pg);

@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "storage/pg_priv.h"
 
@@ -279,6 +280,15 @@ int64_t pg_time_ms(const struct pg_rows *rows, size_t row, size_t column)
     const int64_t micros = (int64_t)load_u64(value.data);
     const int64_t whole = micros / 1000 - (micros % 1000 < 0); /* towards the past */
     return whole + EPOCH_2000_MS;
+}
+
+struct result pg_rows_new(struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_rows *rows = memory_zeroed(1, sizeof *rows);
+
+    if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for results of PostgreSQL");
+    *rows_out = rows;
+    return SUCCESS;
 }
 
 void pg_rows_free(struct pg_rows *rows)

@@ -42,7 +42,7 @@ static void a_lost_commit_is_uncertain(void **state)
 }
 
 static const struct pg_limits impatient = {
-    .connect_ms = 2000, .answer_ms = 300, .session = "SET TimeZone = 'UTC'"};
+    .connect_ms = 2000, .answer_ms = 1500, .session = "SET TimeZone = 'UTC'"};
 
 static void a_server_that_stands_still_blocks_nobody(void **state)
 {
@@ -61,7 +61,7 @@ static void a_server_that_stands_still_blocks_nobody(void **state)
     assert_int_equal(kill(backend, SIGCONT), 0);
     assert_false(ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-    assert_in_range(took_ms, 290, 1500);
+    assert_in_range(took_ms, 1400, 9000);
     assert_true(pg_is_broken(pg));
     assert_true(pg_reopen(pg, &err).ok);
 }
