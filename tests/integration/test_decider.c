@@ -2,6 +2,8 @@
  * too old. */
 #include "tests/support/unit.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -343,6 +345,53 @@ static void a_lost_connection_is_made_again(void **state)
     place_close(&place);
 }
 
+struct reading {
+    struct place *place;
+    _Atomic bool is_done;
+    unsigned decided, allowed;
+};
+
+static void *read_on(void *argument)
+{
+    struct reading *reader = argument;
+
+    while (!atomic_load(&reader->is_done)) {
+        OWNED(decision) *decision = decide(reader->place, ACTION_UPLOAD_BEGIN, "acme/models/a");
+        reader->decided++;
+        reader->allowed += decision_verdict(decision) == VERDICT_ALLOW;
+    }
+    return NULL;
+}
+
+/* Snapshots and policy sets are replaced under four readers: each decision is from a whole one. */
+static void readers_see_whole_snapshots_only(void **state)
+{
+    struct place place;
+    struct reading readers[4];
+    pthread_t threads[COUNT(readers)];
+
+    (void)state;
+    place_open(&place);
+    install_well(&place, 1);
+    start_well(&place);
+    for (size_t i = 0; i < COUNT(readers); i++) {
+        readers[i] = (struct reading){.place = &place};
+        assert_int_equal(pthread_create(&threads[i], NULL, read_on, &readers[i]), 0);
+    }
+    for (uint64_t epoch = 2; epoch < 8; epoch++) {
+        install_well(&place, epoch);
+        refresh(&place);
+        (void)usleep(20000);
+    }
+    for (size_t i = 0; i < COUNT(readers); i++) {
+        atomic_store(&readers[i].is_done, true);
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_true(readers[i].decided > 0);
+        assert_int_equal(readers[i].allowed, readers[i].decided);
+    }
+    place_close(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_label_that_cannot_be_read_is_not_taken_for_none),
         cmocka_unit_test(without_keyd_it_gets_stale_and_denies),
         cmocka_unit_test(a_lost_connection_is_made_again),
+        cmocka_unit_test(readers_see_whole_snapshots_only),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
