@@ -63,6 +63,15 @@ const char *policy_set_region_name(const struct policy_set *set, size_t index);
 /** Appends {"digest", "epoch", "policies": [{"digest", "id", "review_by", "version"}]} as canonical JSON, for people. */
 RESULT policy_set_describe(const struct policy_set *set, struct buffer *json, struct error *err);
 
+/**
+ * Which regions of the catalogue would be allowed, for explaining: `facts` with each region in turn as its target, and
+ * there the strongest client (assurance 4, the same controller). `allowed_out` has room for policy_set_region_count()
+ * names; their order is the catalogue's. ERROR_NO_MEMORY, ERROR_LIMIT.
+ */
+struct policy_facts;
+RESULT policy_set_allowed_regions(const struct policy_set *set, const struct policy_facts *facts,
+                                  const char **allowed_out, size_t *count_out, struct error *err);
+
 /** One more owner. */
 struct policy_set *policy_set_keep(struct policy_set *set);
 /** One owner less; the last one frees it. */

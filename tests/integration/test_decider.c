@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/text.h"
 #include "policy/decider.h"
-#include "policy/set_load.h"
+#include "policy/snapshot_priv.h"
 #include "tests/support/audit_log.h"
 
 #define PROJECT_SQL                                                                                               \
@@ -345,6 +346,46 @@ static void a_lost_connection_is_made_again(void **state)
     place_close(&place);
 }
 
+static struct result load_once(const struct policy_set_source *source, struct error *err)
+{
+    OWNED(snapshot) *snapshot = NULL;
+
+    return snapshot_load(source, NULL, &snapshot, err);
+}
+
+/* Every allocation, every query and every call to keyd fails once. What fails inside of checking a signature looks like
+ * a bad one, so the kind tells little; what counts is that no snapshot comes of it that was not loaded whole. */
+static void loading_survives_every_failure(void **state)
+{
+    static const struct pg_table *const all[] = {&decider_table, &policy_set_table, &authz_snapshot_table, NULL};
+    struct place place;
+    struct policy_set_source source;
+    struct error err = {0};
+    unsigned long nth = 1;
+
+    (void)state;
+    place_open(&place);
+    install_well(&place, 1);
+    sequencer_free(GIVE(place.log.sequencer)); /* its threads would take the failures */
+    source.keyd = keyd_process_client(place.log.keyd);
+    assert_true(pg_open(database_app(place.log.database), all, &source.pg, &err).ok);
+    for (;; nth++) {
+        fault_arm(nth);
+        const bool ok = load_once(&source, &err).ok;
+        if (!fault_has_fired()) {
+            assert_true(ok);
+            break;
+        }
+        fault_arm(0);
+        assert_true(ok || err.message[0] != '\0');
+        if (pg_is_broken(source.pg)) assert_true(pg_reopen(source.pg, &err).ok);
+    }
+    fault_arm(0);
+    assert_true(nth > 50);
+    pg_free(source.pg);
+    place_close(&place);
+}
+
 struct reading {
     struct place *place;
     _Atomic bool is_done;
@@ -404,6 +445,7 @@ int main(void)
         cmocka_unit_test(a_label_that_cannot_be_read_is_not_taken_for_none),
         cmocka_unit_test(without_keyd_it_gets_stale_and_denies),
         cmocka_unit_test(a_lost_connection_is_made_again),
+        cmocka_unit_test(loading_survives_every_failure),
         cmocka_unit_test(readers_see_whole_snapshots_only),
     };
 

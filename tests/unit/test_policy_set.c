@@ -246,6 +246,58 @@ static void the_default_set_decides(void **state)
     if (row->rule != NULL) assert_string_equal(policy_decision_denial(decision, 0)->rule, row->rule);
 }
 
+static const struct allowed_row {
+    const char *name, *scope;
+    enum policy_operation op;
+    const char *regions;
+} allowed_rows[] = {
+    {"health data", "health/ct", OP_INGEST,
+     "azure/uaenorth core42/spc-azure-ae oci/me-abudhabi-1 onprem/adgm-dc1 onprem/difc-dc1 "},
+    {"a bank in the DIFC", "difcbank/m", OP_INGEST, "aws/eu-central-1 onprem/adgm-dc1 onprem/difc-dc1 "},
+    {"reading health data", "health/ct", OP_READ,
+     "aws/me-central-1 azure/uaenorth core42/spc-azure-ae oci/me-abudhabi-1 onprem/adgm-dc1 onprem/difc-dc1 "},
+    {"what no policy permits", "other/x", OP_INGEST, ""},
+};
+
+static struct policy_set *set_of_samples(void)
+{
+    OWNED_JSON policies = policy_examples();
+    OWNED_JSON world = policy_example("regions");
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    const struct policy_set_parts parts = {.epoch = 7,
+                                           .policies = policies,
+                                           .regions = json_object_get(world, "regions"),
+                                           .groups = json_object_get(world, "groups")};
+    struct policy_set *set = NULL;
+    struct error err = {0};
+
+    if (!policy_set_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    assert_true(policy_set_compile(buffer_bytes(&payload), &set, &err).ok);
+    return set;
+}
+
+static void regions_are_explained(void **state)
+{
+    const struct allowed_row *row = *state;
+    OWNED(policy_set) *set = set_of_samples();
+    const struct policy_place place = {policy_set_documents(set), row->scope, INT64_C(1797292800000000)};
+    struct label own = label_blank(), label;
+    const char *allowed[16]; /* the catalogue has nine */
+    size_t count = 0;
+    bool is_labelled = false;
+    struct buffer OWNED_BUFFER names = BUFFER(1024);
+    struct error err = {0};
+
+    own.lineage = LINEAGE_DECLARED;
+    assert_true(policy_effective_label(&place, &own, &label, &is_labelled, &err).ok);
+    const struct policy_facts facts = {
+        .op = row->op, .scope = row->scope, .policy_epoch = 7, .label = &label, .now_us = place.now_us};
+    assert_true(policy_set_region_count(set) <= COUNT(allowed));
+    assert_true(policy_set_allowed_regions(set, &facts, allowed, &count, &err).ok);
+    for (size_t i = 0; i < count; i++) assert_true(buffer_format(&names, &err, "%s ", allowed[i]).ok);
+    assert_string_equal(buffer_text(&names), row->regions);
+}
+
 static struct result round_trip(const struct ecdsa_key *officer, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
@@ -289,5 +341,6 @@ int main(void)
     };
 
     return RUN_TABLE(set_rows, sets_are_refused) + RUN_TABLE(network_rows, clients_are_in_networks) +
-           RUN_TABLE(default_rows, the_default_set_decides) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+           RUN_TABLE(default_rows, the_default_set_decides) + RUN_TABLE(allowed_rows, regions_are_explained) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -1,0 +1,44 @@
+/* Where a thing could be: every region of the catalogue, tried. */
+#include "policy/evaluate.h"
+#include "policy/set_priv.h"
+
+/* What a region could be at best. */
+static struct result strongest(const struct target *region, struct target **target_out, struct error *err)
+{
+    OWNED_JSON json = json_copy(region->json); /* of one level; the members are shared */
+
+    if (json == NULL || json_object_set_new(json, "assurance", json_integer(4)) != 0 ||
+        json_object_set_new(json, "recipient", json_string("same-controller")) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for facts");
+    return target_new(json, target_out, err);
+}
+
+static struct result try_region(const struct policy_set *set, const struct set_region *region,
+                                const struct policy_facts *asked, bool *allowed_out, struct error *err)
+{
+    OWNED(target) *target = NULL;
+    OWNED(policy_decision) *decision = NULL;
+    struct policy_facts facts = *asked;
+
+    TRY(strongest(region->target, &target, err));
+    facts.target_id = region->id;
+    facts.target = target;
+    facts.canonical = NULL;
+    TRY(policy_decide(set->documents, &facts, set->groups, &decision, err));
+    *allowed_out = policy_decision_allows(decision);
+    return SUCCESS;
+}
+
+struct result policy_set_allowed_regions(const struct policy_set *set, const struct policy_facts *facts,
+                                         const char **allowed_out, size_t *count_out, struct error *err)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < set->region_count; i++) {
+        bool allowed = false;
+        TRY(try_region(set, &set->regions[i], facts, &allowed, err));
+        if (allowed) allowed_out[count++] = set->regions[i].id;
+    }
+    *count_out = count;
+    return SUCCESS;
+}
