@@ -38,15 +38,27 @@ static struct result print_event(const struct invocation *invocation, const json
     return SUCCESS;
 }
 
+/* An auditor of an organisation or a project says which: the whole log is for auditors of the registry. */
+static struct result add_within(const struct invocation *invocation, char mark, struct buffer *path, struct error *err)
+{
+    const char *within = invocation_option(invocation, 'w');
+
+    if (within == NULL) return SUCCESS;
+    TRY(buffer_format(path, err, "%cwithin=", mark));
+    return http_escape(path, within, err);
+}
+
 static struct result events_path(const struct invocation *invocation, const char *query, struct buffer *path,
                                  struct error *err)
 {
     const char *key = invocation_option(invocation, 'k');
 
     TRY(buffer_format(path, err, "/audit/events?%s", query));
-    if (key == NULL) return SUCCESS;
-    TRY(buffer_add_text(path, "&key=", err));
-    return http_escape(path, key, err);
+    if (key != NULL) {
+        TRY(buffer_add_text(path, "&key=", err));
+        TRY(http_escape(path, key, err));
+    }
+    return add_within(invocation, '&', path, err);
 }
 
 /* Prints a page, oldest first whatever its order, and says which number was the last. */
@@ -88,13 +100,14 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
     return SUCCESS;
 }
 
-static struct result fetch_text(struct session *session, const char *sequence, const char *what, const char *file,
-                                struct error *err)
+static struct result fetch_text(const struct invocation *invocation, struct session *session, const char *what,
+                                const char *file, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(buffer_format(&path, err, "/api/v1/audit/events/%s/%s", sequence, what));
+    TRY(buffer_format(&path, err, "/api/v1/audit/events/%s/%s", invocation->operands[1], what));
+    TRY(add_within(invocation, '?', &path, err));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
     return file_replace(file, buffer_bytes(&response.body), 0644, err);
@@ -113,8 +126,8 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
     (void)snprintf(entry, sizeof entry, "%s/entry.json", folder == NULL ? "." : folder);
     (void)snprintf(proof, sizeof proof, "%s/entry.tlog-proof", folder == NULL ? "." : folder);
     TRY(session_open(invocation, invocation->operands[0], &session, err));
-    TRY(fetch_text(session, sequence, "entry", entry, err));
-    TRY(fetch_text(session, sequence, "proof", proof, err));
+    TRY(fetch_text(invocation, session, "entry", entry, err));
+    TRY(fetch_text(invocation, session, "proof", proof, err));
     if (invocation->json)
         (void)printf("{\"entry\":\"%s\",\"proof\":\"%s\"}\n", entry, proof);
     else
@@ -125,8 +138,11 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
 struct result command_audit_key(struct invocation *invocation, struct error *err)
 {
     OWNED_JSON answer = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(api_call(invocation, "GET", "/audit/key", NULL, &answer, err));
+    TRY(buffer_add_text(&path, "/audit/key", err));
+    TRY(add_within(invocation, '?', &path, err));
+    TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
     if (invocation->json) return api_print(invocation, answer, err);
     (void)printf("%s\n", text_or(answer, "vkey", ""));
     return SUCCESS;

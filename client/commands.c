@@ -21,12 +21,17 @@ static const struct option_row push_options[] = {
 static const struct option_row pull_options[] = {
     {'o', "output", "FOLDER", "where the files go; made if it is not there (default: this folder)"},
 };
+#define WITHIN_OPTION \
+    {'w', "within", "ORGANISATION[/PROJECT]", "as an auditor of this part; without it, of the whole registry"}
 static const struct option_row tail_options[] = {
+    WITHIN_OPTION,
     {'n', "lines", "COUNT", "how many events, newest last (default 20, at most 1000)"},
     {'f', "follow", NULL, "go on with new events until interrupted"},
     {'k', "key", "KEY", "only events under this key: res:acme/models/digits, out:denied, act:blob.read"},
 };
+static const struct option_row key_options[] = {WITHIN_OPTION};
 static const struct option_row proof_options[] = {
+    WITHIN_OPTION,
     {'o', "output", "FOLDER", "write entry.json and entry.tlog-proof there (default: this folder)"},
 };
 static const struct option_row robot_create_options[] = {
@@ -70,7 +75,7 @@ static const struct command table[] = {
      "Check it with sijil-verify, which needs no network and does not trust the registry.", OPTIONS(proof_options),
      command_audit_proof},
     {"audit key", "HOST[:PORT]", 1, 1, "Show the log's public key, for sijil-verify --key",
-     "Keep it when you first see it: a proof is only as good as the key that you compare with.", NO_OPTIONS,
+     "Keep it when you first see it: a proof is only as good as the key that you compare with.", OPTIONS(key_options),
      command_audit_key},
     {"admin organisation create", "HOST[:PORT] NAME", 2, 2, "Make an organisation", "", NO_OPTIONS,
      command_organisation_create},

@@ -308,7 +308,8 @@ def a_full_disk_is_said_and_loses_nothing():
 def prepare():
     server.start()
     state["login"] = sijil_test.make_robot(server, "bad", "publisher", "main/models")
-    server.admin_auditor = sijil_test.make_robot(server, "auditor", "auditor", "main")
+    server.admin_auditor = sijil_test.make_robot(server, "auditor", "auditor", "")
+    repository().push_blob(b"makes the repository")
 
 
 prepare()

@@ -171,7 +171,7 @@ def refusals_name_the_rule_and_what_is_missing():
 
 
 def the_log_is_shown_and_proven_offline():
-    auditor = sijil_test.make_robot(server, "auditor", "auditor", "main")
+    auditor = sijil_test.make_robot(server, "auditor", "auditor", "")
     sijil("login", host(), "--username", auditor[0], "--ca-file", server.ca_file, text=auditor[1] + "\n")
     tail = sijil("audit", "tail", host(), "--lines", "50").stdout
     assert "manifest.push" in tail and "denied" in tail, tail
