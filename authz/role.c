@@ -12,7 +12,8 @@ _Static_assert(ACTION_COUNT <= 64, "a set of actions is one 64-bit word");
 
 /* The sets that roles.def is made of. */
 #define CONTENT_READING                                                                               \
-    (SET(ACTION_BLOB_READ) | SET(ACTION_MANIFEST_READ) | SET(ACTION_TAG_LIST) | SET(ACTION_REFERRER_LIST))
+    (SET(ACTION_BLOB_READ) | SET(ACTION_BLOB_STAT) | SET(ACTION_MANIFEST_READ) | SET(ACTION_MANIFEST_STAT) |  \
+     SET(ACTION_TAG_LIST) | SET(ACTION_REFERRER_LIST))
 #define CONTENT_WRITING                                                                                     \
     (SET(ACTION_BLOB_MOUNT) | SET(ACTION_UPLOAD_BEGIN) | SET(ACTION_UPLOAD_WRITE) | SET(ACTION_UPLOAD_COMMIT) | \
      SET(ACTION_UPLOAD_READ) | SET(ACTION_UPLOAD_CANCEL) | SET(ACTION_MANIFEST_PUSH))

@@ -170,6 +170,18 @@ static struct result token_for(struct session *session, const char *scope, struc
     return fetch_token(session, scope, token_out, err);
 }
 
+/* The login is good, since it got a token; the token does not cover this, since no role does. */
+static struct result nothing_granted(struct session *session, const char *scope, const struct http_response *response,
+                                     struct error *err)
+{
+    const struct result refused = refusal(session->invocation, response, err);
+
+    (void)refused.ok;
+    explain(session->invocation, "scope", scope);
+    return failure(err, ERROR_DENIED, "401: no role that %.100s has covers this, or there is no such thing: ask for one",
+                   session->login.username);
+}
+
 struct result session_call(struct session *session, const char *scope, const struct http_request *request,
                            struct http_response *response, struct error *err)
 {
@@ -184,6 +196,7 @@ struct result session_call(struct session *session, const char *scope, const str
         if (response->status != 401 || attempt > 0) break;
         token->good_until_ms = 0; /* revoked, or the registry has new keys: once more with a fresh one */
     }
+    if (response->status == 401) return nothing_granted(session, scope, response, err);
     return refusal(session->invocation, response, err);
 }
 

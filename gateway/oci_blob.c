@@ -20,9 +20,15 @@ static struct result target_blob(struct request *request, struct pg *pg, enum ac
     return SUCCESS;
 }
 
+/* Whether it is there is another question than reading it: who may push, but not read here, asks it first. */
+static enum action action_of(const struct request *request)
+{
+    return request->method == METHOD_HEAD ? ACTION_BLOB_STAT : ACTION_BLOB_READ;
+}
+
 struct result target_blob_read(struct request *request, struct pg *pg, struct error *err)
 {
-    return target_blob(request, pg, ACTION_BLOB_READ, err);
+    return target_blob(request, pg, action_of(request), err);
 }
 
 struct result target_blob_delete(struct request *request, struct pg *pg, struct error *err)
@@ -93,7 +99,7 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
 static struct result read(struct request *request, struct pg *pg, struct error *err)
 {
     const struct blob_query query = {
-        .permit = request->permit, .where = oci_where(request), .digest = request->reference};
+        .permit = request->permit, .action = action_of(request), .where = oci_where(request), .digest = request->reference};
     OWNED(stored_blob) *blob = NULL;
 
     if (!stored_blob_find(request->gateway->registry, pg, &query, &blob, err).ok)

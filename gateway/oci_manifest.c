@@ -43,9 +43,14 @@ static struct result target_manifest(struct request *request, struct pg *pg, enu
     return SUCCESS;
 }
 
+static enum action action_of(const struct request *request)
+{
+    return request->method == METHOD_HEAD ? ACTION_MANIFEST_STAT : ACTION_MANIFEST_READ;
+}
+
 struct result target_manifest_read(struct request *request, struct pg *pg, struct error *err)
 {
-    return target_manifest(request, pg, ACTION_MANIFEST_READ, err);
+    return target_manifest(request, pg, action_of(request), err);
 }
 
 struct result target_manifest_push(struct request *request, struct pg *pg, struct error *err)
@@ -63,13 +68,18 @@ struct result target_manifest_delete(struct request *request, struct pg *pg, str
 static struct result read(struct request *request, struct pg *pg, struct error *err)
 {
     const struct manifest_query query = {
-        .permit = request->permit, .where = oci_where(request), .reference = request->reference};
+        .permit = request->permit, .action = action_of(request), .where = oci_where(request), .reference = request->reference};
     OWNED(stored_manifest) *manifest = NULL;
 
     if (!stored_manifest_find(request->gateway->registry, pg, &query, &manifest, err).ok)
         return oci_fail(request, "MANIFEST_UNKNOWN", err);
     /* A repository's bytes are what was pushed, whatever the client lists in Accept. */
-    if (!oci_not_modified(request, manifest->digest)) oci_body(request, 200, manifest->media_type, &manifest->body);
+    const bool is_known = oci_not_modified(request, manifest->digest);
+    const struct response_source described = {.length = manifest->size_bytes}; /* HEAD never reads it */
+    if (!is_known && query.action == ACTION_MANIFEST_STAT)
+        response_from_source(request, 200, manifest->media_type, &described);
+    else if (!is_known)
+        oci_body(request, 200, manifest->media_type, &manifest->body);
     response_header(request, "Docker-Content-Digest", "%s", manifest->digest);
     response_header(request, "ETag", "\"%s\"", manifest->digest);
     response_header(request, "Cache-Control", "private, no-cache");

@@ -14,18 +14,21 @@ struct stored_blob {
     struct resource where;
     char digest[DIGEST_TEXT_SIZE];
     struct blob_row row;
+    bool may_read;              /* the permit is for its bytes, too */
     struct blob_reader *reader; /* NULL until it is open */
 };
 
 struct result stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
                                struct stored_blob **blob_out, struct error *err)
 {
-    permit_require(query->permit, ACTION_BLOB_READ, query->where);
+    permit_require(query->permit, query->action, query->where);
+    assert(query->action == ACTION_BLOB_READ || query->action == ACTION_BLOB_STAT);
 
     OWNED(stored_blob) *blob = memory_zeroed(1, sizeof *blob);
     if (blob == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a blob");
     blob->registry = registry;
     blob->where = *query->where;
+    blob->may_read = query->action == ACTION_BLOB_READ;
     (void)snprintf(blob->digest, sizeof blob->digest, "%s", query->digest);
     TRY(blob_row_find(pg, query->where, query->digest, &blob->row, err));
     *blob_out = GIVE(blob);
@@ -94,6 +97,7 @@ static struct result open_reader(struct stored_blob *blob, struct error *err)
 
 struct result stored_blob_open(struct stored_blob *blob, struct error *err)
 {
+    assert(blob->may_read);
     return blob->reader != NULL ? SUCCESS : open_reader(blob, err);
 }
 

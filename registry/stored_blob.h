@@ -13,7 +13,8 @@
 struct stored_blob;
 
 struct blob_query {
-    const struct permit *permit; /* for blob.read on `where` */
+    const struct permit *permit; /* for `action` on `where` */
+    enum action action;          /* ACTION_BLOB_READ, or ACTION_BLOB_STAT: then it can't be opened */
     const struct resource *where;
     const char *digest;
 };

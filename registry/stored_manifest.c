@@ -69,7 +69,8 @@ struct result stored_manifest_find(struct registry *registry, struct pg *pg, con
     OWNED(pg_rows) *rows = NULL;
     struct manifest_row row;
 
-    permit_require(query->permit, ACTION_MANIFEST_READ, query->where);
+    permit_require(query->permit, query->action, query->where);
+    assert(query->action == ACTION_MANIFEST_READ || query->action == ACTION_MANIFEST_STAT);
     if (uuid_is_nil(&query->where->repository)) return no_such_manifest(err);
     TRY(manifest_rows_find(pg, &query->where->repository, query->reference, &rows, err));
     if (pg_rows_count(rows) == 0) return no_such_manifest(err);
@@ -79,7 +80,8 @@ struct result stored_manifest_find(struct registry *registry, struct pg *pg, con
     manifest->body = BUFFER(MANIFEST_SIZE_MAX);
     (void)snprintf(manifest->digest, sizeof manifest->digest, "%s", row.digest);
     (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%s", row.media_type);
-    TRY(unseal(registry, query->where, &row, &manifest->body, err));
+    manifest->size_bytes = (size_t)row.size_bytes;
+    if (query->action == ACTION_MANIFEST_READ) TRY(unseal(registry, query->where, &row, &manifest->body, err));
     *manifest_out = GIVE(manifest);
     return SUCCESS;
 }

@@ -31,11 +31,13 @@ void manifest_push_done(struct manifest_push *push);
 struct stored_manifest {
     char digest[DIGEST_TEXT_SIZE];
     char media_type[MEDIA_TYPE_MAX + 1];
-    struct buffer body;
+    size_t size_bytes;
+    struct buffer body;                 /* empty for ACTION_MANIFEST_STAT */
 };
-/** By digest or by tag. `where` is of the permit for manifest.read. ERROR_NOT_FOUND, ERROR_CORRUPT. */
+/** By digest or by tag. `where` is of the permit for `action`. ERROR_NOT_FOUND, ERROR_CORRUPT. */
 struct manifest_query {
     const struct permit *permit;
+    enum action action;                 /* ACTION_MANIFEST_READ or ACTION_MANIFEST_STAT */
     const struct resource *where;
     const char *reference;
 };

@@ -178,7 +178,7 @@ void fixture_check(const struct resource *repository, uint64_t seed, size_t leng
     char digest[DIGEST_TEXT_SIZE];
     uint8_t *content = fixture_content(seed, length, digest), *read = memory_zeroed(length + 1, 1);
     const struct blob_query query = {
-        .permit = permit_for(ACTION_BLOB_READ, repository), .where = repository, .digest = digest};
+        .permit = permit_for(ACTION_BLOB_READ, repository), .action = ACTION_BLOB_READ, .where = repository, .digest = digest};
     OWNED(stored_blob) *blob = NULL;
 
     assert_non_null(read);

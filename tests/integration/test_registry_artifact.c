@@ -20,7 +20,7 @@ static struct stored_blob *find_blob(const struct resource *where, const char *d
     struct stored_blob *blob = NULL;
 
     *permit_out = permit_of(ACTION_BLOB_READ, where);
-    const struct blob_query query = {.permit = *permit_out, .where = where, .digest = digest};
+    const struct blob_query query = {.permit = *permit_out, .action = ACTION_BLOB_READ, .where = where, .digest = digest};
     return stored_blob_find(fixture.registry, fixture.stack->pg, &query, &blob, err).ok ? blob : NULL;
 }
 
@@ -180,7 +180,7 @@ static void write_manifest(struct pushed *pushed, const char *config, const char
 static void check_manifest(const struct resource *where, const char *reference, const struct pushed *pushed)
 {
     OWNED(permit) *permit = permit_of(ACTION_MANIFEST_READ, where);
-    const struct manifest_query query = {.permit = permit, .where = where, .reference = reference};
+    const struct manifest_query query = {.permit = permit, .action = ACTION_MANIFEST_READ, .where = where, .reference = reference};
     OWNED(stored_manifest) *manifest = NULL;
     struct error err = {0};
 
@@ -242,7 +242,7 @@ static void a_changed_row_is_found(void **state)
                      " AND b.repository_id = r.repository_id AND b.name = 'b' AND m.repository_id = r.repository_id"
                      " AND o.repository_id = r.repository_id AND m.digest = a.manifest_digest AND o.digest = b.manifest_digest");
     OWNED(permit) *permit = permit_of(ACTION_MANIFEST_READ, &where);
-    const struct manifest_query query = {.permit = permit, .where = &where, .reference = "a"};
+    const struct manifest_query query = {.permit = permit, .action = ACTION_MANIFEST_READ, .where = &where, .reference = "a"};
     MUST_FAIL(ERROR_CORRUPT, stored_manifest_find(fixture.registry, fixture.stack->pg, &query, &manifest, &err));
 }
 

@@ -165,9 +165,9 @@ def refusals_name_the_rule_and_what_is_missing():
     refused = sijil("pull", host() + "/main/health/scans:v1", "-o", work + "/none", code=4)
     for word in ("403", "DENIED", "H-READ-AE", "geo"):
         assert word in refused.stderr, refused.stderr
-    hidden = sijil("pull", host() + "/other/secret/scans:v1", "-o", work + "/none", code=3)
+    hidden = sijil("pull", host() + "/other/secret/scans:v1", "-o", work + "/none", code=4)
     unknown = sijil("pull", host() + "/main/models/never-pushed:v1", "-o", work + "/none", code=3)
-    assert "404" in hidden.stderr and "404" in unknown.stderr
+    assert "there is no such thing" in hidden.stderr and "404" in unknown.stderr
 
 
 def the_log_is_shown_and_proven_offline():

@@ -263,7 +263,8 @@ class Repository:
 def make_robot(server, name, role, scope, organisation="main"):
     """A robot of an organisation with one role; answers its login."""
     admin = server.client(server.admin)
-    robot = admin.api("POST", "/robots", {"organisation": organisation, "name": name})
+    where = {"organisation": organisation} if scope else {}  # who has a role on everything belongs to the registry
+    robot = admin.api("POST", "/robots", {**where, "name": name})
     admin.api("POST", "/bindings", {"robot": robot["id"], "role": role, "scope": scope})
     return robot["name"], robot["secret"]
 
