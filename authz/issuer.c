@@ -34,11 +34,15 @@ struct issuer {
     struct key_set *keys;
 };
 
-static void key_set_free(struct key_set *set)
+static void destroy_keys(struct key_set *set)
 {
-    if (set == NULL || atomic_fetch_sub(&set->owners, 1) != 1) return;
     for (size_t i = 0; i < set->count; i++) verifier_free(set->keys[i].verifier);
     free(set);
+}
+
+static void key_set_free(struct key_set *set)
+{
+    if (set != NULL && atomic_fetch_sub(&set->owners, 1) == 1) destroy_keys(set);
 }
 DEFINE_OWNED(key_set);
 
@@ -89,17 +93,14 @@ static struct result add_key(const struct issuer_record *record, const struct jw
     return SUCCESS;
 }
 
-static struct result read_keys(const struct issuer_record *record, const char *jwks, struct key_set **set_out,
+static struct result fill_keys(const struct issuer_record *record, const char *jwks, struct key_set *set,
                                struct error *err)
 {
-    OWNED(key_set) *set = memory_zeroed(1, sizeof *set);
     OWNED_JSON keys = NULL;
     const json_t *key;
     struct jwk jwk;
     size_t i;
 
-    if (set == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of an issuer");
-    atomic_init(&set->owners, 1);
     TRY(jwks_read(bytes_of_text(jwks), ISSUER_JWKS_MAX, &keys, err));
     json_array_foreach(keys, i, key) {
         TRY(jwk_read(key, &jwk, err));
@@ -107,7 +108,21 @@ static struct result read_keys(const struct issuer_record *record, const char *j
     }
     if (set->count == 0)
         return failure(err, ERROR_INVALID, "the key set of %.150s has no key that is accepted here", record->url);
-    *set_out = GIVE(set);
+    return SUCCESS;
+}
+
+static struct result read_keys(const struct issuer_record *record, const char *jwks, struct key_set **set_out,
+                               struct error *err)
+{
+    struct key_set *set = memory_zeroed(1, sizeof *set);
+
+    if (set == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the keys of an issuer");
+    atomic_init(&set->owners, 1);
+    if (!fill_keys(record, jwks, set, err).ok) {
+        destroy_keys(set);
+        return (struct result){.ok = false};
+    }
+    *set_out = set;
     return SUCCESS;
 }
 

@@ -184,13 +184,21 @@ static struct result add_issuers(const struct authz_parts *parts, struct authz_s
     return SUCCESS;
 }
 
-struct result authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out,
-                                   struct error *err)
+static void destroy(struct authz_snapshot *snapshot)
 {
-    OWNED(authz_snapshot) *snapshot = memory_zeroed(1, sizeof *snapshot);
+    for (size_t i = 0; i < snapshot->issuer_count; i++) issuer_free(snapshot->issuers[i]);
+    free(snapshot->issuers);
+    free(snapshot->robots);
+    free(snapshot->bindings);
+    free(snapshot->robot_by_id.places);
+    free(snapshot->robot_by_name.places);
+    free(snapshot->binding_by_id.places);
+    free(snapshot->first_binding_of.places);
+    free(snapshot);
+}
 
-    if (snapshot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-    atomic_init(&snapshot->owners, 1);
+static struct result fill(const struct authz_parts *parts, struct authz_snapshot *snapshot, struct error *err)
+{
     TRY(copy_of(parts->robots, parts->robot_count, sizeof *parts->robots, (void **)&snapshot->robots, err));
     snapshot->robot_count = parts->robot_count;
     TRY(copy_of(parts->bindings, parts->binding_count, sizeof *parts->bindings, (void **)&snapshot->bindings, err));
@@ -198,8 +206,21 @@ struct result authz_snapshot_build(const struct authz_parts *parts, struct authz
     qsort(snapshot->bindings, snapshot->binding_count, sizeof *snapshot->bindings, compare_principals);
     TRY(index_robots(snapshot, err));
     TRY(index_bindings(snapshot, err));
-    TRY(add_issuers(parts, snapshot, err));
-    *snapshot_out = GIVE(snapshot);
+    return add_issuers(parts, snapshot, err);
+}
+
+struct result authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out,
+                                   struct error *err)
+{
+    struct authz_snapshot *snapshot = memory_zeroed(1, sizeof *snapshot);
+
+    if (snapshot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    atomic_init(&snapshot->owners, 1);
+    if (!fill(parts, snapshot, err).ok) {
+        destroy(snapshot);
+        return (struct result){.ok = false};
+    }
+    *snapshot_out = snapshot;
     return SUCCESS;
 }
 
@@ -246,16 +267,7 @@ struct authz_snapshot *authz_snapshot_keep(const struct authz_snapshot *snapshot
 
 void authz_snapshot_free(struct authz_snapshot *snapshot)
 {
-    if (snapshot == NULL || atomic_fetch_sub(&snapshot->owners, 1) != 1) return;
-    for (size_t i = 0; i < snapshot->issuer_count; i++) issuer_free(snapshot->issuers[i]);
-    free(snapshot->issuers);
-    free(snapshot->robots);
-    free(snapshot->bindings);
-    free(snapshot->robot_by_id.places);
-    free(snapshot->robot_by_name.places);
-    free(snapshot->binding_by_id.places);
-    free(snapshot->first_binding_of.places);
-    free(snapshot);
+    if (snapshot != NULL && atomic_fetch_sub(&snapshot->owners, 1) == 1) destroy(snapshot);
 }
 
 struct authz_directory {
