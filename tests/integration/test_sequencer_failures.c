@@ -65,6 +65,16 @@ static void *submit_until_stopped(void *argument)
     return NULL;
 }
 
+static void wait_for_more(const struct load *load, size_t before)
+{
+    const int64_t until_ms = clock_monotonic_ms() + 30000;
+
+    while (atomic_load(&load->count) <= before + 20) {
+        if (clock_monotonic_ms() > until_ms) fail_msg("nothing is recorded any more");
+        (void)usleep(20000);
+    }
+}
+
 static void check_acknowledged(struct audit_log *log, const struct load *load)
 {
     const size_t count = atomic_load(&load->count);
@@ -109,13 +119,13 @@ static void a_killed_database_loses_nothing_acknowledged(void **state)
     load.sequencer = log.sequencer;
     for (size_t i = 0; i < SUBMITTERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, submit_until_stopped, &load), 0);
     for (unsigned round = 0; round < KILLS; round++) {
-        (void)usleep(200000 + 37000 * round);
-        assert_true(atomic_load(&load.count) > before); /* it came back by itself */
+        wait_for_more(&load, before); /* it came back by itself */
+        (void)usleep(100000 + 37000 * round);
         server_do("crash");
         server_do("restart");
         before = atomic_load(&load.count);
-        (void)usleep(1500000);
     }
+    wait_for_more(&load, before);
     atomic_store(&load.stop, true);
     for (size_t i = 0; i < SUBMITTERS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
     sequencer_free(log.sequencer);

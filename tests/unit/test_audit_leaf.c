@@ -1,0 +1,181 @@
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/format/leaf.h"
+#include "base/text.h"
+
+static const char good[] =
+    "{\"act\":\"blob.read\",\"actor\":\"0f0f\",\"cls\":600302,"
+    "\"k\":{\"act:0f0f\":7,\"org:acme\":12,\"out:denied\":3,\"prj:acme/models\":11,\"res:acme/models/digits\":9},"
+    "\"out\":\"denied\",\"pay\":\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\","
+    "\"req\":\"5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30\",\"res\":\"acme/models/digits#sha256:aa\",\"rgn\":\"local/main\","
+    "\"seq\":41,\"src\":[\"gw1\",3,17],\"ts\":1795171186123,\"v\":1,"
+    "\"why\":{\"id\":\"sha256:01\",\"policy\":\"sha256:02\",\"rules\":[\"SYS-NO-BINDING\"]}}";
+
+static void a_leaf_is_read_and_written_to_the_byte(void **state)
+{
+    struct buffer OWNED_BUFFER again = BUFFER(2 * LEAF_MAX);
+    struct leaf leaf;
+    struct error err = {0};
+
+    (void)state;
+    if (!leaf_read(bytes_of_text(good), &leaf, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(leaf.sequence, 41);
+    assert_int_equal(leaf.time_ms, 1795171186123);
+    assert_string_equal(leaf.source.instance, "gw1");
+    assert_int_equal(leaf.source.number, 17);
+    assert_string_equal(leaf.targets[0].resource, "acme/models/digits#sha256:aa");
+    assert_string_equal(leaf.reason.rules[0], "SYS-NO-BINDING");
+    assert_int_equal(leaf.key_count, 5);
+    assert_string_equal(leaf.keys[4].name, "res:acme/models/digits");
+    assert_int_equal(leaf.keys[4].ordinal, 9);
+    assert_true(leaf.has_payload && leaf.payload[31] == 0x1f);
+    assert_true(leaf_write(&leaf, &again, &err).ok);
+    assert_string_equal(buffer_text(&again), good);
+}
+
+/* `good` with one piece replaced. */
+static const struct change_row {
+    const char *name, *from, *to;
+} change_rows[] = {
+    {"a blank", "\"cls\":600302", "\"cls\": 600302"},
+    {"members out of order", "\"seq\":41,\"src\":[\"gw1\",3,17]", "\"src\":[\"gw1\",3,17],\"seq\":41"},
+    {"a member twice", "\"seq\":41", "\"seq\":41,\"seq\":41"},
+    {"an unknown member", "\"v\":1", "\"u\":1,\"v\":1"},
+    {"an unknown reason", "\"why\":{", "\"why\":{\"bad\":1,"},
+    {"another version", "\"v\":1", "\"v\":2"},
+    {"a sequence number missing", "\"seq\":41,", ""},
+    {"a number over 2^53", "\"seq\":41", "\"seq\":9007199254740992"},
+    {"a negative number", "\"seq\":41", "\"seq\":-41"},
+    {"a fraction", "\"seq\":41", "\"seq\":41.5"},
+    {"an exponent", "\"seq\":41", "\"seq\":41e0"},
+    {"a number as text", "\"seq\":41", "\"seq\":\"41\""},
+    {"a needless escape", "gw1", "\\u0067w1"},
+    {"a control character", "gw1", "gw\\u0001"},
+    {"DEL", "gw1", "gw\x7f"},
+    {"bad UTF-8", "gw1", "gw\xff"},
+    {"an ordinal of zero", "\"org:acme\":12", "\"org:acme\":0"},
+    {"a key missing", "\"org:acme\":12,", ""},
+    {"a key too many", "\"org:acme\":12", "\"org:acme\":12,\"org:other\":1"},
+    {"the key of another resource", "\"res:acme/models/digits\":9", "\"res:acme/models/other\":9"},
+    {"a key for an outcome that has none", "\"out\":\"denied\"", "\"out\":\"allowed\""},
+    {"a short commitment", "1d1e1f", "1d1e"},
+    {"upper-case hex", "1d1e1f", "1D1E1F"},
+    {"an empty text that must be left out", "\"id\":\"sha256:01\"", "\"id\":\"\""},
+    {"no rules in the list", "[\"SYS-NO-BINDING\"]", "[]"},
+    {"a source of two", "[\"gw1\",3,17]", "[\"gw1\",3]"},
+    {"something after it", "[\"SYS-NO-BINDING\"]}}", "[\"SYS-NO-BINDING\"]}} "},
+};
+
+static void any_other_spelling_is_refused(void **state)
+{
+    const struct change_row *row = *state;
+    char text[2 * sizeof good];
+    struct leaf leaf;
+    struct error err = {0};
+
+    const char *at = strstr(good, row->from);
+    assert_non_null(at);
+    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, row->to, at + strlen(row->from));
+    assert_false(leaf_read(bytes_of_text(text), &leaf, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+}
+
+static struct leaf small_leaf(void)
+{
+    struct leaf leaf = {.sequence = 1, .actor = "system", .outcome = "completed", .target_count = 1};
+
+    (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "server.start");
+    (void)snprintf(leaf.source.instance, sizeof leaf.source.instance, "gw1");
+    return leaf;
+}
+
+static void keys_follow_from_the_rest(void **state)
+{
+    struct leaf leaf = small_leaf();
+
+    (void)state;
+    leaf_fill_keys(&leaf);
+    assert_int_equal(leaf.key_count, 1);
+    assert_string_equal(leaf.keys[0].name, "act:system");
+
+    leaf.target_count = 3;
+    (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "acme/models/new#sha256:bb");
+    (void)snprintf(leaf.targets[1].resource, sizeof leaf.targets[1].resource, "acme/models/old");
+    (void)snprintf(leaf.targets[2].resource, sizeof leaf.targets[2].resource, "beta");
+    (void)snprintf(leaf.outcome, sizeof leaf.outcome, "failed");
+    leaf_fill_keys(&leaf);
+    static const char *const expected[] = {"act:system",  "org:acme",            "org:beta",           "out:failed",
+                                           "prj:acme/models", "res:acme/models/new", "res:acme/models/old", "res:beta"};
+    assert_int_equal(leaf.key_count, COUNT(expected));
+    for (size_t i = 0; i < COUNT(expected); i++) assert_string_equal(leaf.keys[i].name, expected[i]);
+}
+
+static void what_a_reader_would_refuse_is_not_written(void **state)
+{
+    struct leaf leaf = small_leaf();
+    struct buffer OWNED_BUFFER text = BUFFER(2 * LEAF_MAX);
+    struct error err = {0};
+
+    (void)state;
+    leaf.sequence = (uint64_t)LEAF_INTEGER_MAX + 1;
+    assert_false(leaf_write(&leaf, &text, &err).ok);
+    leaf = small_leaf();
+    leaf.source.instance[0] = '\n';
+    assert_false(leaf_write(&leaf, &text, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+}
+
+static void a_leaf_is_bounded(void **state)
+{
+    struct leaf leaf = small_leaf();
+    struct buffer OWNED_BUFFER text = BUFFER(4 * LEAF_MAX);
+    struct error err = {0};
+
+    (void)state;
+    leaf.target_count = LEAF_TARGETS_MAX;
+    for (size_t i = 0; i < LEAF_TARGETS_MAX; i++) {
+        memset(leaf.targets[i].resource, 'a' + (int)i, LEAF_NAME_MAX);
+        memset(leaf.targets[i].resource + LEAF_NAME_MAX, '#', LEAF_RESOURCE_MAX - LEAF_NAME_MAX);
+        memset(leaf.targets[i].region, 'r', sizeof leaf.targets[i].region - 1);
+        leaf.targets[i].resource[63] = leaf.targets[i].resource[127] = '/';
+    }
+    memset(leaf.reason.decision, 'd', sizeof leaf.reason.decision - 1);
+    memset(leaf.reason.note, 'n', sizeof leaf.reason.note - 1);
+    leaf_fill_keys(&leaf);
+    assert_int_equal(leaf.key_count, 13);
+    assert_false(leaf_write(&leaf, &text, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
+static void commitments_bind_salt_and_payload(void **state)
+{
+    static const uint8_t salt[LEAF_SALT_SIZE] = {1, 2, 3};
+    uint8_t commitment[32], other[32];
+    char hex[65]; /* a commitment */
+    struct error err = {0};
+
+    (void)state;
+    assert_true(leaf_payload_commitment(salt, bytes_of_text("{\"address\":\"192.0.2.7\"}"), commitment, &err).ok);
+    text_hex(commitment, sizeof commitment, hex);
+    /* printf 'sijil-pay-v1\0\1\2\3' + 29 zero bytes + the payload | sha256sum */
+    assert_string_equal(hex, "892c226973cd8d50300784394dbcf9a647daafee2feff4aa0131bc16452d3df7");
+    assert_true(leaf_payload_commitment(salt, bytes_of_text("{\"address\":\"192.0.2.8\"}"), other, &err).ok);
+    assert_memory_not_equal(commitment, other, sizeof other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_leaf_is_read_and_written_to_the_byte),
+        cmocka_unit_test(keys_follow_from_the_rest),
+        cmocka_unit_test(what_a_reader_would_refuse_is_not_written),
+        cmocka_unit_test(a_leaf_is_bounded),
+        cmocka_unit_test(commitments_bind_salt_and_payload),
+    };
+
+    return RUN_TABLE(change_rows, any_other_spelling_is_refused) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
+}
