@@ -51,12 +51,6 @@ static void assign_ordinals(struct group *group, struct event *event, struct lea
     event->key_count = leaf->key_count;
 }
 
-/* Details of further targets go first when a leaf would be too long; they are in the decision's id all the same. */
-static void shorten(struct leaf *leaf)
-{
-    for (size_t i = 1; i < leaf->target_count; i++) leaf->targets[i].resource[strcspn(leaf->targets[i].resource, "#")] = '\0';
-}
-
 static struct result write_leaf(struct group *group, struct event *event, int64_t time_ms, struct error *err)
 {
     struct leaf *leaf = &group->leaf;
@@ -69,7 +63,7 @@ static struct result write_leaf(struct group *group, struct event *event, int64_
     struct result written = leaf_write(leaf, &group->leaves, err);
     if (!written.ok && err->kind == ERROR_LIMIT) {
         group->leaves.length = at;
-        shorten(leaf);
+        leaf_shorten(leaf);
         written = leaf_write(leaf, &group->leaves, err);
     }
     event->leaf_at = at;

@@ -70,6 +70,11 @@ struct leaf {
 
 /** Appends the leaf. ERROR_LIMIT past LEAF_MAX, ERROR_INVALID for control characters, bad UTF-8 or huge numbers. */
 RESULT leaf_write(const struct leaf *leaf, struct buffer *text, struct error *err);
+/**
+ * For an event that would be too long: drops the details of further targets, rules after the first, and the note. No
+ * key changes; what is dropped is still under the decision's id. Then every event fits.
+ */
+void leaf_shorten(struct leaf *leaf);
 /** Reads a leaf strictly: known members only, canonical spelling, keys that are the function of the rest. */
 RESULT leaf_read(struct bytes text, struct leaf *leaf_out, struct error *err);
 

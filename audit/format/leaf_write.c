@@ -204,6 +204,14 @@ void leaf_fill_keys(struct leaf *leaf)
     qsort(leaf->keys, leaf->key_count, sizeof leaf->keys[0], compare_keys);
 }
 
+void leaf_shorten(struct leaf *leaf)
+{
+    for (size_t i = 1; i < leaf->target_count; i++)
+        leaf->targets[i].resource[strcspn(leaf->targets[i].resource, "#")] = '\0';
+    if (leaf->reason.rule_count > 1) leaf->reason.rule_count = 1;
+    leaf->reason.note[0] = '\0';
+}
+
 void leaf_key_id(const char *name, uint8_t id_out[LEAF_KEY_ID_SIZE])
 {
     uint8_t digest[SHA256_SIZE];

@@ -143,11 +143,21 @@ static void a_leaf_is_bounded(void **state)
         leaf.targets[i].resource[63] = leaf.targets[i].resource[127] = '/';
     }
     memset(leaf.reason.decision, 'd', sizeof leaf.reason.decision - 1);
+    memset(leaf.reason.policy, 'p', sizeof leaf.reason.policy - 1);
     memset(leaf.reason.note, 'n', sizeof leaf.reason.note - 1);
+    memset(leaf.request, 'q', sizeof leaf.request - 1);
+    memset(leaf.actor, '0', sizeof leaf.actor - 1);
+    leaf.has_payload = true;
+    for (size_t i = 0; i < LEAF_RULES_MAX; i++) memset(leaf.reason.rules[leaf.reason.rule_count++], 'R', 64);
     leaf_fill_keys(&leaf);
     assert_int_equal(leaf.key_count, 13);
     assert_false(leaf_write(&leaf, &text, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
+
+    /* Without details of further targets, further rules and the note even the largest event fits. */
+    text.length = 0;
+    leaf_shorten(&leaf);
+    assert_true(leaf_write(&leaf, &text, &err).ok);
 }
 
 static void commitments_bind_salt_and_payload(void **state)
