@@ -93,11 +93,11 @@ void response_header(struct request *request, const char *name, const char *form
     const int length = vsnprintf(value, sizeof value, format, args);
     va_end(args);
     if (response->is_broken) return;
-    assert(length >= 0 && is_clean(value) && response->headers.count < RESPONSE_HEADERS_MAX);
+    const bool fits = length >= 0 && (size_t)length < sizeof value && response->headers.count < RESPONSE_HEADERS_MAX;
     struct field field = {.name = arena_copy_text(request->arena, bytes_of_text(name)),
                           .value = arena_copy_text(request->arena, bytes_of_text(value))};
-    if ((size_t)length >= sizeof value || field.name == NULL || field.value == NULL)
-        response->is_broken = true;
+    if (!fits || !is_clean(value) || field.name == NULL || field.value == NULL)
+        response->is_broken = true; /* 500: better no answer than one that says something else */
     else
         response->headers.list[response->headers.count++] = field;
 }

@@ -48,7 +48,8 @@ void response_json(struct request *request, unsigned status, const json_t *value
 /** The source is copied; its state is not. At most one for each request. */
 void response_from_source(struct request *request, unsigned status, const char *content_type,
                           const struct response_source *source);
-/** Adds a header to the answer that was made; name and value are copied. A value with a control character is a bug. */
+/** Adds a header to the answer that was made; name and value are copied. A value with a control
+ *  character, or one header too many, makes the answer a 500. */
 void response_header(struct request *request, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
