@@ -30,28 +30,24 @@ struct attempt {
     const struct authz_snapshot *snapshot;
 };
 
+static const struct {
+    const char *name;
+    unsigned status;
+} oauth_errors[] = {
+    [OAUTH_NONE] = {"", 200},
+#define X(constant, name, status) [constant] = {name, status},
+    OAUTH_ERRORS(X)
+#undef X
+};
+
 const char *oauth_error_name(enum oauth_error error)
 {
-    switch (error) {
-    case OAUTH_NONE: return "";
-#define X(constant, name, status) \
-    case constant: return name;
-        OAUTH_ERRORS(X)
-#undef X
-    }
-    return "";
+    return oauth_errors[error].name;
 }
 
 unsigned oauth_error_status(enum oauth_error error)
 {
-    switch (error) {
-    case OAUTH_NONE: return 200;
-#define X(constant, name, status) \
-    case constant: return status;
-        OAUTH_ERRORS(X)
-#undef X
-    }
-    return 500;
+    return oauth_errors[error].status;
 }
 
 static struct result make_own_issuer(const struct authenticator_options *options, struct authenticator *authenticator,

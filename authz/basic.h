@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 
-#define AUTHORIZATION_MAX (24 * 1024) /* a token of 16 KiB as a password, encoded once more */
+#define AUTHORIZATION_MAX 24576 /* a token of 16 KiB as a password, encoded once more */
 
 enum authorization_scheme { AUTHORIZATION_BEARER, AUTHORIZATION_BASIC };
 

@@ -12,7 +12,7 @@
 
 #include "base/bytes.h"
 
-#define GATE_TOKEN_MAX (16 * 1024)
+#define GATE_TOKEN_MAX 16384
 #define GATE_KID_SIZE  129 /* GitHub's have 36 letters, thumbprints 43 */
 
 /* constant, name, bytes of the signature (0: 256 to 512, that of an RSA key), key type, curve */

@@ -30,6 +30,7 @@ struct key_set {
 struct issuer {
     struct issuer_record record;
     char digest[ISSUER_DIGEST_SIZE];
+    struct issuer *self;  /* so that who has it as const may take the lock */
     pthread_mutex_t lock; /* of `keys`, the pointer */
     struct key_set *keys;
 };
@@ -48,7 +49,7 @@ DEFINE_OWNED(key_set);
 
 static struct key_set *take_keys(const struct issuer *issuer)
 {
-    struct issuer *shared = (struct issuer *)(uintptr_t)issuer; /* the lock is all that changes */
+    struct issuer *shared = issuer->self;
 
     (void)pthread_mutex_lock(&shared->lock);
     struct key_set *keys = shared->keys;
@@ -145,6 +146,7 @@ struct result issuer_new(const struct issuer_record *record, struct issuer **iss
     OWNED(issuer) *issuer = memory_zeroed(1, sizeof *issuer);
     if (issuer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an issuer");
     (void)pthread_mutex_init(&issuer->lock, NULL);
+    issuer->self = issuer;
     issuer->record = *record;
     issuer->record.jwks = NULL;
     sha256_of(bytes_of_text(record->url), digest);

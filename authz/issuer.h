@@ -15,7 +15,7 @@
 
 #define ISSUER_URL_SIZE     256
 #define ISSUER_KEYS_MAX     32          /* of one issuer; large ones publish four */
-#define ISSUER_JWKS_MAX     (256 * 1024)
+#define ISSUER_JWKS_MAX     262144
 #define ISSUER_DIGEST_SIZE  33          /* 32 hex digits and '\0' */
 #define ISSUER_LIFETIME_MAX_S 86400
 

@@ -11,7 +11,7 @@
 #include "crypto/keyd_client.h"
 
 #define MINT_SECONDS_DEFAULT 300
-#define MINT_ANSWER_MAX      (32 * 1024)
+#define MINT_ANSWER_MAX      32768
 
 struct mint_request {
     const char *issuer, *service;        /* authenticator_issuer(), authenticator_service() */

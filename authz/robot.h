@@ -16,7 +16,7 @@ extern const struct pg_table robot_table;
 
 #define ROBOT_SECRET_PREFIX "sijil_" /* secret scanners look for it */
 #define ROBOT_SECRET_SIZE   50       /* prefix, 43 letters of base64url for 32 random bytes, '\0' */
-#define ROBOT_SECONDS_MAX   (ROBOT_DAYS_MAX * 86400)
+#define ROBOT_SECONDS_MAX   (INT64_C(86400) * ROBOT_DAYS_MAX)
 
 /** Writes "robot$acme+ci", or "robot$ci" if organisation is NULL; ERROR_INVALID for a name that can't be one. */
 RESULT robot_name(const char *organisation, struct bytes name, char name_out[ROBOT_NAME_SIZE], struct error *err);

@@ -106,11 +106,6 @@ void scope_compact(struct scope *scope)
     scope->count = kept;
 }
 
-static struct result begin_word(struct buffer *text, size_t start, struct error *err)
-{
-    return text->length == start ? SUCCESS : buffer_add_u8(text, ' ', err);
-}
-
 static struct result write_access(const struct principal_access *access, struct buffer *text, struct error *err)
 {
     const char *comma = access->pull ? "," : "", *second = access->pull || access->push ? "," : "";
@@ -120,23 +115,24 @@ static struct result write_access(const struct principal_access *access, struct 
                          access->remove ? "delete" : "");
 }
 
+/* One more word, if `is_wanted`, with a blank before it unless it is the first. */
+static struct result add_word(struct buffer *text, size_t start, bool is_wanted, const char *word, struct error *err)
+{
+    if (!is_wanted) return SUCCESS;
+    if (text->length != start) TRY(buffer_add_u8(text, ' ', err));
+    return buffer_add_text(text, word, err);
+}
+
 struct result scope_write(const struct scope *scope, struct buffer *text, struct error *err)
 {
     const size_t start = text->length;
 
     for (size_t i = 0; i < scope->count; i++) {
-        TRY(begin_word(text, start, err));
+        TRY(add_word(text, start, true, "", err));
         TRY(write_access(&scope->access[i], text, err));
     }
-    if (scope->catalog) {
-        TRY(begin_word(text, start, err));
-        TRY(buffer_add_text(text, "registry:catalog:*", err));
-    }
-    if (scope->administration) {
-        TRY(begin_word(text, start, err));
-        TRY(buffer_add_text(text, "registry:admin:*", err));
-    }
-    return SUCCESS;
+    TRY(add_word(text, start, scope->catalog, "registry:catalog:*", err));
+    return add_word(text, start, scope->administration, "registry:admin:*", err);
 }
 
 static void add_pair(struct scope *scope, const struct action_pair *pair, enum access_right right)

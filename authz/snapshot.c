@@ -216,6 +216,7 @@ struct result authz_snapshot_build(const struct authz_parts *parts, struct authz
 
     if (snapshot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
     atomic_init(&snapshot->owners, 1);
+    snapshot->self = snapshot;
     if (!fill(parts, snapshot, err).ok) {
         destroy(snapshot);
         return (struct result){.ok = false};
@@ -259,10 +260,8 @@ const struct issuer *authz_snapshot_issuer_by_digest(const struct authz_snapshot
 
 struct authz_snapshot *authz_snapshot_keep(const struct authz_snapshot *snapshot)
 {
-    struct authz_snapshot *kept = (struct authz_snapshot *)(uintptr_t)snapshot; /* only the count changes */
-
-    atomic_fetch_add(&kept->owners, 1);
-    return kept;
+    atomic_fetch_add(&snapshot->self->owners, 1);
+    return snapshot->self;
 }
 
 void authz_snapshot_free(struct authz_snapshot *snapshot)

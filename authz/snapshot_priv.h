@@ -15,6 +15,7 @@ struct index_table {
 
 struct authz_snapshot {
     atomic_uint owners;
+    struct authz_snapshot *self; /* so that who has it as const may count himself in */
     struct authz_robot *robots;
     size_t robot_count;
     struct authz_binding *bindings; /* sorted by principal, so that one principal's stand together */

@@ -1,5 +1,6 @@
 #include "gateway/token_endpoint.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -170,6 +171,16 @@ static struct result read_scopes(struct request *request, struct scope *scope, s
     return SUCCESS;
 }
 
+/* The event says what was asked for, as far as it fits. */
+static struct result describe_wish(const struct scope *scope, struct resource *resource, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 10);
+
+    TRY(scope_write(scope, &text, err));
+    (void)snprintf(resource->detail, sizeof resource->detail, "%s", buffer_text(&text));
+    return SUCCESS;
+}
+
 static bool names_another(const struct request *request, const char *parameter)
 {
     const char *value = request_argument(request, parameter);
@@ -187,13 +198,13 @@ struct result target_token_mint(struct request *request, struct pg *pg, struct e
     if (wish == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a token");
     request->handler_state = wish;
     wish->is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
-    (void)request_add_pair(request, ACTION_TOKEN_MINT, "");
+    struct resource *resource = request_add_pair(request, ACTION_TOKEN_MINT, "");
     if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS; /* a challenge, whatever was wished for */
     if (names_another(request, "service") || names_another(request, "audience"))
         token_refuse(request, OAUTH_INVALID_REQUEST, "service and audience must be the service of the challenge");
     else if (!read_scopes(request, &wish->scope, &wrong).ok)
         token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
-    return SUCCESS;
+    return describe_wish(&wish->scope, resource, err);
 }
 
 /* What is asked for and what bindings allow now; a name that can't be a repository's has no rights. */
