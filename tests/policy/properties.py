@@ -82,7 +82,7 @@ def slow_case_properties(share):
        permit in scope, or a pinned policy that was missing;
     3. decide(S, x) does not depend on the order of S.
     """
-    trials = 20000 // share
+    trials = 8000 // share
     pool = WITH_RESEARCH + [random_policy(index) for index in range(40)]
     names = [one["metadata"]["id"] for one in pool[1:3] + pool[5:8]]
     raised = added = first = orders = 0
@@ -270,7 +270,7 @@ def leaves(value):
 def slow_case_wide(share):
     pool = [wide_policy(index) for index in range(60)] + ALL
     allowed = lifted = malformed = 0
-    for _ in range(8000 // share):
+    for _ in range(12000 // share):
         chosen = some(pool, 5, 1)
         pins = [one["metadata"]["id"] for one in chosen] + ["lost-1", "lost-2"]
         label = make_label(RANDOM.choice(CLASSES[:3]), some(SUBJECTS, 2), some(REGIMES, 2), some(pins, 1), RANDOM.choice(LINEAGES))
@@ -285,7 +285,7 @@ def slow_case_wide(share):
         allowed += found["allow"]
         lifted += bool(found["lifted"])
         malformed += any(one["code"] == "EXCEPTION-MALFORMED" for one in found["warnings"])
-    print(f"   {8000 // share} wide: {allowed} allowed, {lifted} lifted, {malformed} with malformed exceptions")
+    print(f"   {12000 // share} wide: {allowed} allowed, {lifted} lifted, {malformed} with malformed exceptions")
     assert min(allowed, lifted, malformed) > 80 // share
 
 
