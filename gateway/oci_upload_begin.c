@@ -53,11 +53,16 @@ static bool mount(struct request *request, struct pg *pg, const char *text)
     return request_record_instead(request, pairs, 2, &change.change, &ignored).ok;
 }
 
-static enum digest_algorithm algorithm_of(const struct request *request, const struct digest *digest)
+/* What the client will close with, as far as it says: a digest to mount is also the one to upload. */
+static enum digest_algorithm algorithm_of(const struct request *request)
 {
     const char *algorithm = request_argument(request, "digest-algorithm");
+    const char *text = request_argument(request, "digest");
+    struct digest digest;
+    struct error ignored = {0};
 
-    if (digest != NULL) return digest->algorithm;
+    if (text == NULL) text = request_argument(request, "mount");
+    if (text != NULL && digest_parse(bytes_of_text(text), &digest, &ignored).ok) return digest.algorithm;
     return algorithm != NULL && strcmp(algorithm, "sha512") == 0 ? DIGEST_SHA512 : DIGEST_SHA256;
 }
 
@@ -101,8 +106,7 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
     if (is_whole && !upload_digest_argument(request, &digest)) return SUCCESS;
     TRY(intake_state_new(request, &state, err));
     const struct result prepared = upload_begin_prepare(request->gateway->registry, oci_where(request),
-                                                        &request->principal,
-                                                        algorithm_of(request, is_whole ? &digest : NULL), &begun, err);
+                                                        &request->principal, algorithm_of(request), &begun, err);
     if (!prepared.ok || !request_record(request, &begun.change, err).ok) return oci_fail(request, "NAME_UNKNOWN", err);
     state->location = begun.location;
     state->digest = digest;

@@ -145,39 +145,48 @@ struct result upload_save(struct upload *upload, struct recorder *recorder, stru
 struct commit_change {
     struct change change;
     const struct upload *upload;
-    struct blob_content content;
-    struct uuid dropped;
+    struct closed_blob closed;
+    struct dropped_blobs dropped;
 };
 
 static struct result run_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
     struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
     const struct upload *upload = commit->upload;
-    const struct upload_commit_row row = {
-        .where = &upload->where, .upload = &upload->row, .content = &commit->content};
+    const struct upload_commit_row row = {.where = &upload->where,
+                                          .upload = &upload->row,
+                                          .key = &commit->closed.key,
+                                          .content = &commit->closed.content};
 
     permit_require(permit, upload->action, &upload->where);
     return upload_row_commit(pg, &row, &commit->dropped, err);
+}
+
+static void sweep_dropped(struct upload *upload, struct pg *pg, const struct dropped_blobs *dropped)
+{
+    struct abandoned_object object = {0};
+
+    (void)snprintf(object.region, sizeof object.region, "%s", upload->where.region);
+    for (size_t i = 0; i < dropped->count; i++) {
+        object.blob = dropped->blobs[i];
+        (void)upload_sweep(upload->registry, pg, &object);
+    }
 }
 
 struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected,
                             struct recorder *recorder, struct error *err)
 {
     struct commit_change commit = {.change = {.run = run_commit}, .upload = upload};
-    struct abandoned_object dropped = {0};
     char note[64];
 
     assert(upload->is_claimed && !upload->is_dead);
-    TRY(blob_writer_close(upload->live.writer, expected, &commit.content, err));
+    TRY(upload_close(upload, pg, expected, &commit.closed, err));
     upload->is_dead = true; /* closed: whatever happens now, nothing more is written with it */
-    (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.content.length);
+    (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
     TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err));
     blob_writer_committed(upload->live.writer);
-    if (uuid_is_nil(&commit.dropped)) return SUCCESS;
     blob_writer_free(GIVE(upload->live.writer));
-    dropped.blob = commit.dropped;
-    (void)snprintf(dropped.region, sizeof dropped.region, "%s", upload->where.region);
-    (void)upload_sweep(upload->registry, pg, &dropped);
+    sweep_dropped(upload, pg, &commit.dropped);
     return SUCCESS;
 }
 

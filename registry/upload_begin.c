@@ -37,21 +37,33 @@ static struct result run_begin(struct change *change, struct pg *pg, const struc
     return upload_row_insert(pg, begin, err);
 }
 
-static struct result make_key(struct registry *registry, struct upload_begin *begin, struct error *err)
+struct result upload_key_new(struct registry *registry, const struct resource *where, struct key_record *record_out,
+                             struct secret **key_out, struct error *err)
 {
-    const struct key_scope scope = registry_key_scope(&begin->where);
+    const struct key_scope scope = registry_key_scope(where);
     struct blob_store *blobs = NULL;
-    struct key_record *record = &begin->key;
+    struct key_record record;
 
-    TRY(registry_blobs(registry, begin->where.region, &blobs, err));
-    const struct blob_identity identity = blob_identity_new(blobs, &begin->where.project);
+    TRY(registry_blobs(registry, where->region, &blobs, err));
+    const struct blob_identity identity = blob_identity_new(blobs, &where->project);
     OWNED(secret) *key = NULL;
     TRY(secret_random(DATA_KEY_SIZE, &key, err));
-    begin->blob = record->id = identity.blob;
-    TRY(blob_commitment(&identity, key, record->commitment, err));
-    const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
-    TRY(keyd_wrap(registry->keyd, &binding, key, &record->wrapped, err));
-    registry_remember_key(registry, &begin->where, record, key);
+    record = (struct key_record){.id = identity.blob};
+    TRY(blob_commitment(&identity, key, record.commitment, err));
+    const struct key_binding binding = key_binding_of(&scope, &record.id, record.commitment);
+    TRY(keyd_wrap(registry->keyd, &binding, key, &record.wrapped, err));
+    *record_out = record;
+    *key_out = GIVE(key);
+    return SUCCESS;
+}
+
+static struct result make_key(struct registry *registry, struct upload_begin *begin, struct error *err)
+{
+    OWNED(secret) *key = NULL;
+
+    TRY(upload_key_new(registry, &begin->where, &begin->key, &key, err));
+    begin->blob = begin->key.id;
+    registry_remember_key(registry, &begin->where, &begin->key, key);
     return SUCCESS;
 }
 

@@ -22,5 +22,17 @@ struct upload {
 /** Hash of who a session belongs to: issuer, subject, credential and confirmation. */
 void upload_owner_hash(const struct principal *principal, uint8_t hash_out[SHA256_SIZE]);
 void upload_secret_hash(const struct upload_location *location, uint8_t hash_out[SHA256_SIZE]);
+/** A fresh blob id with its data key, wrapped. Stores nothing. */
+RESULT upload_key_new(struct registry *registry, const struct resource *where, struct key_record *record_out,
+                      struct secret **key_out, struct error *err);
+
+/** A blob that takes the place of an upload: its row's values. */
+struct closed_blob {
+    struct key_record key; /* its id is the upload's own blob, or another one */
+    struct blob_content content;
+};
+/** Closes the writer with the digest that is expected. ERROR_INVALID for another one. */
+RESULT upload_close(struct upload *upload, struct pg *pg, const struct digest *expected, struct closed_blob *closed_out,
+                    struct error *err);
 /** Removes the bytes of an object that is in abandoned_object; what fails (false) is tried again by registry_tidy(). */
 bool upload_sweep(struct registry *registry, struct pg *pg, const struct abandoned_object *object);

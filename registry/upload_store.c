@@ -50,8 +50,11 @@ static const struct pg_statement statements[] = {
     {"tidy_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"},
     {"tidy_unlock", "SELECT pg_advisory_unlock(7307, 4)", "", "bool"},
     {"abandoned_insert", "INSERT INTO abandoned_object (blob_id, region_id) VALUES ($1, $2)", "uuid text", ""},
+    {"abandoned_reserve",
+     "INSERT INTO abandoned_object (blob_id, region_id, abandoned_at) VALUES ($1, $2, now() + interval '1 day')",
+     "uuid text", ""},
     {"abandoned_list",
-     "SELECT blob_id, region_id FROM abandoned_object WHERE region_id = ANY($1) ORDER BY abandoned_at LIMIT $2",
+     "SELECT blob_id, region_id FROM abandoned_object WHERE region_id = ANY($1) AND abandoned_at <= now() ORDER BY abandoned_at LIMIT $2",
      "text[] int8", "uuid text"},
     {"abandoned_forget", "DELETE FROM abandoned_object WHERE blob_id = $1", "uuid", ""},
 };
@@ -167,13 +170,19 @@ struct result upload_row_save(struct pg *pg, const struct uuid *upload, const st
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
 }
 
-static struct result abandon(struct pg *pg, const struct uuid *blob, const char *region, struct error *err)
+static struct result abandon(struct pg *pg, const char *statement, const struct uuid *blob, const char *region,
+                             struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, blob);
     pg_add_text(&arguments, region);
-    return pg_run(pg, "abandoned_insert", &arguments, NULL, err);
+    return pg_run(pg, statement, &arguments, NULL, err);
+}
+
+struct result abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err)
+{
+    return abandon(pg, "abandoned_reserve", blob, region, err);
 }
 
 static struct result end(struct pg *pg, const char *statement, const struct upload_row *upload, struct error *err)
@@ -192,16 +201,28 @@ struct result upload_row_drop(struct pg *pg, const struct upload_row *upload, st
     return end(pg, "upload_drop", upload, err);
 }
 
-struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *dropped_out,
+static struct result drop(struct pg *pg, const struct uuid *blob, const char *region, struct dropped_blobs *dropped,
+                          struct error *err)
+{
+    dropped->blobs[dropped->count++] = *blob;
+    return abandon(pg, "abandoned_insert", blob, region, err);
+}
+
+struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct dropped_blobs *dropped_out,
                                 struct error *err)
 {
     const struct upload_row *upload = commit->upload;
-    const struct blob_row fresh = {.key = upload->key, .content = *commit->content};
-    struct uuid kept = {0}, dropped = {0};
+    const struct blob_row fresh = {.key = *commit->key, .content = *commit->content};
+    struct dropped_blobs dropped = {0};
+    struct uuid kept = {0}, other = {0};
 
     TRY(end(pg, "upload_end", upload, err));
-    TRY(blob_row_insert(pg, commit->where, &fresh, &kept, &dropped, err));
-    if (!uuid_is_nil(&dropped)) TRY(abandon(pg, &dropped, commit->where->region, err));
+    if (!uuid_equal(&fresh.key.id, &upload->blob)) {
+        TRY(abandoned_forget(pg, &fresh.key.id, err)); /* it was reserved */
+        TRY(drop(pg, &upload->blob, commit->where->region, &dropped, err));
+    }
+    TRY(blob_row_insert(pg, commit->where, &fresh, &kept, &other, err));
+    if (!uuid_is_nil(&other)) TRY(drop(pg, &other, commit->where->region, &dropped, err));
     TRY(blob_row_link(pg, &commit->where->repository, &fresh.content.digest, &kept, err));
     *dropped_out = dropped;
     return SUCCESS;

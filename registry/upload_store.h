@@ -33,17 +33,20 @@ RESULT upload_row_claim(struct pg *pg, struct upload_row *row, struct error *err
 RESULT upload_row_save(struct pg *pg, const struct uuid *upload, const struct blob_checkpoint *checkpoint,
                        struct error *err);
 
-/** A closed blob that takes the place of its upload. */
+/** A closed blob that takes the place of its upload: the upload's own one, or one that holds the same content. */
 struct upload_commit_row {
     const struct resource *where;
     const struct upload_row *upload;
+    const struct key_record *key;
     const struct blob_content *content;
 };
-/**
- * Ends the session, makes the blob's row or finds the one that was first, and links it. *dropped_out: the blob that the
- * digest does not mean (any more), which is in abandoned_object; nil if there is none. ERROR_CONFLICT.
- */
-RESULT upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct uuid *dropped_out,
+/** Blobs that a commit left without a row, now in abandoned_object: of at most the upload, and of two equal ones. */
+struct dropped_blobs {
+    size_t count;
+    struct uuid blobs[2];
+};
+/** Ends the session, makes the blob's row or finds the one that was first, and links it. ERROR_CONFLICT. */
+RESULT upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct dropped_blobs *dropped_out,
                          struct error *err);
 /** Ends the session of its writer; its object is in abandoned_object. ERROR_CONFLICT. */
 RESULT upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err);
@@ -71,6 +74,8 @@ struct abandoned_query {
 /** At most `capacity` objects of these regions whose bytes may go. */
 RESULT abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out,
                       size_t *count_out, struct error *err);
+/** Has an object that is about to be written removed after a day, unless a commit takes it. */
+RESULT abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err);
 /** Its bytes are gone. */
 RESULT abandoned_forget(struct pg *pg, const struct uuid *blob, struct error *err);
 

@@ -113,7 +113,7 @@ struct blob_content {
  */
 RESULT blob_writer_close(struct blob_writer *writer, const struct digest *expected, struct blob_content *content_out,
                          struct error *err);
-/** Every digest of a closed blob that was computed: SHA-256, and SHA-512 if asked for. Returns how many. */
+/** Every digest that is computed, of all content so far: SHA-256, and SHA-512 if asked for. Returns how many. */
 size_t blob_writer_digests(const struct blob_writer *writer, struct digest digests_out[2]);
 /** The row with the last checkpoint, or with the closed blob, is committed: removes the checkpoints before it. */
 void blob_writer_committed(struct blob_writer *writer);

@@ -173,10 +173,9 @@ void fixture_push(struct resource *repository, uint64_t seed, size_t length, cha
     free(content);
 }
 
-void fixture_check(const struct resource *repository, uint64_t seed, size_t length)
+void fixture_check_as(const struct resource *repository, const char *digest, const uint8_t *content, size_t length)
 {
-    char digest[DIGEST_TEXT_SIZE];
-    uint8_t *content = fixture_content(seed, length, digest), *read = memory_zeroed(length + 1, 1);
+    uint8_t *read = memory_zeroed(length + 1, 1);
     const struct blob_query query = {
         .permit = permit_for(ACTION_BLOB_READ, repository), .action = ACTION_BLOB_READ, .where = repository, .digest = digest};
     OWNED(stored_blob) *blob = NULL;
@@ -187,6 +186,14 @@ void fixture_check(const struct resource *repository, uint64_t seed, size_t leng
     MUST(stored_blob_open(blob, &err));
     MUST(stored_blob_read(blob, 0, read, length, &err));
     assert_memory_equal(read, content, length);
-    free(content);
     free(read);
+}
+
+void fixture_check(const struct resource *repository, uint64_t seed, size_t length)
+{
+    char digest[DIGEST_TEXT_SIZE];
+    uint8_t *content = fixture_content(seed, length, digest);
+
+    fixture_check_as(repository, digest, content, length);
+    free(content);
 }

@@ -68,4 +68,6 @@ uint8_t *fixture_content(uint64_t seed, size_t length, char digest_out[DIGEST_TE
 void fixture_push(struct resource *repository, uint64_t seed, size_t length, char digest_out[DIGEST_TEXT_SIZE]);
 /** Reads a blob whole and compares. */
 void fixture_check(const struct resource *repository, uint64_t seed, size_t length);
+/** The same by any digest. */
+void fixture_check_as(const struct resource *repository, const char *digest, const uint8_t *content, size_t length);
 RESULT fixture_change(enum action action, const struct resource *where, struct change *change, struct error *err);

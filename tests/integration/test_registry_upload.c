@@ -289,6 +289,33 @@ static void too_many_sessions_are_refused(void **state)
     MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
 }
 
+/* The POST did not say so: the bytes are read back and written once more. */
+static void sha512_may_be_asked_for_at_the_end(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "late512");
+    char sha256[DIGEST_TEXT_SIZE], text[DIGEST_TEXT_SIZE];
+    uint8_t *content = fixture_content(40, ARTIFACTS, sha256);
+    struct digest digest = digest_of(DIGEST_SHA512, (struct bytes){content, ARTIFACTS}), wrong = digest;
+
+    (void)state;
+    digest_format(&digest, text);
+    wrong.bytes[0] ^= 1;
+    for (int i = 0; i < 2; i++) {
+        const struct upload_begin begun = fixture_begin(&where);
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, (struct bytes){content, ARTIFACTS}, &err));
+        if (i == 0)
+            MUST_FAIL(ERROR_INVALID, upload_commit(upload, fixture.stack->pg, &wrong, &recorder.recorder, &err));
+        else
+            MUST(upload_commit(upload, fixture.stack->pg, &digest, &recorder.recorder, &err));
+        assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");
+    }
+    fixture_check_as(&where, text, content, ARTIFACTS);
+    free(content);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +330,7 @@ int main(void)
         cmocka_unit_test(an_old_one_is_reaped),
         cmocka_unit_test(the_second_of_two_equal_ones_is_dropped),
         cmocka_unit_test(nothing_is_a_blob_too),
+        cmocka_unit_test(sha512_may_be_asked_for_at_the_end),
         cmocka_unit_test(too_many_sessions_are_refused),
     };
 

@@ -228,6 +228,10 @@ def a_sha512_is_a_digest():
     answer = expect(there.call("GET", "blobs/" + digest), 200)
     assert answer.body == data and answer["Docker-Content-Digest"] == digest
     expect(there.call("POST", "blobs/uploads/?digest-algorithm=md5"), 400)
+    late = os.urandom(100000)  # the POST did not say so
+    digest = "sha512:" + hashlib.sha512(late).hexdigest()
+    expect(there.close(there.begin(), digest, late), 201)
+    assert expect(there.call("GET", "blobs/" + digest), 200).body == late
 
 
 # ---- Mount ----

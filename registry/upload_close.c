@@ -1,0 +1,102 @@
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "registry/upload_priv.h"
+
+/*
+ * Only SHA-256 is computed unless the POST asked for SHA-512, which costs as much again. A client that asks for it only
+ * at the end has its bytes closed, read back with proof, and written once more under a key of their own.
+ */
+
+static struct result open_copy(const struct upload *upload, const struct key_record *record, const struct secret *key,
+                               struct blob_writer **writer_out, struct error *err)
+{
+    struct blob_upload session = {
+        .upload = upload->row.upload,
+        .identity = {.blob = record->id, .project = upload->where.project},
+        .writer_epoch = upload->row.writer_epoch,
+        .with_sha512 = true,
+    };
+
+    (void)snprintf(session.identity.region, sizeof session.identity.region, "%s", upload->where.region);
+    return blob_writer_open(upload->blobs, &session, key, NULL, writer_out, err);
+}
+
+static struct result open_original(const struct upload *upload, const struct blob_content *content,
+                                   struct blob_reader **reader_out, struct error *err)
+{
+    struct blob_identity identity = {.blob = upload->row.blob, .project = upload->where.project};
+    OWNED(secret) *key = NULL;
+
+    (void)snprintf(identity.region, sizeof identity.region, "%s", upload->where.region);
+    TRY(registry_unwrap(upload->registry, &upload->where, &upload->row.key, &key, err));
+    return blob_reader_open(upload->blobs, &identity, content, key, reader_out, err);
+}
+
+static struct result copy(struct blob_reader *reader, struct blob_writer *writer, struct error *err)
+{
+    const uint64_t length = blob_reader_length(reader);
+    uint8_t *piece = memory_resize(NULL, BLOB_READ_SIZE);
+    struct result result = SUCCESS;
+
+    if (piece == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to copy a blob");
+    for (uint64_t at = 0; at < length && result.ok;) {
+        const size_t size = length - at < BLOB_READ_SIZE ? (size_t)(length - at) : BLOB_READ_SIZE;
+        result = blob_reader_read(reader, at, piece, size, err);
+        if (result.ok) result = blob_writer_write(writer, (struct bytes){piece, size}, err);
+        at += size;
+    }
+    secret_wipe(piece, BLOB_READ_SIZE);
+    free(piece);
+    return result;
+}
+
+static struct result write_again(struct upload *upload, const struct blob_content *content,
+                                 const struct digest *expected, const struct secret *key,
+                                 struct closed_blob *closed, struct error *err)
+{
+    OWNED(blob_reader) *reader = NULL;
+    OWNED(blob_writer) *writer = NULL;
+
+    TRY(open_original(upload, content, &reader, err));
+    TRY(open_copy(upload, &closed->key, key, &writer, err));
+    TRY(copy(reader, writer, err));
+    return blob_writer_close(writer, expected, &closed->content, err);
+}
+
+static struct result close_again(struct upload *upload, struct pg *pg, const struct digest *expected,
+                                 struct closed_blob *closed_out, struct error *err)
+{
+    struct abandoned_object copied = {0};
+    struct closed_blob closed = {0};
+    struct digest digests[2];
+    OWNED(secret) *key = NULL;
+
+    (void)blob_writer_digests(upload->live.writer, digests);
+    upload->is_dead = true;
+    TRY(blob_writer_close(upload->live.writer, &digests[0], &closed.content, err));
+    const struct blob_content original = closed.content;
+    TRY(upload_key_new(upload->registry, &upload->where, &closed.key, &key, err));
+    TRY(abandoned_reserve(pg, &closed.key.id, upload->where.region, err));
+    const struct result written = write_again(upload, &original, expected, key, &closed, err);
+    if (!written.ok) {
+        copied.blob = closed.key.id;
+        (void)snprintf(copied.region, sizeof copied.region, "%s", upload->where.region);
+        (void)upload_sweep(upload->registry, pg, &copied);
+        return written;
+    }
+    *closed_out = closed;
+    return SUCCESS;
+}
+
+struct result upload_close(struct upload *upload, struct pg *pg, const struct digest *expected,
+                           struct closed_blob *closed_out, struct error *err)
+{
+    struct closed_blob closed = {.key = upload->row.key};
+
+    if (expected->algorithm == DIGEST_SHA512 && upload->row.algorithm != DIGEST_SHA512)
+        return close_again(upload, pg, expected, closed_out, err);
+    TRY(blob_writer_close(upload->live.writer, expected, &closed.content, err));
+    *closed_out = closed;
+    return SUCCESS;
+}
