@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/keyd_protocol.h"
@@ -212,6 +213,40 @@ static void threads_share_a_client(void **state)
     assert_int_equal(identify().unwrap_count, 50 * COUNT(threads));
 }
 
+/* Every allocation and every transfer of the client fails once: an error says so, or another try succeeds. */
+static void broken_connections_are_survived(void **state)
+{
+    const struct key_binding binding = binding_of(2);
+    OWNED(secret) *key = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(secret_random(DATA_KEY_SIZE, &key, &err).ok);
+    for (unsigned long nth = 1;; nth++) {
+        OWNED(secret) *opened = NULL;
+        OWNED(keyd_client) *fresh = NULL;
+        struct wrapped_key wrapped;
+
+        err = (struct error){0};
+        fault_arm(nth);
+        const bool ok = keyd_client_new(process.socket, CALL_MS, &fresh, &err).ok &&
+                        keyd_wrap(fresh, &binding, key, &wrapped, &err).ok &&
+                        keyd_unwrap(fresh, &binding, &wrapped, &opened, &err).ok;
+        const bool fired = fault_has_fired();
+        fault_arm(0);
+        if (!fired) {
+            assert_true(ok);
+            assert_true(nth > 6);
+            break;
+        }
+        if (ok)
+            assert_true(bytes_equal(secret_bytes(key), secret_bytes(opened)));
+        else
+            assert_true(err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_NO_MEMORY);
+        (void)identify(); /* and others notice nothing */
+    }
+}
+
 static void new_versions_keep_the_old(void **state)
 {
     const struct key_binding binding = binding_of(2);
@@ -355,6 +390,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unwraps_are_counted_for_ever, start, stop),
         cmocka_unit_test_setup_teardown(one_project_has_a_limit, start, stop),
         cmocka_unit_test_setup_teardown(threads_share_a_client, start, stop),
+        cmocka_unit_test_setup_teardown(broken_connections_are_survived, start, stop),
         cmocka_unit_test_setup_teardown(new_versions_keep_the_old, start, stop),
         cmocka_unit_test_setup_teardown(subjects_have_keys, start, stop),
         cmocka_unit_test_setup_teardown(tokens_are_composed_and_signed, start, stop),
