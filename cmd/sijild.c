@@ -1,26 +1,30 @@
 /* sijild: the gateway. Everything that it needs to know comes from one configuration file, or from --embedded. */
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "embedded/embedded.h"
+#include "embedded/found.h"
 #include "gateway/gateway.h"
 #include "storage/migrate.h"
 
 enum { EXIT_USAGE = 2, SAMPLE_MAX = 65536 };
 
-enum job { JOB_RUN, JOB_CHECK, JOB_MIGRATE, JOB_EMBEDDED };
+enum job { JOB_RUN, JOB_CHECK, JOB_MIGRATE, JOB_FOUND, JOB_EMBEDDED };
 
 struct command {
     enum job job;
-    const char *config;
+    const char *config, *approver, *policy_set, *admin_file;
     struct embedded_options embedded;
 };
 
 static const char help[] =
-    "Usage: sijild [--config=FILE] [--check-config | --migrate]\n"
+    "Usage: sijild [--config=FILE] [--check-config | --migrate | --found=FILE]\n"
     "  or:  sijild --embedded=DIR [OPTION]...\n"
     "  or:  sijild --sample-config\n"
     "Serve a registry of machine-learning artifacts: the OCI protocol and /api/v1, over TLS 1.3.\n"
@@ -29,6 +33,9 @@ static const char help[] =
     "  --check-config          say whether the configuration is good, and end\n"
     "  --sample-config         print a configuration with all parameters and their defaults, and end\n"
     "  --migrate               bring the database to this program's schema, and end\n"
+    "  --found=FILE            make the regions, the first project and an administrator, whose secret goes to FILE\n"
+    "  --approver=PEM          with --found, the first time: public key that policy sets are signed with\n"
+    "  --policy-set=FILE       with --found, the first time: a signed policy set\n"
     "  --help                  show this text and end\n"
     "  --version               show the version and end\n"
     "\n"
@@ -48,7 +55,8 @@ static const char help[] =
     "Exit status: 0 all is well, 1 something failed, 2 the command line or the configuration is wrong.\n";
 
 enum option_code {
-    OPTION_CONFIG = 256, OPTION_CHECK, OPTION_SAMPLE, OPTION_MIGRATE, OPTION_EMBEDDED, OPTION_ADDRESS, OPTION_PORT,
+    OPTION_CONFIG = 256, OPTION_CHECK, OPTION_SAMPLE, OPTION_MIGRATE, OPTION_FOUND, OPTION_APPROVER, OPTION_POLICY_SET,
+    OPTION_EMBEDDED, OPTION_ADDRESS, OPTION_PORT,
     OPTION_URL, OPTION_GEO, OPTION_OPERATOR, OPTION_NETWORK, OPTION_PASSPHRASE_FILE, OPTION_PASSPHRASE_FD,
     OPTION_NEW_ADMIN, OPTION_HELP, OPTION_VERSION
 };
@@ -58,6 +66,9 @@ static const struct option options[] = {
     {"check-config", no_argument, NULL, OPTION_CHECK},
     {"sample-config", no_argument, NULL, OPTION_SAMPLE},
     {"migrate", no_argument, NULL, OPTION_MIGRATE},
+    {"found", required_argument, NULL, OPTION_FOUND},
+    {"approver", required_argument, NULL, OPTION_APPROVER},
+    {"policy-set", required_argument, NULL, OPTION_POLICY_SET},
     {"embedded", required_argument, NULL, OPTION_EMBEDDED},
     {"listen-address", required_argument, NULL, OPTION_ADDRESS},
     {"listen-port", required_argument, NULL, OPTION_PORT},
@@ -108,6 +119,12 @@ static int job_option(int code, struct command *command)
     case OPTION_CONFIG: command->config = optarg; return -1;
     case OPTION_CHECK: command->job = JOB_CHECK; return -1;
     case OPTION_MIGRATE: command->job = JOB_MIGRATE; return -1;
+    case OPTION_FOUND:
+        command->job = JOB_FOUND;
+        command->admin_file = optarg;
+        return -1;
+    case OPTION_APPROVER: command->approver = optarg; return -1;
+    case OPTION_POLICY_SET: command->policy_set = optarg; return -1;
     case OPTION_SAMPLE: return print_sample();
     case OPTION_HELP: return fputs(help, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
     case OPTION_VERSION: return puts("sijild " SIJIL_VERSION) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -165,6 +182,22 @@ static struct result migrate(const struct settings *settings, struct error *err)
     return SUCCESS;
 }
 
+/* The file is made first: an administrator whose secret nobody got would be of no use. */
+static struct result found(const struct command *command, const struct settings *settings, struct error *err)
+{
+    OWNED_FD file = -1;
+
+    TRY(file_open(command->admin_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &file, err));
+    const struct found_options founding = {.settings = settings,
+                                          .approver = command->approver,
+                                          .policy_set = command->policy_set,
+                                          .admin_fd = file};
+    const struct result made = found_registry(&founding, err);
+    if (!made.ok) (void)unlink(command->admin_file);
+    else log_line(LOG_INFO, "made an administrator", "file", command->admin_file, NULL);
+    return made;
+}
+
 static struct result run_embedded(const struct embedded_options *wanted, struct error *err)
 {
     OWNED(embedded) *embedded = NULL;
@@ -182,7 +215,9 @@ static struct result run(const struct command *command, struct error *err)
     if (command->job == JOB_EMBEDDED) return run_embedded(&command->embedded, err);
     TRY(settings_read(command->config, &settings, err));
     if (command->job == JOB_CHECK) return SUCCESS;
-    return command->job == JOB_MIGRATE ? migrate(&settings, err) : gateway_run(&settings, err);
+    if (command->job == JOB_MIGRATE) return migrate(&settings, err);
+    if (command->job == JOB_FOUND) return found(command, &settings, err);
+    return gateway_run(&settings, err);
 }
 
 int main(int argc, char **argv)

@@ -133,7 +133,7 @@ void postgres_conninfo(const struct embedded *embedded, const char *database, co
 RESULT keyd_prepare(struct embedded *embedded, struct error *err);
 RESULT keyd_start(struct embedded *embedded, struct error *err);
 
-/* certificates.c, officer.c, found.c */
+/* certificates.c, officer.c */
 
 /** Authority once, server certificate when it is missing, nears its end, or lacks a name. */
 RESULT certificates_prepare(struct embedded *embedded, struct error *err);

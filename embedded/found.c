@@ -1,20 +1,14 @@
-/* What a registry has before anybody has logged in. Runs as the gateway, under permits, like any other
- * change. */
-#include <errno.h>
-#include <fcntl.h>
+#include "embedded/found.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "audit/sequencer.h"
 #include "authz/administrator.h"
 #include "authz/binding.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/json.h"
-#include "base/log.h"
 #include "crypto/keyd_client.h"
-#include "embedded/embedded_priv.h"
 #include "gateway/tables.h"
 #include "policy/set_load.h"
 #include "registry/project.h"
@@ -25,27 +19,17 @@
 #define FIRST_LABEL        "{\"class\":\"confidential\"}"
 
 struct founding {
-    const struct embedded *embedded;
+    const struct found_options *options;
     struct keyd_client *keyd;
     struct keyd_identity identity;
     struct sequencer *sequencer;
     struct registry *registry;
     struct pg *pg;      /* statements of the founding itself */
     struct pg *changes; /* those of the gateway's changes */
-    int admin_file;     /* opened by the supervisor: what we write there we can't read again */
 };
 
 static const struct pg_table *const founding_tables[] = {
     &region_store_table, &policy_set_table, &administrator_table, &robot_table, &binding_table, NULL};
-
-static struct result read_officer_file(const struct embedded *embedded, const char *name,
-                                       struct buffer *content, struct error *err)
-{
-    char path[PATH_SIZE];
-
-    TRY(path_join(path, embedded->place.officer, name, err));
-    return file_read(path, content, err);
-}
 
 static struct result pin_approver(struct founding *founding, struct error *err)
 {
@@ -55,21 +39,34 @@ static struct result pin_approver(struct founding *founding, struct error *err)
     uint8_t point[ECDSA_PUBLIC_SIZE];
 
     if (memcmp(founding->identity.approver_root, none, sizeof none) != 0) return SUCCESS;
-    TRY(read_officer_file(founding->embedded, "approver.pub.pem", &pem, err));
+    if (founding->options->approver == NULL)
+        return failure(err, ERROR_INVALID, "sijil-keyd has pinned no approver yet: give --approver");
+    TRY(file_read(founding->options->approver, &pem, err));
     TRY(ecdsa_key_from_pem(buffer_bytes(&pem), &key, err));
     ecdsa_key_public(key, point);
     return keyd_pin_approver(founding->keyd, point, err);
 }
 
-static struct result add_region(struct founding *founding, struct error *err)
+static struct result add_region(struct founding *founding, const struct region_settings *settings,
+                                struct error *err)
 {
-    const struct region_settings *settings = &founding->embedded->settings.regions[0];
     struct region region = {.driver = REGION_DRIVER_FS};
 
+    if (strcmp(settings->driver, "memory") == 0) region.driver = REGION_DRIVER_MEMORY;
     (void)snprintf(region.id, sizeof region.id, "%.63s", settings->title);
-    (void)snprintf(region.location, sizeof region.location, "%s", settings->location);
+    (void)snprintf(region.location, sizeof region.location, "%s",
+                   settings->location[0] != '\0' ? settings->location : settings->driver);
     const struct result added = region_insert(founding->pg, &region, err);
     return added.ok || err->kind == ERROR_CONFLICT ? SUCCESS : added;
+}
+
+static struct result add_regions(struct founding *founding, struct error *err)
+{
+    const struct settings *settings = founding->options->settings;
+
+    for (size_t i = 0; i < settings->region_count; i++)
+        TRY(add_region(founding, &settings->regions[i], err));
+    return SUCCESS;
 }
 
 static struct result permit(struct founding *founding, enum action action, const struct resource *resource,
@@ -87,7 +84,9 @@ static struct result install_policy(struct founding *founding, struct error *err
     OWNED(permit) *load = NULL;
 
     if (founding->identity.policy_epoch > 0) return SUCCESS;
-    TRY(read_officer_file(founding->embedded, "policy-set.json", &envelope, err));
+    if (founding->options->policy_set == NULL)
+        return failure(err, ERROR_INVALID, "no policy set is in force yet: give --policy-set");
+    TRY(file_read(founding->options->policy_set, &envelope, err));
     TRY(permit(founding, ACTION_POLICY_LOAD, &system, &load, err));
     return policy_set_install(founding->pg, founding->keyd, load, buffer_bytes(&envelope), err);
 }
@@ -125,7 +124,7 @@ static struct result add_project(struct founding *founding, struct error *err)
     TRY(organisation_create_prepare(&organisation, "{}", &organisation_change, err));
     project.organisation = organisation_change.organisation;
     (void)snprintf(project.region, sizeof project.region, "%.63s",
-                   founding->embedded->settings.metadata_region);
+                   founding->options->settings->metadata_region);
     TRY(project_create_prepare(founding->registry, &project, FIRST_LABEL, &project_change, err));
     const struct result made = run_both(founding, &organisation_change, &project_change, err);
     pg_rollback(founding->changes);
@@ -142,9 +141,9 @@ static struct result write_admin(const struct founding *founding, const struct r
     TRY(buffer_format(&text, err,
                       "{\"username\":\"%s\",\"password\":\"%s\",\"url\":\"%s\",\"expires\":\"%s\"}\n",
                       robot->robot.name, (const char *)robot->secret->bytes,
-                      founding->embedded->settings.public_url, expires));
-    struct result written = file_write_all(founding->admin_file, text.data, text.length, err);
-    if (written.ok) written = file_sync(founding->admin_file, err);
+                      founding->options->settings->public_url, expires));
+    struct result written = file_write_all(founding->options->admin_fd, text.data, text.length, err);
+    if (written.ok) written = file_sync(founding->options->admin_fd, err);
     secret_wipe(text.data, text.length);
     return written;
 }
@@ -164,37 +163,41 @@ static struct result add_administrator(struct founding *founding, struct error *
 
 static struct result open_sequencer(struct founding *founding, struct error *err)
 {
-    const struct settings *settings = &founding->embedded->settings;
+    const struct settings *settings = founding->options->settings;
     struct sequencer_options options = {.conninfo = settings->database,
                                         .tables = gateway_tables,
                                         .keyd = founding->keyd,
                                         .deadline_ms = (unsigned)settings->record_timeout};
 
     memcpy(options.origin, founding->identity.origin, sizeof options.origin);
-    (void)snprintf(options.instance, sizeof options.instance, "%.63s", settings->instance);
+    /* A gateway of this name may be running. */
+    (void)snprintf(options.instance, sizeof options.instance, "%.57s.found", settings->instance);
     return sequencer_start(&options, &founding->sequencer, err);
 }
 
 static struct result open_registry(struct founding *founding, struct error *err)
 {
-    const struct region_settings *settings = &founding->embedded->settings.regions[0];
-    const struct registry_region region = {
-        .id = settings->title, .driver = settings->driver, .location = settings->location};
+    const struct settings *settings = founding->options->settings;
+    struct registry_region regions[SETTINGS_REGIONS_MAX];
     const struct registry_options options = {.keyd = founding->keyd,
                                              .sequencer = founding->sequencer,
-                                             .region_count = 1,
-                                             .regions = &region,
+                                             .region_count = settings->region_count,
+                                             .regions = regions,
                                              .key_lifetime_ms = 60000,
                                              .key_count = 16,
                                              .uploads_max = 1,
                                              .uploads_idle_max = 1};
 
+    for (size_t i = 0; i < settings->region_count; i++)
+        regions[i] = (struct registry_region){.id = settings->regions[i].title,
+                                              .driver = settings->regions[i].driver,
+                                              .location = settings->regions[i].location};
     return registry_new(&options, &founding->registry, err);
 }
 
 static struct result open_all(struct founding *founding, struct error *err)
 {
-    const struct settings *settings = &founding->embedded->settings;
+    const struct settings *settings = founding->options->settings;
 
     TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &founding->keyd, err));
     TRY(keyd_identify(founding->keyd, &founding->identity, err));
@@ -208,39 +211,21 @@ static struct result make_all(struct founding *founding, struct error *err)
 {
     TRY(open_all(founding, err));
     TRY(pin_approver(founding, err));
-    TRY(add_region(founding, err));
+    TRY(add_regions(founding, err));
     TRY(install_policy(founding, err));
     TRY(add_project(founding, err));
     return add_administrator(founding, err);
 }
 
-static struct result found(void *context, struct error *err)
+struct result found_registry(const struct found_options *options, struct error *err)
 {
-    struct founding *founding = context;
-    const struct result made = make_all(founding, err);
+    struct founding founding = {.options = options};
+    const struct result made = make_all(&founding, err);
 
-    registry_free(founding->registry);
-    sequencer_free(founding->sequencer);
-    pg_free(founding->changes);
-    pg_free(founding->pg);
-    keyd_client_free(founding->keyd);
+    registry_free(founding.registry);
+    sequencer_free(founding.sequencer);
+    pg_free(founding.changes);
+    pg_free(founding.pg);
+    keyd_client_free(founding.keyd);
     return made;
-}
-
-/* Once, or when a new administrator is asked for; what was interrupted is done again. */
-struct result found_all(struct embedded *embedded, struct error *err)
-{
-    char marker[PATH_SIZE], fresh[PATH_SIZE + 4];
-    OWNED_FD file = -1;
-
-    TRY(path_join(marker, embedded->place.directory, "founded", err));
-    if (file_exists(marker) && !embedded->options.new_admin) return SUCCESS;
-    (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->place.admin);
-    TRY(file_open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, &file, err));
-    struct founding founding = {.embedded = embedded, .admin_file = file};
-    TRY(step_run(&embedded->users.gateway, found, &founding, err));
-    if (rename(fresh, embedded->place.admin) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "can't rename %s: %s", fresh, strerror(errno));
-    log_line(LOG_INFO, "made an administrator", "file", embedded->place.admin, NULL);
-    return file_replace(marker, bytes_of_text("1\n"), 0644, err);
 }

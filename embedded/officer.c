@@ -1,9 +1,13 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "embedded/embedded_priv.h"
+#include "embedded/found.h"
 #include "policy/set.h"
 
 static struct result approver_at(const char *path, struct ecdsa_key **key_out, struct error *err)
@@ -68,4 +72,41 @@ static struct result prepare(void *context, struct error *err)
 struct result officer_prepare(struct embedded *embedded, struct error *err)
 {
     return step_run(&embedded->users.self, prepare, embedded, err);
+}
+
+struct founding {
+    const struct embedded *embedded;
+    int admin_fd; /* opened by the supervisor: what the gateway writes there it can't read again */
+};
+
+static struct result found(void *context, struct error *err)
+{
+    const struct founding *founding = context;
+    char approver[PATH_SIZE], set[PATH_SIZE];
+
+    TRY(path_join(approver, founding->embedded->place.officer, "approver.pub.pem", err));
+    TRY(path_join(set, founding->embedded->place.officer, "policy-set.json", err));
+    const struct found_options options = {.settings = &founding->embedded->settings,
+                                          .approver = approver,
+                                          .policy_set = set,
+                                          .admin_fd = founding->admin_fd};
+    return found_registry(&options, err);
+}
+
+/* Once, or when a new administrator is asked for; what was interrupted is done again. */
+struct result found_all(struct embedded *embedded, struct error *err)
+{
+    char marker[PATH_SIZE], fresh[PATH_SIZE + 4];
+    OWNED_FD file = -1;
+
+    TRY(path_join(marker, embedded->place.directory, "founded", err));
+    if (file_exists(marker) && !embedded->options.new_admin) return SUCCESS;
+    (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->place.admin);
+    TRY(file_open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, &file, err));
+    struct founding founding = {.embedded = embedded, .admin_fd = file};
+    TRY(step_run(&embedded->users.gateway, found, &founding, err));
+    if (rename(fresh, embedded->place.admin) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't rename %s: %s", fresh, strerror(errno));
+    log_line(LOG_INFO, "made an administrator", "file", embedded->place.admin, NULL);
+    return file_replace(marker, bytes_of_text("1\n"), 0644, err);
 }
