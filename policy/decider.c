@@ -2,9 +2,20 @@
 
 #include <assert.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "policy/decider_priv.h"
+#include "policy/metrics.h"
+
+/* Finer than base/clock.h: a decision takes some ten microseconds. */
+static int64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
 
 struct snapshot *decider_take(struct decider *decider)
 {
@@ -19,17 +30,32 @@ bool decider_is_stale(const struct decider *decider, struct snapshot *snapshot)
     return clock_monotonic_ms() - atomic_load(&snapshot->checked_ms) > decider->stale_ms;
 }
 
+static void count(const struct judge *judge, const struct decision *decision, int64_t started_us)
+{
+    static const enum policy_metric metrics[] = {[VERDICT_ALLOW] = POLICY_METRIC_ALLOWED,
+                                                 [VERDICT_DENY] = POLICY_METRIC_DENIED,
+                                                 [VERDICT_HIDE] = POLICY_METRIC_HIDDEN,
+                                                 [VERDICT_CHALLENGE] = POLICY_METRIC_CHALLENGED};
+
+    metric_add(&policy_metrics_rows[metrics[decision_verdict(decision)]], 1);
+    if (judge->is_stale) metric_add(&policy_metrics_rows[POLICY_METRIC_STALE], 1);
+    metric_observe_us(&policy_metrics_rows[POLICY_METRIC_DECIDING], now_us() - started_us);
+}
+
 struct result decider_decide(struct decider *decider, const struct decision_request *request,
                              struct decision **decision_out, struct error *err)
 {
     assert(request->principal != NULL && request->pair_count >= 1 && request->pair_count <= ACTION_PAIRS_MAX);
+    const int64_t started_us = now_us();
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct judge judge = {.snapshot = snapshot,
                                 .request = request,
                                 .metadata_region = decider->metadata_region,
                                 .is_stale = decider_is_stale(decider, snapshot)};
 
-    return judge_request(&judge, decision_out, err);
+    TRY(judge_request(&judge, decision_out, err));
+    count(&judge, *decision_out, started_us);
+    return SUCCESS;
 }
 
 void decider_resolve(struct decider *decider, const char *name, struct resource *resource_out)

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "policy/decider_priv.h"
+#include "policy/metrics.h"
 
 #define CHANNEL  "sijil_epoch"
 #define AWAIT_MS 2000 /* a load takes milliseconds; a request does not wait longer for one */
@@ -20,6 +21,10 @@ static void publish(struct decider *decider, struct snapshot *loaded)
 {
     struct snapshot *old = loaded;
 
+    metric_add(&policy_metrics_rows[POLICY_METRIC_LOADS], 1);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_RIGHTS_EPOCH], (int64_t)loaded->epoch);
+    metric_set(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH],
+               loaded->set == NULL ? 0 : (int64_t)policy_set_epoch(loaded->set));
     (void)pthread_mutex_lock(&decider->lock);
     if (decider->snapshot != loaded) {
         old = decider->snapshot;
@@ -83,6 +88,7 @@ static uint64_t wanted_now(struct decider *decider, bool *is_stopping_out)
 
 static void report(struct decider *decider, uint64_t wanted, const struct error *problem)
 {
+    if (problem->kind != ERROR_NONE) metric_add(&policy_metrics_rows[POLICY_METRIC_LOAD_FAILURES], 1);
     (void)pthread_mutex_lock(&decider->lock);
     decider->problem = *problem;
     decider->done = wanted;

@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/text.h"
 #include "policy/decider.h"
+#include "policy/metrics.h"
 #include "policy/snapshot_priv.h"
 #include "tests/support/audit_log.h"
 
@@ -198,6 +199,8 @@ static void the_first_set_is_installed_and_pinned(void **state)
     refresh(&place);
     expect(&place, VERDICT_ALLOW, NULL);
     assert_int_equal(pinned(&place), 1);
+    assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_SET_EPOCH]), 1);
+    assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_ALLOWED]), 1);
     assert_true(decider_describe_policies(place.decider, &text, &err).ok);
     assert_non_null(strstr(buffer_text(&text), "\"epoch\":1,\"policies\":[{"));
     assert_string_equal(database_ask(place.log.database, "SELECT count(*) FROM policy_set"), "1");

@@ -132,6 +132,7 @@ def only_who_may_load_loads():
 
 def a_restart_keeps_the_set():
     before = active()
+    assert f"sijil_policy_epoch {before['epoch']}\n" in server.client().call("GET", "/metrics").body.decode()
     server.stop()
     server.start()
     assert active() == before

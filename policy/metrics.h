@@ -1,0 +1,14 @@
+/* policy/metrics.h -- numbers of the decider, for the gateway to render; policy/metrics.def is the table. */
+#pragma once
+
+#include "base/metrics.h"
+
+enum policy_metric {
+#define X(constant, name, labels, kind, help) constant,
+#include "policy/metrics.def"
+#undef X
+    POLICY_METRIC_COUNT
+};
+
+extern struct metric policy_metrics_rows[POLICY_METRIC_COUNT];
+extern const struct metric_table policy_metrics;
