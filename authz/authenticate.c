@@ -15,9 +15,7 @@
 
 struct authenticator {
     char issuer[ISSUER_URL_SIZE], service[256];
-    char token_kid[ECDSA_THUMBPRINT_SIZE];
     struct issuer *own;            /* our tokens, checked as any issuer's */
-    struct ecdsa_key *own_key;     /* for those past their exp, which liboauth2 refuses */
     struct signature_cache *cache;
     struct authz_directory *directory;
     atomic_ullong verified, cached;
@@ -82,10 +80,8 @@ struct result authenticator_new(const struct authenticator_options *options,
         return failure(err, ERROR_INVALID, "keyd's token key does not have the id that keyd gave it");
     (void)snprintf(authenticator->issuer, sizeof authenticator->issuer, "%s", options->issuer);
     (void)snprintf(authenticator->service, sizeof authenticator->service, "%s", options->service);
-    memcpy(authenticator->token_kid, thumbprint, sizeof thumbprint);
     authenticator->directory = options->directory;
     TRY(make_own_issuer(options, authenticator, err));
-    TRY(ecdsa_key_from_public(options->token_public, &authenticator->own_key, err));
     TRY(signature_cache_new(&authenticator->cache, err));
     *authenticator_out = GIVE(authenticator);
     return SUCCESS;
@@ -118,20 +114,6 @@ static const struct issuer *find_issuer(const struct attempt *attempt, const str
     return authz_snapshot_issuer(attempt->snapshot, token->issuer);
 }
 
-static struct result check_own_signature(const struct authenticator *authenticator, const struct gate_token *token,
-                                         struct error *err)
-{
-    struct buffer OWNED_BUFFER signature = BUFFER(ECDSA_JOSE_SIZE);
-    const struct bytes message = {token->text.data, token->text.length - token->signature.length - 1};
-
-    if (token->algorithm != JOSE_ES256 || strcmp(token->kid, authenticator->token_kid) != 0)
-        return failure(err, ERROR_DENIED, "the token's kid names no key of its issuer");
-    TRY(text_from_base64(&signature, BASE64_URL, token->signature, err));
-    if (!ecdsa_verify_jose(authenticator->own_key, message, buffer_bytes(&signature)))
-        return failure(err, ERROR_DENIED, "the token's signature is not its issuer's");
-    return SUCCESS;
-}
-
 static bool is_expired(const struct attempt *attempt, const struct gate_token *token)
 {
     int64_t expires_s = 0;
@@ -146,16 +128,15 @@ static struct result check_signature(const struct attempt *attempt, const struct
     uint8_t digest[SHA256_SIZE];
     int64_t expires_s = 0;
 
-    if (attempt->credential->place == CREDENTIAL_AT_SESSION && issuer == authenticator->own &&
-        token->type == GATE_TYPE_REGISTRY && is_expired(attempt, token))
-        return check_own_signature(authenticator, token, err);
+    if (attempt->credential->place == CREDENTIAL_AT_SESSION && is_expired(attempt, token))
+        return issuer_verify(issuer, token, true, err);
     const uint64_t serial = issuer_key_serial(issuer, token);
     sha256_of(token->text, digest);
     if (signature_cache_has(authenticator->cache, digest, serial, attempt->credential->now_ms / 1000)) {
         atomic_fetch_add(&authenticator->cached, 1);
         return SUCCESS;
     }
-    TRY(issuer_verify(issuer, token, err));
+    TRY(issuer_verify(issuer, token, false, err));
     atomic_fetch_add(&authenticator->verified, 1);
     if (json_integer_of(token->payload, "exp", &expires_s))
         signature_cache_add(authenticator->cache, digest, serial, expires_s);
@@ -227,7 +208,7 @@ static struct result make_principal(const struct attempt *attempt, const struct 
         .audience = record->audience,
         .lifetime_max_s = record->lifetime_max_s,
         .subject_max = CLAIMS_SUBJECT_MAX + (is_own ? sizeof "ext::" - 1 + ISSUER_DIGEST_SIZE - 1 : 0),
-        .grace_s = is_own && attempt->credential->place == CREDENTIAL_AT_SESSION ? SESSION_GRACE_S : 0,
+        .grace_s = attempt->credential->place == CREDENTIAL_AT_SESSION ? SESSION_GRACE_S : 0,
         .needs_id = is_own,
         .thumbprint = attempt->credential->thumbprint,
         .now_ms = attempt->credential->now_ms};
@@ -382,7 +363,6 @@ void authenticator_free(struct authenticator *authenticator)
 {
     if (authenticator == NULL) return;
     issuer_free(authenticator->own);
-    ecdsa_key_free(authenticator->own_key);
     signature_cache_free(authenticator->cache);
     free(authenticator);
 }

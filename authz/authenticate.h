@@ -42,7 +42,7 @@ enum oauth_error {
 const char *oauth_error_name(enum oauth_error error);
 unsigned oauth_error_status(enum oauth_error error);
 
-/** A session route takes a token of ours up to a day after its end: the upload session has a limit of its own. */
+/** A session route takes a token up to a day after its end: the upload session has a limit of its own. */
 enum credential_place { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE, CREDENTIAL_AT_SESSION };
 #define SESSION_GRACE_S 86400
 

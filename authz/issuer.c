@@ -191,7 +191,8 @@ static bool key_fits(const struct issuer_key *key, const struct gate_token *toke
            decoded_size(token->signature.length) == key->signature_size;
 }
 
-struct result issuer_verify(const struct issuer *issuer, const struct gate_token *token, struct error *err)
+struct result issuer_verify(const struct issuer *issuer, const struct gate_token *token, bool is_late,
+                            struct error *err)
 {
     OWNED(key_set) *keys = take_keys(issuer);
 
@@ -204,7 +205,7 @@ struct result issuer_verify(const struct issuer *issuer, const struct gate_token
     const struct issuer_key *key = find_key(keys, token->kid);
     if (key == NULL) return failure(err, ERROR_DENIED, "the token's kid names no key of its issuer");
     if (!key_fits(key, token)) return failure(err, ERROR_DENIED, "the token's alg does not fit the key that it names");
-    return verifier_check(key->verifier, token, err);
+    return verifier_check(key->verifier, token, is_late, err);
 }
 
 uint64_t issuer_key_serial(const struct issuer *issuer, const struct gate_token *token)

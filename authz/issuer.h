@@ -45,10 +45,11 @@ const struct issuer_record *issuer_record_of(const struct issuer *issuer);
 const char *issuer_digest(const struct issuer *issuer);
 
 /**
- * Does the token that passed the gate fit this issuer (alg, typ, kid), and is its signature one of the issuer's?
+ * Does the token that passed the gate fit this issuer (alg, typ, kid), and is its signature one of the issuer's? With
+ * `is_late` also when its exp has passed.
  * ERROR_DENIED with what is wrong if not; ERROR_NO_MEMORY. Thread-safe.
  */
-RESULT issuer_verify(const struct issuer *issuer, const struct gate_token *token, struct error *err);
+RESULT issuer_verify(const struct issuer *issuer, const struct gate_token *token, bool is_late, struct error *err);
 /** Names the key that would verify this token, never the same for two keys; 0 if there is none. For caches. */
 uint64_t issuer_key_serial(const struct issuer *issuer, const struct gate_token *token);
 

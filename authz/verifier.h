@@ -18,10 +18,11 @@ struct verifier;
 RESULT verifier_new(const char *jwk, struct verifier **verifier_out, struct error *err);
 
 /**
- * ERROR_DENIED unless the signature is right and exp and iat are there and fit the wall clock. Thread-safe:
+ * ERROR_DENIED unless the signature is right and exp and iat are there and fit the wall clock; with `is_late` a passed
+ * exp is no reason, for upload sessions. Thread-safe:
  * liboauth2 does not say whether it is, so a verifier is a few equal ones, each behind its own lock.
  */
-RESULT verifier_check(struct verifier *verifier, const struct gate_token *token, struct error *err);
+RESULT verifier_check(struct verifier *verifier, const struct gate_token *token, bool is_late, struct error *err);
 
 void verifier_free(struct verifier *verifier);
 DEFINE_OWNED(verifier);

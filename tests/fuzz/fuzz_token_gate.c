@@ -41,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     assert(size <= GATE_TOKEN_MAX && memchr(data, '=', size) == NULL && memchr(data, '\0', size) == NULL);
     assert(strlen(token.kid) < GATE_KID_SIZE && token.issuer[0] != '\0');
-    assert(!verifier_check(verifier_for(token.algorithm), &token, &err).ok);
+    assert(!verifier_check(verifier_for(token.algorithm), &token, false, &err).ok);
+    assert(!verifier_check(verifier_for(token.algorithm), &token, true, &err).ok);
     if (claims_check(token.payload, &rule, &claims, &err).ok) assert(claims.expires_s > 0);
     return 0;
 }
