@@ -65,6 +65,11 @@ struct result intake_refuse(struct request *request, struct error *err)
     return oci_fail(request, "BLOB_UPLOAD_UNKNOWN", err);
 }
 
+void intake_end(struct intake_state *state)
+{
+    upload_free(GIVE(state->upload));
+}
+
 bool intake_claim(struct request *request, struct pg *pg, const struct upload_request *session,
                   struct result *result_out, struct error *err)
 {
@@ -72,8 +77,16 @@ bool intake_claim(struct request *request, struct pg *pg, const struct upload_re
 
     const bool ok = upload_find(request->gateway->registry, pg, session, &state->upload, err).ok &&
                     upload_claim(state->upload, pg, err).ok;
-    if (!ok) *result_out = intake_refuse(request, err);
-    return ok;
+    if (ok) return true;
+    intake_end(state);
+    *result_out = intake_refuse(request, err);
+    return false;
+}
+
+static struct result write(struct intake_state *state, struct bytes bytes, struct error *err)
+{
+    TRY(upload_write(state->upload, bytes, err));
+    return upload_must_save(state->upload) ? upload_save(state->upload, &state->recorder.recorder, err) : SUCCESS;
 }
 
 struct result intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err)
@@ -81,9 +94,9 @@ struct result intake_write(struct request *request, struct pg *pg, struct bytes 
     struct intake_state *state = request->handler_state;
 
     (void)pg;
-    if (!upload_write(state->upload, bytes, err).ok) return intake_refuse(request, err);
-    if (!upload_must_save(state->upload)) return SUCCESS;
-    return upload_save(state->upload, &state->recorder.recorder, err).ok ? SUCCESS : intake_refuse(request, err);
+    if (write(state, bytes, err).ok) return SUCCESS;
+    intake_end(state);
+    return intake_refuse(request, err);
 }
 
 struct result intake_commit(struct request *request, struct pg *pg, struct error *err)
@@ -91,8 +104,9 @@ struct result intake_commit(struct request *request, struct pg *pg, struct error
     struct intake_state *state = request->handler_state;
     char digest[DIGEST_TEXT_SIZE];
 
-    if (!upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err).ok)
-        return intake_refuse(request, err);
+    const struct result committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
+    if (!committed.ok) return intake_refuse(request, err);
+    intake_end(state);
     digest_format(&state->digest, digest);
     upload_created(request, digest);
     return SUCCESS;
@@ -103,6 +117,6 @@ void intake_release(struct request *request)
     struct intake_state *state = request->handler_state;
 
     if (state == NULL) return;
-    upload_free(state->upload);
+    intake_end(state);
     secret_wipe(&state->location, sizeof state->location);
 }

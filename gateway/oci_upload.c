@@ -89,7 +89,9 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
     TRY(intake_state_new(request, &state, err));
     state->location = session.location;
     if (!intake_claim(request, pg, &session, &result, err)) return result;
-    return check_range(request, state);
+    result = check_range(request, state);
+    if (request->response != NULL) intake_end(state);
+    return result;
 }
 
 static struct result begin_close(struct request *request, struct pg *pg, struct error *err)
@@ -114,16 +116,24 @@ static struct result finish_write(struct request *request, struct pg *pg, struct
     struct intake_state *state = request->handler_state;
 
     (void)pg;
-    if (is_short(request, state)) return SUCCESS; /* nothing of it counts: the client sends it again */
-    if (!upload_save(state->upload, &state->recorder.recorder, err).ok) return intake_refuse(request, err);
+    const bool wrong = is_short(request, state); /* then nothing of it counts: the client sends it again */
+    const struct result saved = wrong ? SUCCESS : upload_save(state->upload, &state->recorder.recorder, err);
+    const uint64_t offset = upload_offset(state->upload);
+    intake_end(state);
+    if (!saved.ok) return intake_refuse(request, err);
+    if (wrong) return SUCCESS;
     response_empty(request, 202);
-    upload_headers(request, &state->location, upload_offset(state->upload));
+    upload_headers(request, &state->location, offset);
     return SUCCESS;
 }
 
 static struct result finish_close(struct request *request, struct pg *pg, struct error *err)
 {
-    return is_short(request, request->handler_state) ? SUCCESS : intake_commit(request, pg, err);
+    const struct result result =
+        is_short(request, request->handler_state) ? SUCCESS : intake_commit(request, pg, err);
+
+    intake_end(request->handler_state);
+    return result;
 }
 
 /* What came before the connection broke is kept; the client asks where to go on. */
@@ -133,8 +143,9 @@ static void cut(struct request *request, struct pg *pg)
     struct error ignored = {0};
 
     (void)pg;
-    if (state == NULL || state->upload == NULL || !upload_can_save(state->upload)) return;
-    (void)upload_save(state->upload, &state->recorder.recorder, &ignored).ok;
+    if (state == NULL || state->upload == NULL) return;
+    if (upload_can_save(state->upload)) (void)upload_save(state->upload, &state->recorder.recorder, &ignored).ok;
+    intake_end(state);
 }
 
 static struct result status(struct request *request, struct pg *pg, struct error *err)

@@ -123,6 +123,7 @@ static void drop(struct request *request, struct pg *pg)
 
     if (state == NULL || state->upload == NULL) return;
     (void)upload_drop(state->upload, pg, "the body was not the blob", &state->recorder.recorder, &ignored).ok;
+    intake_end(state);
 }
 
 static bool is_empty_digest(const struct digest *digest)
@@ -134,10 +135,11 @@ static bool is_empty_digest(const struct digest *digest)
 
 static struct result finish(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct intake_state *state = request->handler_state;
+    struct intake_state *state = request->handler_state;
 
     /* Without a body it is the beginning of a session by a client that names the digest early. */
     if (upload_offset(state->upload) == 0 && !is_empty_digest(&state->digest)) {
+        intake_end(state);
         accepted(request, &state->location);
         return SUCCESS;
     }

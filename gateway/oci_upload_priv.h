@@ -18,13 +18,15 @@ struct intake_state {
 
 /** In the arena, zeroed, as the request's handler_state. ERROR_NO_MEMORY. */
 RESULT intake_state_new(struct request *request, struct intake_state **state_out, struct error *err);
+/** Lets go of the session. Before the answer goes out, because the client's next request may come at once. */
+void intake_end(struct intake_state *state);
 /** Finds and claims the session. True: go on; false: *result_out is what the handler returns. */
 bool intake_claim(struct request *request, struct pg *pg, const struct upload_request *session,
                   struct result *result_out, struct error *err);
 /** What a session's failure means to a client. */
 RESULT intake_refuse(struct request *request, struct error *err);
 RESULT intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
-/** Commits and answers 201. */
+/** Commits and answers 201; after a failure the caller drops or ends the session. */
 RESULT intake_commit(struct request *request, struct pg *pg, struct error *err);
 void intake_release(struct request *request);
 
