@@ -23,6 +23,11 @@ void sha_text(struct bytes bytes, char text_out[SHA_TEXT_SIZE])
     text_hex(raw, sizeof raw, text_out + 7);
 }
 
+static struct result no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
+}
+
 struct result canonical_copy(const json_t *json, size_t maximum, char **text_out, struct error *err)
 {
     struct buffer text = BUFFER(maximum);
@@ -42,27 +47,23 @@ struct result canonical_take(struct arena *arena, const json_t *json, const char
 
     TRY(json_write_canonical(&text, json, err));
     const char *copy = arena_copy_text(arena, buffer_bytes(&text));
-    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
+    if (copy == NULL) return no_memory(err);
     *text_out = copy;
     return SUCCESS;
 }
 
-static struct result take(struct arena *arena, size_t count, size_t size, void **place_out, struct error *err)
+/* NULL without memory. Counts are bounded by the size of a document; one more place, so that none is empty. */
+static void *take(struct arena *arena, size_t count, size_t size)
 {
-    void *place = arena_take(arena, (count + 1) * size); /* counts are bounded by the size of a document */
-
-    if (place == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
-    *place_out = place;
-    return SUCCESS;
+    return arena_take(arena, (count + 1) * size);
 }
 
 struct result compile_texts(struct arena *arena, const json_t *array, struct text_list *list_out, struct error *err)
 {
     const size_t count = json_array_size(array);
-    void *place = NULL;
 
-    TRY(take(arena, count, sizeof(const char *), &place, err));
-    const char **texts = place;
+    const char **texts = take(arena, count, sizeof(const char *));
+    if (texts == NULL) return no_memory(err);
     for (size_t i = 0; i < count; i++) texts[i] = json_string_value(json_array_get(array, i));
     *list_out = (struct text_list){count, texts};
     return SUCCESS;
@@ -113,13 +114,12 @@ static const struct {
 
 static struct result name_groups(struct arena *arena, struct predicate *predicate, struct error *err)
 {
-    void *place = NULL;
 
-    TRY(take(arena, predicate->texts.count, sizeof(const char *), &place, err));
-    const char **names = place;
+    const char **names = take(arena, predicate->texts.count, sizeof(const char *));
+    if (names == NULL) return no_memory(err);
     for (size_t i = 0; i < predicate->texts.count; i++) {
         names[i] = arena_format(arena, "group:%s", predicate->texts.texts[i]);
-        if (names[i] == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a policy document");
+        if (names[i] == NULL) return no_memory(err);
     }
     predicate->group_facts = (struct text_list){predicate->texts.count, names};
     return SUCCESS;
@@ -128,11 +128,10 @@ static struct result name_groups(struct arena *arena, struct predicate *predicat
 struct result compile_target_test(struct arena *arena, const json_t *json, struct target_test *test_out,
                                   struct error *err)
 {
-    void *place = NULL;
     size_t count = 0;
 
-    TRY(take(arena, TEST_COUNT, sizeof(struct predicate), &place, err));
-    struct predicate *predicates = place;
+    struct predicate *predicates = take(arena, TEST_COUNT, sizeof(struct predicate));
+    if (predicates == NULL) return no_memory(err);
     for (size_t i = 0; i < sizeof predicate_names / sizeof predicate_names[0]; i++) {
         const json_t *value = json_object_get(json, predicate_names[i].name);
         if (value == NULL) continue;
@@ -175,10 +174,9 @@ static struct result compile_alternatives(struct arena *arena, const json_t *jso
 {
     const json_t *single = json_object_get(json, "target"), *many = json_object_get(json, "any_of");
     const size_t count = single != NULL ? 1 : json_array_size(many);
-    void *place = NULL;
 
-    TRY(take(arena, count, sizeof(struct target_test), &place, err));
-    struct target_test *tests = place;
+    struct target_test *tests = take(arena, count, sizeof(struct target_test));
+    if (tests == NULL) return no_memory(err);
     for (size_t i = 0; i < count; i++) {
         const json_t *each = single != NULL ? single : json_array_get(many, i);
         if (json_object_size(each) == 0)
@@ -228,10 +226,9 @@ static struct result compile_rule(struct arena *arena, const json_t *json, struc
 struct result compile_rules(struct policy_document *document, const json_t *array, struct error *err)
 {
     const size_t count = json_array_size(array);
-    void *place = NULL;
 
-    TRY(take(document->arena, count, sizeof(struct rule), &place, err));
-    struct rule *rules = place;
+    struct rule *rules = take(document->arena, count, sizeof(struct rule));
+    if (rules == NULL) return no_memory(err);
     for (size_t i = 0; i < count; i++) {
         TRY(compile_rule(document->arena, json_array_get(array, i), &rules[i], err));
         for (size_t j = 0; j < i; j++)

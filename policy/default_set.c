@@ -5,7 +5,8 @@
 #include "policy/set.h"
 
 #define DEFAULT_SET_BYTES_MAX (16 * 1024) /* the text below and its few names */
-#define YEAR_MS               ((int64_t)365 * 86400 * 1000)
+#define DAY_MS                ((int64_t)86400 * 1000)
+#define YEAR_MS               (365 * DAY_MS)
 
 #define STORING "\"ingest\",\"mount\",\"replicate\",\"migrate\",\"cache\",\"backup\",\"restore\",\"key-wrap\""
 #define PLACING STORING ",\"metadata\",\"log\""
@@ -40,7 +41,7 @@ static struct result write_policy(const struct policy_default_options *options, 
 {
     char from[CLOCK_TEXT_SIZE], review[CLOCK_TEXT_SIZE];
 
-    clock_format(options->now_ms, from);
+    clock_format(options->now_ms - DAY_MS, from); /* a clock that is set back a little does not undo it */
     clock_format(options->now_ms + YEAR_MS, review);
     TRY(buffer_add_u8(text, '[', err));
     TRY(buffer_format(text, err, policy_text, from, review, options->geo == NULL ? "AE" : options->geo));

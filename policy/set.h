@@ -84,7 +84,7 @@ struct policy_default_options {
     const char *region;           /* "local/main" */
     const char *geo;              /* "AE", "AE/DU"; NULL: "AE" */
     const char *operator_name;    /* who runs the machine; NULL: "operator" */
-    int64_t now_ms;               /* in force from here; to be reviewed a year later */
+    int64_t now_ms;               /* in force from a day before; to be reviewed a year later */
     const char *network;          /* clients that are proven to be where the region is, "10.1.0.0/16"; NULL: none */
 };
 /**
