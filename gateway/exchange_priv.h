@@ -79,6 +79,7 @@ struct exchange {
     unsigned stale_count;
     bool is_recorded;            /* an event says what became of this request, or a counter that becomes one */
     bool has_sequence;
+    bool has_failure;            /* an event says that it failed */
     bool is_denied_late;         /* request_record() decided again, and the answer is now no */
     uint64_t sequence;
     bool has_begun;              /* the handler ran, so its release must */

@@ -167,8 +167,9 @@ static struct result parse(struct request *request, struct manifest **manifest_o
     const struct bytes type = content_type == NULL ? (struct bytes){0} : bytes_of_text(content_type);
 
     if (manifest_parse(request->body, type, manifest_out, err).ok) return SUCCESS;
-    if (err->kind == ERROR_LIMIT) return oci_refuse(request, 413, "SIZE_INVALID", err->message);
-    if (err->kind == ERROR_INVALID) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
+    /* Its size was judged by the route; what is over a limit now is its nesting or its length of lists. */
+    if (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)
+        return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
     return (struct result){.ok = false};
 }
 

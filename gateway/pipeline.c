@@ -250,19 +250,32 @@ static enum way step_recorded(struct exchange *exchange, struct pg *pg)
     return answer_failure(exchange, &unavailable);
 }
 
-/*
- * No answer goes out and no body comes in without an event. A handler that failed before it came to its change gets
- * two events, that it was allowed and that it failed, because a change that fails would make its whole group wait.
- */
-static struct result ensure_recorded(struct exchange *exchange, const struct error *handler_failure,
-                                     struct error *err)
+/* No answer goes out and no body comes in without an event. */
+static struct result ensure_recorded(struct exchange *exchange, struct error *err)
 {
     struct request *request = &exchange->request;
 
     if (exchange->is_recorded || request->route->record != RECORD_WITH_CHANGE) return SUCCESS;
-    TRY(request_record(request, NULL, err));
-    if (handler_failure == NULL) return SUCCESS;
-    return request_record_outcome(request, OUTCOME_FAILED, error_kind_name(handler_failure->kind), NULL, err);
+    return request_record(request, NULL, err);
+}
+
+/*
+ * What was allowed and then came to nothing is said, too. A handler that failed before it came to its change gets
+ * two events, that it was allowed and that it failed, because a change that fails would make its whole group wait.
+ */
+static struct result record_failure(struct exchange *exchange, const struct error *handler_failure, struct error *err)
+{
+    struct request *request = &exchange->request;
+    const bool changes = request->route->record == RECORD_WITH_CHANGE || request->route->body == BODY_STREAMED;
+    const bool failed = handler_failure != NULL || (request->response != NULL && request->response->status >= 400);
+    char note[32];
+
+    if (!changes || !failed || exchange->has_failure || request->permit == NULL) return SUCCESS;
+    if (handler_failure != NULL)
+        (void)snprintf(note, sizeof note, "%s", error_kind_name(handler_failure->kind));
+    else
+        (void)snprintf(note, sizeof note, "status %u", request->response->status);
+    return request_record_outcome(request, OUTCOME_FAILED, note, NULL, err);
 }
 
 static void answer_unless_denied(struct exchange *exchange, const struct error *err)
@@ -279,7 +292,8 @@ static void conclude(struct exchange *exchange, struct result result, const stru
     struct error unrecorded = {0};
 
     if (!result.ok) log_error(exchange->request.route->name, err);
-    if (!ensure_recorded(exchange, result.ok ? NULL : err, &unrecorded).ok)
+    if (!ensure_recorded(exchange, &unrecorded).ok ||
+        !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
         answer_unless_denied(exchange, &unrecorded);
     else if (!result.ok)
         answer_unless_denied(exchange, err);
@@ -312,7 +326,7 @@ static enum way begin_stream(struct exchange *exchange, struct pg *pg)
         conclude(exchange, result, &err);
         return WAY_ANSWER;
     }
-    if (!ensure_recorded(exchange, NULL, &err).ok) {
+    if (!ensure_recorded(exchange, &err).ok) {
         answer_unless_denied(exchange, &err);
         return WAY_ANSWER;
     }
@@ -371,12 +385,11 @@ void pipeline_finish(struct exchange *exchange, struct pg *pg)
     struct request *request = &exchange->request;
     struct error err = {0};
 
-    if (!exchange->intake.has_failed) {
+    const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
+    if (!exchange->intake.has_failed)
         conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
-    } else if (request->response == NULL) {
-        const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
-        response_failure(request, &no_memory);
-    }
+    else
+        conclude(exchange, (struct result){.ok = request->response != NULL}, &no_memory);
     pipeline_answer(exchange, NULL);
 }
 

@@ -89,7 +89,10 @@ static struct result record_and_wait(struct exchange *exchange, struct change *c
     exchange_record_take(exchange);
     switch (exchange->record.status) {
     case RECORD_DONE: return SUCCESS;
-    case RECORD_REFUSED: *err = exchange->record.error; return (struct result){.ok = false};
+    case RECORD_REFUSED:
+        exchange->has_failure = true;
+        *err = exchange->record.error;
+        return (struct result){.ok = false};
     case RECORD_STALE: return failure(err, ERROR_CONFLICT, "the rights changed meanwhile");
     case RECORD_UNAVAILABLE: break;
     }
@@ -102,7 +105,7 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
     TRY(exchange_decide(exchange, err));
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
     TRY(record_and_wait(exchange, NULL, err));
-    exchange->is_denied_late = true;
+    exchange->is_denied_late = exchange->has_failure = true;
     return failure(err, ERROR_DENIED, "not allowed any more");
 }
 
@@ -142,7 +145,7 @@ struct result request_record_instead(struct request *request, const struct actio
     }
     decision_free(exchange->decision);
     exchange->decision = own;
-    exchange->is_denied_late = exchange->is_recorded = exchange->has_sequence = false;
+    exchange->is_denied_late = exchange->has_failure = exchange->is_recorded = exchange->has_sequence = false;
     memcpy(request->pairs, own_pairs, sizeof own_pairs);
     request->pair_count = own_count;
     return result;
@@ -171,6 +174,7 @@ struct result request_record_outcome(struct request *request, enum outcome outco
     const struct result result = outcome_of(&record, err);
     const enum record_status status = record.status;
     if (status == RECORD_DONE && !record.folded) exchange->sequence = record.sequence;
+    if (status == RECORD_REFUSED || outcome == OUTCOME_FAILED) exchange->has_failure = true;
     record_done(&record);
     if (status != RECORD_STALE) return result;
 
