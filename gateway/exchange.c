@@ -2,7 +2,6 @@
 #include "gateway/exchange_priv.h"
 
 #include <arpa/inet.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
@@ -101,20 +100,14 @@ void exchange_resume(struct exchange *exchange, enum phase phase)
     atomic_fetch_sub(&server->suspended, 1);
 }
 
-/* A server that says something unasked says goodbye: better to notice now than in the middle of a request. */
-static bool has_ended(const struct pg *pg)
-{
-    struct pollfd socket = {.fd = pg_socket(pg), .events = POLLIN};
-    return pg_is_broken(pg) || poll(&socket, 1, 0) != 0;
-}
-
 static void run_job(struct work_job *job, void *worker_state)
 {
     struct exchange *exchange = (struct exchange *)(void *)((char *)job - offsetof(struct exchange, job));
     struct pg *pg = worker_state;
     struct error err = {0};
 
-    if (pg != NULL && has_ended(pg) && !pg_reopen(pg, &err).ok) log_error("the database can't be reached", &err);
+    if (pg != NULL) pg_notice_loss(pg);
+    if (pg != NULL && pg_is_broken(pg) && !pg_reopen(pg, &err).ok) log_error("the database can't be reached", &err);
     exchange->next(exchange, pg);
 }
 

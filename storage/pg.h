@@ -40,6 +40,11 @@ RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struc
                struct error *err);
 /** The connection broke; pg_reopen() is needed. */
 bool pg_is_broken(const struct pg *pg);
+/**
+ * For a connection that was idle: notices, without a round trip, that the server has gone away meanwhile. It is then
+ * broken before a statement is lost to it.
+ */
+void pg_notice_loss(struct pg *pg);
 /** Connects and prepares again. Any transaction is gone. */
 RESULT pg_reopen(struct pg *pg, struct error *err);
 int pg_socket(const struct pg *pg);

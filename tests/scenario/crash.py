@@ -173,6 +173,7 @@ def acknowledged_survives_kill_9():
         for pusher in pushers:
             pusher.join(90)
             assert not pusher.is_alive()
+        server.wait_ready()
         events = check(server, login, acknowledged)
         resumed = sum(pusher.resumed for pusher in pushers)
         print(f"  {len(acknowledged.blobs)} blobs, {len(acknowledged.tags)} tags, {len(acknowledged.events)} named events all "
