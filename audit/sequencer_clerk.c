@@ -36,6 +36,14 @@ static struct result resolve(struct sequencer *sequencer, struct record *record,
                                  err);
 }
 
+/* A keyd that hangs must not hold up the end by its time-out for each record. */
+static void take_rest_when_stopping(struct sequencer *sequencer, struct record_queue *rest)
+{
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    while (sequencer->is_stopping && sequencer->unresolved.count > 0) queue_add(rest, queue_take(&sequencer->unresolved));
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+}
+
 void *sequencer_clerk_run(void *argument)
 {
     struct sequencer *sequencer = argument;
@@ -49,6 +57,7 @@ void *sequencer_clerk_run(void *argument)
         }
         queue_init(&failed);
         queue_add(&failed, record);
+        take_rest_when_stopping(sequencer, &failed);
         sequencer_give_up(sequencer, &failed, &err);
     }
     (void)pthread_mutex_lock(&sequencer->mutex);

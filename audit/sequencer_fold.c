@@ -30,7 +30,7 @@ int64_t own_due_ms(const struct sequencer *sequencer)
     int64_t due_ms = INT64_MAX;
 
     if (atomic_load(&sequencer->refused) > 0) due_ms = earlier(due_ms, sequencer->refused_at_ms + OWN_INTERVAL_MS);
-    if (sequencer->unrecorded > 0) due_ms = earlier(due_ms, sequencer->unrecorded_since_ms);
+    if (sequencer->unrecorded > 0) due_ms = earlier(due_ms, sequencer->unrecorded_since_ms + OWN_INTERVAL_MS);
     if (sequencer->burst.is_open) due_ms = earlier(due_ms, sequencer->burst.opened_ms + BURST_WINDOW_MS);
     if (due_ms != INT64_MAX && sequencer->is_stopping) return 0;
     return due_ms;
@@ -71,18 +71,22 @@ void own_collect(struct sequencer *sequencer, int64_t now_ms, struct record_queu
     struct group *group = sequencer->group;
     const uint64_t refused = atomic_load(&sequencer->refused);
     const bool is_refused_due = sequencer->is_stopping || now_ms - sequencer->refused_at_ms >= OWN_INTERVAL_MS;
+    const bool is_unrecorded_due = sequencer->is_stopping || now_ms - sequencer->unrecorded_since_ms >= OWN_INTERVAL_MS;
 
     release_covered(sequencer, released);
     collect_burst(sequencer, now_ms);
     if (refused > 0 && is_refused_due) add_own(group, OWN_REFUSED, ACTION_REFUSED, refused);
-    if (sequencer->unrecorded > 0) add_own(group, OWN_UNRECORDED, ACTION_UNRECORDED, sequencer->unrecorded);
+    if (sequencer->unrecorded > 0 && is_unrecorded_due) add_own(group, OWN_UNRECORDED, ACTION_UNRECORDED, sequencer->unrecorded);
     assert(group->count <= GROUP_OWN_MAX);
 }
 
 static void apply_counters(struct sequencer *sequencer, const struct event *event)
 {
     (void)pthread_mutex_lock(&sequencer->mutex);
-    if (event->own == OWN_UNRECORDED) sequencer->unrecorded -= event->count;
+    if (event->own == OWN_UNRECORDED) {
+        sequencer->unrecorded -= event->count;
+        sequencer->unrecorded_since_ms = clock_monotonic_ms(); /* of those that came meanwhile */
+    }
     if (event->own == OWN_REFUSED) {
         (void)atomic_fetch_sub(&sequencer->refused, event->count);
         sequencer->refused_at_ms = clock_monotonic_ms();
