@@ -68,7 +68,12 @@ static struct result write_event(const struct leaf *event, struct buffer *text, 
                       target->resource[0] == '\0' ? "(the registry itself)" : target->resource));
     for (size_t i = 1; i < event->target_count; i++)
         TRY(buffer_format(text, err, "  and %s %s\n", event->targets[i].action, event->targets[i].resource));
-    TRY(buffer_format(text, err, "  by the subject with the pseudonym %s\n", event->actor));
+    if (strcmp(event->actor, "anonymous") == 0)
+        TRY(buffer_add_text(text, "  by somebody without a valid credential\n", err));
+    else if (strcmp(event->actor, "system") == 0)
+        TRY(buffer_add_text(text, "  by the registry itself\n", err));
+    else
+        TRY(buffer_format(text, err, "  by the subject with the pseudonym %s\n", event->actor));
     if (event->reason.decision[0] != '\0') TRY(buffer_format(text, err, "  decision %s\n", event->reason.decision));
     for (size_t i = 0; i < event->reason.rule_count; i++)
         TRY(buffer_format(text, err, "  refused by rule %s\n", event->reason.rules[i]));
