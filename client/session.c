@@ -58,8 +58,8 @@ static void explain_detail(struct invocation *invocation, const json_t *detail)
     if (json_is_array(detail)) detail = json_array_get(detail, 0);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         explain(invocation, members[i], json_text_of(detail, members[i]));
-    const json_t *denials = json_object_get(detail, "denials");
-    if (json_array_size(denials) > 0) explain_detail(invocation, json_array_get(denials, 0));
+    const json_t *denials = json_object_get(detail, "denials"); /* the first of them is told above */
+    for (size_t i = 1; i < json_array_size(denials); i++) explain_detail(invocation, json_array_get(denials, i));
 }
 
 static enum error_kind kind_of(long status)

@@ -7,7 +7,7 @@ import sys
 def main():
     folder, size = sys.argv[1], int(sys.argv[2])
     flipped = 0
-    for place, _, names in os.walk(os.path.join(folder, "data")):
+    for place, _, names in os.walk(os.path.join(folder, "regions")):
         for name in names:
             path = os.path.join(place, name)
             with open(path, "r+b") as file:
