@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "crypto/certificate.h"
+#include "crypto/digest.h"
 #include "gateway/gateway.h"
 #include "gateway/quota.h"
 #include "gateway/route.h"
@@ -90,7 +91,8 @@ static const struct handler handler_change = {.handle = change_it};
 static _Atomic int open_sinks, cut_sinks;
 
 struct sink {
-    uint64_t bytes, sum, slow_ms, fail_at;
+    struct hasher *hasher;
+    uint64_t slow_ms, fail_at;
 };
 
 static struct result sink_begin(struct request *request, struct pg *pg, struct error *err)
@@ -99,6 +101,7 @@ static struct result sink_begin(struct request *request, struct pg *pg, struct e
 
     (void)pg;
     if (sink == NULL) return failure(err, ERROR_NO_MEMORY, "no memory");
+    TRY(hasher_new(DIGEST_SHA256, &sink->hasher, err));
     atomic_fetch_add(&open_sinks, 1);
     request->handler_state = sink;
     sink->slow_ms = number_of(request, "slow_ms");
@@ -113,20 +116,21 @@ static struct result sink_write(struct request *request, struct pg *pg, struct b
 
     (void)pg;
     pause_ms(sink->slow_ms);
-    for (size_t i = 0; i < bytes.length; i++) sink->sum = sink->sum * 31 + bytes.data[i];
-    sink->bytes += bytes.length;
-    if (sink->fail_at != 0 && sink->bytes >= sink->fail_at) return failure(err, ERROR_FULL, "the disk is full");
+    hasher_add(sink->hasher, bytes);
+    if (sink->fail_at != 0 && hasher_length(sink->hasher) >= sink->fail_at) return failure(err, ERROR_FULL, "the disk is full");
     return SUCCESS;
 }
 
 static struct result sink_finish(struct request *request, struct pg *pg, struct error *err)
 {
     const struct sink *sink = request->handler_state;
-    char text[80];
+    const struct digest digest = hasher_digest(sink->hasher);
+    char text[DIGEST_TEXT_SIZE + 24], name[DIGEST_TEXT_SIZE];
 
     (void)pg;
     TRY(request_record_outcome(request, OUTCOME_COMPLETED, "done", NULL, err));
-    (void)snprintf(text, sizeof text, "%llu %llu\n", (unsigned long long)sink->bytes, (unsigned long long)sink->sum);
+    digest_format(&digest, name);
+    (void)snprintf(text, sizeof text, "%llu %s\n", (unsigned long long)hasher_length(sink->hasher), name);
     response_text(request, 201, text);
     return SUCCESS;
 }
@@ -140,7 +144,11 @@ static void sink_cut(struct request *request, struct pg *pg)
 
 static void sink_release(struct request *request)
 {
-    if (request->handler_state != NULL) atomic_fetch_sub(&open_sinks, 1);
+    struct sink *sink = request->handler_state;
+
+    if (sink == NULL) return;
+    hasher_free(sink->hasher);
+    atomic_fetch_sub(&open_sinks, 1);
 }
 static const struct handler handler_sink = {.begin = sink_begin, .write = sink_write, .finish = sink_finish,
                                             .cut = sink_cut, .release = sink_release};
