@@ -337,6 +337,7 @@ static enum MHD_Result drain(struct exchange *exchange, size_t *data_size)
     return exchange->is_given_up ? MHD_NO : MHD_YES;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the parameters are libmicrohttpd's */
 enum MHD_Result exchange_continue(void *server, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data, size_t *data_size,
                                   void **place)

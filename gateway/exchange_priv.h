@@ -97,11 +97,11 @@ struct exchange {
 };
 
 /* gateway/exchange.c */
-void *exchange_begin(void *server, const char *target, struct MHD_Connection *connection);
+void *exchange_begin(void *context, const char *target, struct MHD_Connection *connection);
 enum MHD_Result exchange_continue(void *server, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data, size_t *data_size,
-                                  void **exchange);
-void exchange_end(void *server, struct MHD_Connection *connection, void **exchange,
+                                  void **place);
+void exchange_end(void *server, struct MHD_Connection *connection, void **place,
                   enum MHD_RequestTerminationCode why);
 void exchange_suspend(struct exchange *exchange);
 /** Hands the exchange back to its event thread, which goes on with `phase`. */
@@ -132,15 +132,15 @@ enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t 
 /* gateway/outflow.c */
 /** Reads the first block. On failure nothing was sent yet. */
 RESULT outflow_begin(struct exchange *exchange, struct error *err);
-ssize_t outflow_give(void *exchange, uint64_t position, char *place, size_t size);
+ssize_t outflow_give(void *context, uint64_t position, char *place, size_t size);
 
 /* gateway/pipeline.c, beside gateway/pipeline.h */
 /** The gathered body is complete and the exchange is suspended. */
 void pipeline_continue(struct exchange *exchange);
 /** The streamed body was written; on a mover. */
 void pipeline_finish(struct exchange *exchange, struct pg *pg);
-/** An answer was made, or `failure` is it: goes back to the event thread. */
-void pipeline_answer(struct exchange *exchange, const struct error *failure);
+/** An answer was made, or `failed` is it: goes back to the event thread. */
+void pipeline_answer(struct exchange *exchange, const struct error *failed);
 
 /* gateway/record.c */
 /** Decides on request->pairs; exchange->decision. */

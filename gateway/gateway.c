@@ -105,7 +105,8 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
     return registry_new(&options, &gateway->registry, err);
 }
 
-static struct result gateway_open(struct gateway *gateway, struct error *err)
+/* Who decides and who records. */
+static struct result open_judges(struct gateway *gateway, struct error *err)
 {
     const struct settings *settings = gateway->settings;
     struct keyd_identity identity;
@@ -118,7 +119,14 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_sequencer(gateway, err));
     TRY(authz_directory_new(&gateway->directory, err));
     TRY(open_decider(gateway, err));
-    TRY(open_authenticator(gateway, &identity, err));
+    return open_authenticator(gateway, &identity, err);
+}
+
+static struct result gateway_open(struct gateway *gateway, struct error *err)
+{
+    const struct settings *settings = gateway->settings;
+
+    TRY(open_judges(gateway, err));
     TRY(open_registry(gateway, err));
     TRY(open_pool(gateway, "reader", settings->reader_threads, &gateway->readers, err));
     TRY(open_pool(gateway, "mover", settings->mover_threads, &gateway->movers, err));

@@ -47,13 +47,19 @@ static bool is_whole(const struct copying *copying, struct MHD_Connection *conne
     return info != NULL && copying->expected + 2 == method + info->header_size;
 }
 
-static void trim_values(struct fields *fields)
+/* Blanks after a value are no part of it (RFC 9110 section 5.5). False when memory is out. */
+static bool trim_values(struct arena *arena, struct fields *fields)
 {
     for (size_t i = 0; i < fields->count; i++) {
-        char *value = (char *)(uintptr_t)fields->list[i].value; /* in our arena, so ours to change */
-        size_t length = strlen(value);
-        while (length > 0 && (value[length - 1] == ' ' || value[length - 1] == '\t')) value[--length] = '\0';
+        const char *value = fields->list[i].value;
+        const size_t whole = strlen(value);
+        size_t length = whole;
+        while (length > 0 && (value[length - 1] == ' ' || value[length - 1] == '\t')) length--;
+        if (length == whole) continue;
+        fields->list[i].value = arena_copy_text(arena, (struct bytes){(const uint8_t *)value, length});
+        if (fields->list[i].value == NULL) return false;
     }
+    return true;
 }
 
 /* W3C Trace Context, version 00: "00-<32 hex>-<16 hex>-<2 hex>". */
@@ -93,7 +99,8 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
                         is_whole(&copying, exchange->connection, method)),
     };
     if (!http_check(&head, &exchange->server->limits, &exchange->framing, refusal_out)) return false;
-    trim_values(&copying.fields);
+    *refusal_out = (struct http_refusal){503, "no memory"};
+    if (!trim_values(request->arena, &copying.fields)) return false;
     request->headers = copying.fields;
     take_trace(request);
     *refusal_out = (struct http_refusal){501, "this method is not known here"};

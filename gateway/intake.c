@@ -119,26 +119,35 @@ static bool write_slot(struct exchange *exchange, struct pg *pg)
     return true;
 }
 
-/* On a mover. */
-static void pump(struct exchange *exchange, struct pg *pg)
+enum rest { REST_NONE, REST_MORE, REST_END, REST_GONE };
+
+/* Writes some slots; what is left to do. For REST_NONE the event thread may already have the exchange again. */
+static enum rest pump_turn(struct exchange *exchange, struct pg *pg)
 {
     struct intake *intake = &exchange->intake;
+    enum rest rest = REST_NONE;
 
     pthread_mutex_lock(&exchange->mutex);
     for (int turn = 0; turn < SLOTS_A_TURN && write_slot(exchange, pg); turn++) continue;
     if (intake->has_failed) let_in(exchange);
-    const bool has_more = intake->count > 0 && !intake->has_failed && !exchange->is_gone;
-    const bool is_gone = exchange->is_gone;
-    const bool has_ended = intake->has_ended && !is_gone && !has_more;
-    exchange->is_busy = has_more || has_ended;
+    if (exchange->is_gone)
+        rest = REST_GONE;
+    else if (intake->count > 0 && !intake->has_failed)
+        rest = REST_MORE;
+    else if (intake->has_ended)
+        rest = REST_END;
+    exchange->is_busy = rest == REST_MORE;
     pthread_mutex_unlock(&exchange->mutex);
+    return rest;
+}
 
-    if (is_gone) {
-        exchange_leave(exchange);
-    } else if (has_more) {
-        if (!exchange_submit(exchange, exchange->server->gateway->movers, pump)) pump(exchange, pg);
-    } else if (has_ended) {
-        exchange->is_busy = false; /* suspended: nobody else looks */
-        pipeline_finish(exchange, pg);
-    }
+/* On a mover. */
+static void pump(struct exchange *exchange, struct pg *pg)
+{
+    enum rest rest = pump_turn(exchange, pg);
+
+    while (rest == REST_MORE && !exchange_submit(exchange, exchange->server->gateway->movers, pump))
+        rest = pump_turn(exchange, pg);
+    if (rest == REST_GONE) exchange_leave(exchange);
+    if (rest == REST_END) pipeline_finish(exchange, pg); /* suspended: nobody else looks */
 }

@@ -126,7 +126,8 @@ void response_problem_with(struct request *request, unsigned status, const char 
     (void)snprintf(instance, sizeof instance, "urn:uuid:%s", request->id);
     OWNED_JSON body = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title", title, "status",
                                 (int)status, "detail", detail, "instance", instance);
-    if (body != NULL && extra != NULL) (void)json_object_update_missing(body, (json_t *)(uintptr_t)extra);
+    OWNED_JSON beside = extra == NULL ? NULL : json_deep_copy(extra);
+    if (body != NULL && beside != NULL) (void)json_object_update_missing(body, beside);
     json_body(request, status, "application/problem+json", body);
 }
 

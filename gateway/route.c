@@ -70,21 +70,18 @@ static bool path_fits(const struct shape *shape, const struct path *path, struct
     return true;
 }
 
-static const char *join_name(const struct path *path, const struct fit *fit, struct arena *arena)
-{
-    size_t size = 1;
-    char *name, *at;
+#define NAME_SIZE_MAX 8192 /* of a path that the head's check let through */
 
-    for (size_t i = 0; i < fit->name_count; i++) size += strlen(path->segments[fit->name_first + i]) + 1;
-    name = at = arena_take(arena, size);
-    if (name == NULL) return NULL;
-    for (size_t i = 0; i < fit->name_count; i++) {
-        const char *segment = path->segments[fit->name_first + i];
-        if (i > 0) *at++ = '/';
-        memcpy(at, segment, strlen(segment));
-        at += strlen(segment);
-    }
-    return name;
+static struct result join_name(const struct path *path, const struct fit *fit, struct arena *arena,
+                               const char **name_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER name = BUFFER(NAME_SIZE_MAX);
+
+    for (size_t i = 0; i < fit->name_count; i++)
+        TRY(buffer_format(&name, err, "%s%s", i == 0 ? "" : "/", path->segments[fit->name_first + i]));
+    *name_out = fit->name_count == 0 ? NULL : arena_copy_text(arena, buffer_bytes(&name));
+    if (fit->name_count > 0 && *name_out == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a name");
+    return SUCCESS;
 }
 
 struct result route_find(const struct route_table *table, const struct path *path, enum method method,
@@ -101,8 +98,7 @@ struct result route_find(const struct route_table *table, const struct path *pat
         match.answer = ROUTE_METHOD;
         if ((row->methods & METHOD_BIT(method)) == 0) continue;
         match = (struct route_match){.answer = ROUTE_FOUND, .route = row, .reference = fit.reference};
-        if (fit.name_count > 0) match.name = join_name(path, &fit, arena);
-        if (fit.name_count > 0 && match.name == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a name");
+        TRY(join_name(path, &fit, arena, &match.name, err));
         break;
     }
     *match_out = match;

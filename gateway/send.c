@@ -48,10 +48,16 @@ static void add_headers(struct exchange *exchange, const struct response *respon
 
 static struct MHD_Response *reply_of(struct exchange *exchange, const struct response *response)
 {
+    /* libmicrohttpd takes what it only reads through a pointer that is not const. */
+    const union {
+        const uint8_t *data;
+        void *unchanged;
+    } place = {.data = response->body.data};
+
     if (response->source != NULL && response->source->length > 0)
         return MHD_create_response_from_callback(response->source->length, MHD_BLOCK_SIZE, outflow_give, exchange, NULL);
     return MHD_create_response_from_buffer(response->source != NULL ? 0 : response->body.length,
-                                           (void *)(uintptr_t)response->body.data, MHD_RESPMEM_PERSISTENT);
+                                           place.unchanged, MHD_RESPMEM_PERSISTENT);
 }
 
 static void count_status(unsigned status)

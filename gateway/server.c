@@ -159,11 +159,12 @@ static struct result bound_port(int fd, int *port_out, struct error *err)
 
 static struct result start_tls_on(struct server *server, int fd, struct error *err)
 {
+    static char priorities[] = TLS_PRIORITIES;
     struct MHD_OptionItem own[] = {
         {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)tls_certificate_pem(server->tls)},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)tls_key_pem(server->tls)},
-        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, tls_certificate_pem(server->tls)},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, tls_key_pem(server->tls)},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, priorities},
         {MHD_OPTION_END, 0, NULL},
     };
 

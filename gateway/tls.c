@@ -12,6 +12,12 @@
 #include "crypto/digest.h"
 #include "crypto/secret.h"
 
+#define PEM_MAX ((size_t)CERTIFICATE_PEM_MAX)
+
+/* GnuTLS takes these through pointers that are not const. */
+static unsigned char protocol_name[] = "http/1.1";
+static unsigned char client_purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
+
 struct credentials {
     gnutls_certificate_credentials_t certificate;
     bool asks_client;
@@ -27,11 +33,18 @@ struct tls {
     struct buffer certificate_pem, key_pem;
 };
 
-static void credentials_drop(struct credentials *credentials)
+static void credentials_free(struct credentials *credentials)
 {
-    if (credentials == NULL || atomic_fetch_sub(&credentials->uses, 1) > 1) return;
+    if (credentials == NULL) return;
     if (credentials->certificate != NULL) gnutls_certificate_free_credentials(credentials->certificate);
     free(credentials);
+}
+DEFINE_OWNED(credentials);
+
+/* One use less; the last one frees it. */
+static void credentials_drop(struct credentials *credentials)
+{
+    if (credentials != NULL && atomic_fetch_sub(&credentials->uses, 1) == 1) credentials_free(credentials);
 }
 
 static struct credentials *credentials_keep(struct tls *tls)
@@ -81,16 +94,13 @@ static struct result credentials_new(const struct settings *settings, const stru
                                      const struct buffer *key, struct credentials **credentials_out,
                                      struct error *err)
 {
-    struct credentials *credentials = memory_zeroed(1, sizeof *credentials);
+    OWNED(credentials) *credentials = memory_zeroed(1, sizeof *credentials);
 
     if (credentials == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for TLS credentials");
     atomic_init(&credentials->uses, 1);
-    const struct result result = fill(credentials, settings, certificate, key, err);
-    if (result.ok)
-        *credentials_out = credentials;
-    else
-        credentials_drop(credentials);
-    return result;
+    TRY(fill(credentials, settings, certificate, key, err));
+    *credentials_out = GIVE(credentials);
+    return SUCCESS;
 }
 
 struct result tls_new(const struct settings *settings, struct tls **tls_out, struct error *err)
@@ -100,8 +110,8 @@ struct result tls_new(const struct settings *settings, struct tls **tls_out, str
     if (tls == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for TLS");
     pthread_mutex_init(&tls->mutex, NULL);
     tls->settings = settings;
-    tls->certificate_pem = BUFFER(CERTIFICATE_PEM_MAX);
-    tls->key_pem = BUFFER(CERTIFICATE_PEM_MAX);
+    tls->certificate_pem = BUFFER(PEM_MAX);
+    tls->key_pem = BUFFER(PEM_MAX);
     TRY(read_pair(settings, &tls->certificate_pem, &tls->key_pem, err));
     TRY(credentials_new(settings, &tls->certificate_pem, &tls->key_pem, &tls->current, err));
     tls->current->generation = tls->generation = 1;
@@ -117,7 +127,7 @@ static void wipe(struct buffer *buffer)
 
 struct result tls_reload(struct tls *tls, struct error *err)
 {
-    struct buffer OWNED_BUFFER certificate = BUFFER(CERTIFICATE_PEM_MAX), key = BUFFER(CERTIFICATE_PEM_MAX);
+    struct buffer OWNED_BUFFER certificate = BUFFER(PEM_MAX), key = BUFFER(PEM_MAX);
     struct credentials *fresh = NULL;
 
     struct result result = read_pair(tls->settings, &certificate, &key, err);
@@ -135,14 +145,14 @@ struct result tls_reload(struct tls *tls, struct error *err)
     return SUCCESS;
 }
 
-const char *tls_certificate_pem(const struct tls *tls)
+char *tls_certificate_pem(struct tls *tls)
 {
-    return buffer_text(&tls->certificate_pem);
+    return (char *)tls->certificate_pem.data;
 }
 
-const char *tls_key_pem(const struct tls *tls)
+char *tls_key_pem(struct tls *tls)
 {
-    return buffer_text(&tls->key_pem);
+    return (char *)tls->key_pem.data;
 }
 
 static gnutls_session_t session_of(struct MHD_Connection *connection)
@@ -153,7 +163,7 @@ static gnutls_session_t session_of(struct MHD_Connection *connection)
 
 void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connection)
 {
-    static const gnutls_datum_t protocol = {.data = (unsigned char *)(uintptr_t)"http/1.1", .size = 8};
+    static const gnutls_datum_t protocol = {.data = protocol_name, .size = sizeof protocol_name - 1};
     gnutls_session_t session = session_of(connection);
 
     if (session == NULL) return; /* the unix socket */
@@ -207,8 +217,7 @@ static unsigned import_chain(const gnutls_datum_t *chain, unsigned count, gnutls
 static bool is_trusted(struct tls *tls, const gnutls_datum_t *chain, unsigned count)
 {
     struct credentials *newest = credentials_keep(tls);
-    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
-                                     .data = (unsigned char *)(uintptr_t)GNUTLS_KP_TLS_WWW_CLIENT};
+    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_purpose};
     gnutls_x509_crt_t certificates[CHAIN_MAX];
     gnutls_x509_trust_list_t authorities = NULL;
     unsigned status = GNUTLS_CERT_INVALID;

@@ -19,9 +19,9 @@ struct tls;
 RESULT tls_new(const struct settings *settings, struct tls **tls_out, struct error *err);
 /** Reads all files again; on failure the old credentials stay. */
 RESULT tls_reload(struct tls *tls, struct error *err);
-/** PEM texts for libmicrohttpd, which wants some of its own at the start. */
-const char *tls_certificate_pem(const struct tls *tls);
-const char *tls_key_pem(const struct tls *tls);
+/** PEM texts for libmicrohttpd, which wants some of its own at the start, and not const. */
+char *tls_certificate_pem(struct tls *tls);
+char *tls_key_pem(struct tls *tls);
 /** Before the handshake of a new connection. */
 void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connection);
 /** Once its session is gone. */

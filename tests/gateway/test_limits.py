@@ -90,13 +90,6 @@ for _ in range(30):
     time.sleep(0.2)
 check("a slow but steady body is not cut", statuses(read_all(steady)[0]) == [201])
 
-idle = [server.connect() for _ in range(200)]
-begun = time.monotonic()
-check("200 idle connections hold nobody up", server.get("/v2/")[0] == 200 and time.monotonic() - begun < 1)
-check("they are counted", server.metric("sijil_connections") >= 200, server.metric("sijil_connections"))
-for connection in idle:
-    connection.close()
-
 before = server.state()["refused"]
 busy = [server.connect() for _ in range(30)]
 for connection in busy:
@@ -108,6 +101,15 @@ time.sleep(0.2)
 check("and then there is room again", server.get("/v2/")[0] == 200)
 for connection in busy:
     connection.close()
+
+roomy = Server(connections_per_address=350)
+idle = [roomy.connect() for _ in range(200)]
+begun = time.monotonic()
+check("200 idle connections hold nobody up", roomy.get("/v2/")[0] == 200 and time.monotonic() - begun < 1)
+check("they are counted", roomy.metric("sijil_connections") >= 200, roomy.metric("sijil_connections"))
+for connection in idle:
+    connection.close()
+roomy.stop()
 
 tiny = Server(reader_threads=1, queue_max=2)
 busy = [tiny.connect() for _ in range(8)]
