@@ -105,17 +105,23 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
     return registry_new(&options, &gateway->registry, err);
 }
 
+static struct result open_keyd(struct gateway *gateway, struct keyd_identity *identity_out, struct error *err)
+{
+    const struct settings *settings = gateway->settings;
+
+    TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &gateway->keyd, err));
+    TRY(keyd_identify(gateway->keyd, identity_out, err));
+    memcpy(gateway->origin, identity_out->origin, sizeof gateway->origin);
+    return SUCCESS;
+}
+
 /* Who decides and who records. */
 static struct result open_judges(struct gateway *gateway, struct error *err)
 {
-    const struct settings *settings = gateway->settings;
     struct keyd_identity identity;
 
-    TRY(storage_check_schema(settings->database, err));
-    TRY(keyd_client_new(settings->keyd_socket, (unsigned)settings->keyd_timeout, &gateway->keyd, err));
-    TRY(keyd_identify(gateway->keyd, &identity, err));
-    memcpy(gateway->origin, identity.origin, sizeof gateway->origin);
-    TRY(quota_new((unsigned)settings->connections_max, &gateway->quota, err));
+    TRY(storage_check_schema(gateway->settings->database, err));
+    TRY(open_keyd(gateway, &identity, err));
     TRY(open_sequencer(gateway, err));
     TRY(authz_directory_new(&gateway->directory, err));
     TRY(open_decider(gateway, err));
@@ -126,6 +132,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
 {
     const struct settings *settings = gateway->settings;
 
+    TRY(quota_new((unsigned)settings->connections_max, &gateway->quota, err));
     TRY(open_judges(gateway, err));
     TRY(open_registry(gateway, err));
     TRY(open_pool(gateway, "reader", settings->reader_threads, &gateway->readers, err));
