@@ -2,23 +2,12 @@
  * "Pushing blobs", "Mounting a blob from another repository"). */
 #include <string.h>
 
+#include "base/clock.h"
 #include "gateway/oci_upload_priv.h"
 #include "policy/decider.h"
 #include "registry/stored_blob.h"
 
 #define CHUNK_MIN "1048576" /* bytes: 65,536 extents of it are 64 GiB, and writers that go on need none */
-
-struct result target_upload_begin(struct request *request, struct pg *pg, struct error *err)
-{
-    const char *algorithm = request_argument(request, "digest-algorithm");
-    struct resource *resource = NULL;
-    struct digest digest;
-
-    if (request_argument(request, "digest") != NULL && !upload_digest_argument(request, &digest)) return SUCCESS;
-    if (algorithm != NULL && strcmp(algorithm, "sha256") != 0 && strcmp(algorithm, "sha512") != 0)
-        return oci_refuse(request, 400, "DIGEST_INVALID", "the digest-algorithm is neither sha256 nor sha512");
-    return oci_target(request, pg, ACTION_UPLOAD_BEGIN, &resource, err);
-}
 
 /* Where to mount from: `from`, or the repository itself, which may have the blob already. False: can't be. */
 static bool find_source(struct request *request, struct pg *pg, struct resource *source)
@@ -35,22 +24,100 @@ static bool find_source(struct request *request, struct pg *pg, struct resource 
     return registry_resolve(request->gateway->registry, pg, source, &ignored).ok && !uuid_is_nil(&source->repository);
 }
 
-/* Decided and recorded by itself. Whatever stands against it, also a denial, means a plain upload: clients take a
- * 403 here for the end of the push. */
-static bool mount(struct request *request, struct pg *pg, const char *text)
+/* What a mount is decided on: the target, and the source that it is read from. False: it can't be one. */
+static bool mount_pairs(struct request *request, struct pg *pg, const struct resource *target,
+                        struct action_pair pairs_out[2])
 {
-    struct action_pair pairs[2] = {{.action = ACTION_BLOB_MOUNT, .resource = *oci_where(request)},
-                                   {.action = ACTION_BLOB_READ}};
-    struct blob_mount change;
+    const char *text = request_argument(request, "mount");
     struct digest digest;
     struct error ignored = {0};
 
-    if (!digest_parse(bytes_of_text(text), &digest, &ignored).ok) return false;
-    if (!find_source(request, pg, &pairs[1].resource)) return false;
-    digest_format(&digest, pairs[0].resource.detail);
-    digest_format(&digest, pairs[1].resource.detail);
-    blob_mount_prepare(&pairs[0].resource, &pairs[1].resource, text, &change);
+    if (text == NULL || !digest_parse(bytes_of_text(text), &digest, &ignored).ok) return false;
+    pairs_out[0] = (struct action_pair){.action = ACTION_BLOB_MOUNT, .resource = *target};
+    pairs_out[1] = (struct action_pair){.action = ACTION_BLOB_READ};
+    if (!find_source(request, pg, &pairs_out[1].resource)) return false;
+    digest_format(&digest, pairs_out[0].resource.detail);
+    digest_format(&digest, pairs_out[1].resource.detail);
+    return true;
+}
+
+static bool would_be_allowed(const struct request *request, const struct action_pair *pairs, size_t count)
+{
+    struct decision_request question = {
+        .principal = &request->principal, .pair_count = count, .now_ms = clock_wall_ms()};
+    OWNED(decision) *decision = NULL;
+    struct error ignored = {0};
+
+    memcpy(question.pairs, pairs, count * sizeof *pairs);
+    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    return decider_decide(request->gateway->decider, &question, &decision, &ignored).ok &&
+           decision_verdict(decision) == VERDICT_ALLOW;
+}
+
+/* Who has no credential yet is told to ask for the source as well, whether or not it exists. */
+static void ask_for_source(struct request *request)
+{
+    const char *from = request_argument(request, "from");
+    struct repository_name name;
+    struct error ignored = {0};
+
+    if (from == NULL || request_argument(request, "mount") == NULL) return;
+    if (repository_name_split(bytes_of_text(from), &name, &ignored).ok)
+        request_add_pair(request, ACTION_BLOB_READ, from)->kind = RESOURCE_REPOSITORY;
+}
+
+/* Who may not upload may still mount what is there (the role promoter): then the request is that and nothing else. */
+static void choose_pairs(struct request *request, struct pg *pg)
+{
+    struct action_pair pairs[2];
+
+    if (!mount_pairs(request, pg, &request->pairs[0].resource, pairs)) return;
+    if (would_be_allowed(request, request->pairs, 1) || !would_be_allowed(request, pairs, 2)) return;
+    memcpy(request->pairs, pairs, sizeof pairs);
+    request->pair_count = 2;
+}
+
+struct result target_upload_begin(struct request *request, struct pg *pg, struct error *err)
+{
+    const char *algorithm = request_argument(request, "digest-algorithm");
+    struct resource *resource = NULL;
+    struct digest digest;
+
+    if (request_argument(request, "digest") != NULL && !upload_digest_argument(request, &digest)) return SUCCESS;
+    if (algorithm != NULL && strcmp(algorithm, "sha256") != 0 && strcmp(algorithm, "sha512") != 0)
+        return oci_refuse(request, 400, "DIGEST_INVALID", "the digest-algorithm is neither sha256 nor sha512");
+    TRY(oci_target(request, pg, ACTION_UPLOAD_BEGIN, &resource, err));
+    if (resource == NULL) return SUCCESS;
+    if (request->principal.kind == PRINCIPAL_NONE)
+        ask_for_source(request);
+    else
+        choose_pairs(request, pg);
+    return SUCCESS;
+}
+
+/* Decided and recorded by itself. Whatever stands against it, also a denial, means a plain upload: clients take a
+ * 403 here for the end of the push. */
+static bool mount(struct request *request, struct pg *pg)
+{
+    struct action_pair pairs[2];
+    struct blob_mount change;
+    struct error ignored = {0};
+
+    if (!mount_pairs(request, pg, oci_where(request), pairs)) return false;
+    blob_mount_prepare(&pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
     return request_record_instead(request, pairs, 2, &change.change, &ignored).ok;
+}
+
+/* For whom there is no upload to fall back to. */
+static struct result mount_only(struct request *request, struct error *err)
+{
+    const struct action_pair *pairs = request->pairs;
+    struct blob_mount change;
+
+    blob_mount_prepare(&pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
+    if (!request_record(request, &change.change, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
+    upload_created(request, change.digest);
+    return SUCCESS;
 }
 
 /* What the client will close with, as far as it says: a digest to mount is also the one to upload. */
@@ -99,7 +166,8 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
     struct upload_begin begun;
     struct digest digest = {0};
 
-    if (mounted != NULL && mount(request, pg, mounted)) {
+    if (request->pairs[0].action == ACTION_BLOB_MOUNT) return mount_only(request, err);
+    if (mounted != NULL && mount(request, pg)) {
         upload_created(request, mounted);
         return SUCCESS;
     }

@@ -54,7 +54,7 @@ struct scope_record {
     struct uuid id;
     char name[RESOURCE_NAME_MAX + 1];  /* "acme" or "acme/models" */
     char region[REGION_ID_MAX + 1];    /* "" for an organisation */
-    char *label;                       /* canonical JSON */
+    const char *label;                 /* JSON; a view of the page's rows */
     int64_t created_ms;
     bool was_pushed;                   /* so its label only rises */
 };
@@ -62,6 +62,7 @@ struct scope_page {
     size_t count;
     struct scope_record *records;
     bool has_more;
+    struct pg_rows *rows;
 };
 struct scope_query {
     const struct permit *permit; /* for project.read on `where`, or project.list on the system */

@@ -190,18 +190,14 @@ void label_change_prepare(const struct resource *where, const char *label, struc
     *change_out = (struct label_change){.change = {.run = run_label, .raises_epoch = true}, .where = *where, .label = label};
 }
 
-static struct result read_scope(const struct pg_rows *rows, size_t row, struct scope_record *record,
-                                struct error *err)
+static void read_scope(const struct pg_rows *rows, size_t row, struct scope_record *record)
 {
-    const char *label = pg_text(rows, row, 3);
-
     record->id = pg_uuid(rows, row, 0);
     (void)snprintf(record->name, sizeof record->name, "%s", pg_text(rows, row, 1));
     (void)snprintf(record->region, sizeof record->region, "%s", pg_text(rows, row, 2));
+    record->label = pg_text(rows, row, 3);
     record->created_ms = pg_time_ms(rows, row, 4);
     record->was_pushed = pg_bool(rows, row, 5);
-    record->label = memory_copy_text(label, strlen(label));
-    return record->label != NULL ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a label");
 }
 
 struct result scope_list(struct pg *pg, const struct scope_query *query, struct scope_page **page_out,
@@ -223,8 +219,9 @@ struct result scope_list(struct pg *pg, const struct scope_query *query, struct 
     page->has_more = found > query->limit;
     page->records = memory_zeroed(found + 1, sizeof *page->records);
     if (page->records == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    for (size_t i = 0; i < found && i < query->limit; i++, page->count++)
-        TRY(read_scope(rows, i, &page->records[i], err));
+    page->count = page->has_more ? query->limit : found;
+    for (size_t i = 0; i < page->count; i++) read_scope(rows, i, &page->records[i]);
+    page->rows = GIVE(rows);
     *page_out = GIVE(page);
     return SUCCESS;
 }
@@ -232,7 +229,7 @@ struct result scope_list(struct pg *pg, const struct scope_query *query, struct 
 void scope_page_free(struct scope_page *page)
 {
     if (page == NULL) return;
-    for (size_t i = 0; page->records != NULL && i < page->count; i++) free(page->records[i].label);
+    pg_rows_free(page->rows);
     free(page->records);
     free(page);
 }

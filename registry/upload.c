@@ -30,7 +30,6 @@ struct result upload_find(struct registry *registry, struct pg *pg, const struct
     OWNED(upload) *upload = memory_zeroed(1, sizeof *upload);
     if (upload == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
     upload->registry = registry;
-    upload->permit = request->permit;
     upload->action = request->action;
     upload->where = *request->where;
     TRY(upload_row_find(pg, &key, &upload->row, err));

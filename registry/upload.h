@@ -42,7 +42,7 @@ struct upload;
 
 /** Who asks for which session. */
 struct upload_request {
-    const struct permit *permit;       /* for `action` on `where`; must outlive the struct upload */
+    const struct permit *permit;       /* for `action` on `where` */
     enum action action;                /* upload.begin, upload.write, upload.commit or upload.read */
     const struct resource *where;
     const struct principal *principal;

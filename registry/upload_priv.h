@@ -9,8 +9,7 @@
 
 struct upload {
     struct registry *registry;
-    const struct permit *permit;
-    enum action action;
+    enum action action; /* that permits must be for; they come with each change */
     struct resource where;
     struct upload_row row;
     struct blob_store *blobs;

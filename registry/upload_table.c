@@ -65,6 +65,7 @@ static struct slot *find_oldest_idle(struct upload_table *table)
 /* Takes an idle writer out of its slot; the caller frees it when the lock is gone, because that may touch the disk. */
 static struct blob_writer *evict(struct upload_table *table, struct slot *slot)
 {
+    assert(slot != NULL);
     struct blob_writer *writer = slot->live.writer;
 
     *slot = (struct slot){0};

@@ -254,6 +254,21 @@ def a_mount_is_201_or_202_and_never_403():
     expect(place("mount-other").call("POST", query + "&from=main/models/mount-source"), 202)
 
 
+def a_promoter_mounts_and_uploads_nothing():
+    source = place("mount-source")
+    digest = source.push_blob(b"promoted")
+    config = source.push_blob(b"{}")
+    target = server.client(state["promoter"]).repository("main/models/promoted")
+    both = "repository:main/models/promoted:pull,push repository:main/models/mount-source:pull"
+    for one in (digest, config):
+        expect(target.call("POST", f"blobs/uploads/?mount={one}&from=main/models/mount-source", scope=both), 201)
+    expect(target.call("POST", "blobs/uploads/", scope=both), 403, "DENIED")
+    expect(target.call("POST", f"blobs/uploads/?mount={UNKNOWN}&from=main/models/mount-source", scope=both), 404)
+    manifest = json.dumps({"schemaVersion": 2, "mediaType": IMAGE, "layers": [],
+                           "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": config, "size": 2}})
+    expect(target.put_manifest("v1", manifest.encode()), 201)
+
+
 # ---- Manifests ----
 
 def a_manifest_comes_back_byte_for_byte():
@@ -461,6 +476,9 @@ def who_asks_for_nothing_is_challenged():
                          ("GET", "/v2/main/models/push/tags/list")):
         answer = anonymous.call(method, path)
         assert answer.status == 401 and answer["WWW-Authenticate"].startswith("Bearer realm="), (path, answer.status)
+    mount = anonymous.call("POST", f"/v2/main/models/push/blobs/uploads/?mount={UNKNOWN}&from=no/such/source")
+    assert "repository:main/models/push:" in mount["WWW-Authenticate"], mount["WWW-Authenticate"]
+    assert "repository:no/such/source:pull" in mount["WWW-Authenticate"], mount["WWW-Authenticate"]
 
 
 def who_may_only_pull_can_not_push():
@@ -481,6 +499,7 @@ server.start()
 state["login"] = sijil_test.make_robot(server, "ci", "publisher", "main/models")
 state["other"] = sijil_test.make_robot(server, "ci2", "publisher", "main/models")
 state["reader"] = sijil_test.make_robot(server, "reader", "consumer", "main/models")
+state["promoter"] = sijil_test.make_robot(server, "promoter", "promoter", "main/models")
 admin = server.client(server.admin)
 admin.api("POST", "/projects", {"organisation": "main", "name": "apart"})
 state["stranger"] = sijil_test.make_robot(server, "stranger", "publisher", "main/apart")
@@ -491,7 +510,7 @@ cases = [
     one_post_brings_all, pieces_come_in_order, the_last_piece_may_come_with_the_put, a_piece_may_come_without_a_length,
     nothing_is_a_blob, another_digest_is_refused, a_cancelled_session_is_gone, a_session_is_nobody_elses,
     a_second_writer_is_refused_while_one_writes, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
-    a_mount_is_201_or_202_and_never_403, a_manifest_comes_back_byte_for_byte, accept_never_makes_a_406,
+    a_mount_is_201_or_202_and_never_403, a_promoter_mounts_and_uploads_nothing, a_manifest_comes_back_byte_for_byte, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
     a_manifest_by_digest_takes_tags, an_index_and_its_subject, unknown_manifests_are_404,
     tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed, the_catalog_shows_what_may_be_pulled, a_tag_goes_alone_and_a_digest_with_its_tags,
