@@ -38,13 +38,14 @@ static bool read_sequence(const char *text, uint64_t *value_out)
     return text_to_u64(bytes_of_text(text), INT64_MAX - 1, value_out);
 }
 
-/* `after` goes on in the order of reading; `before` is an upper bound in any order. */
+/* `after` goes on in the order of reading, -1 from the start; `before` is an upper bound in any order. */
 static struct result read_filter(const struct request *request, const char *after, struct audit_filter *filter,
                                  struct error *err)
 {
     const char *order = request_argument(request, "order"), *before = request_argument(request, "before");
     uint64_t cursor = 0, bound = 0;
 
+    if (strcmp(after, "-1") == 0) after = "";
     filter->key = request_argument(request, "key");
     filter->ascending = order != NULL && strcmp(order, "ascending") == 0;
     filter->until = INT64_MAX;

@@ -31,9 +31,12 @@ struct result pg_open(const char *conninfo, const struct pg_table *const *tables
     return pg_open_with(conninfo, tables, &pg_limits_of_requests, pg_out, err);
 }
 
+/* A server that went away while nobody asked it is noticed here, not by the request that comes next. */
 bool pg_is_broken(const struct pg *pg)
 {
-    return pg->connection == NULL;
+    if (pg->connection == NULL) return true;
+    struct pollfd socket = {.fd = PQsocket(pg->connection), .events = POLLRDHUP};
+    return poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
 int pg_socket(const struct pg *pg)
