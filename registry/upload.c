@@ -89,6 +89,7 @@ struct result upload_claim(struct upload *upload, struct pg *pg, struct error *e
 struct result upload_write(struct upload *upload, struct bytes content, struct error *err)
 {
     assert(upload->is_claimed && !upload->is_dead);
+    upload_table_touch(upload->registry->uploads, &upload->live);
     const struct result written = blob_writer_write(upload->live.writer, content, err);
     upload->is_dead = !written.ok;
     return written;

@@ -57,7 +57,8 @@ RESULT upload_find(struct registry *registry, struct pg *pg, const struct upload
 /** Bytes that are safe, or, once it is claimed, that the next write follows. */
 uint64_t upload_offset(const struct upload *upload);
 /**
- * Makes this the session's only writer. ERROR_CONFLICT while another request of this gateway writes; ERROR_LIMIT
+ * Makes this the session's only writer. ERROR_CONFLICT while another request of this gateway writes; one that has
+ * stood still for five seconds, or that another gateway serves, is overtaken instead. ERROR_LIMIT
  * when too many uploads write at the same time; ERROR_CORRUPT when the checkpoint does not verify.
  */
 RESULT upload_claim(struct upload *upload, struct pg *pg, struct error *err);

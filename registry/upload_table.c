@@ -7,15 +7,16 @@
 #include "base/memory.h"
 
 struct slot {
-    bool is_used, is_busy;
+    bool is_used, is_busy, is_overtaken;
     struct live_upload live;
-    int64_t used_ms; /* monotonic */
+    int64_t used_ms; /* monotonic; when it was reserved, moved, or given back */
 };
 
 struct upload_table {
     pthread_mutex_t lock;
     struct upload_limits limits;
     unsigned idle_count;
+    uint64_t tickets;
     struct slot *slots; /* limits.writers_max; few enough to be searched one by one */
 };
 
@@ -38,8 +39,18 @@ static struct slot *find(struct upload_table *table, const struct uuid *upload)
 {
     for (unsigned i = 0; i < table->limits.writers_max; i++) {
         struct slot *slot = &table->slots[i];
-        if (slot->is_used && uuid_equal(&slot->live.upload, upload)) return slot;
+        if (slot->is_used && !slot->is_overtaken && uuid_equal(&slot->live.upload, upload)) return slot;
     }
+    return NULL;
+}
+
+static struct slot *find_reservation(struct upload_table *table, uint64_t ticket)
+{
+    for (unsigned i = 0; i < table->limits.writers_max; i++) {
+        struct slot *slot = &table->slots[i];
+        if (slot->is_busy && slot->live.ticket == ticket) return slot;
+    }
+    assert(!"a reservation that was not made");
     return NULL;
 }
 
@@ -73,30 +84,74 @@ static struct blob_writer *evict(struct upload_table *table, struct slot *slot)
     return writer;
 }
 
+/* A place for a session that has none, or whose request stands still. NULL when all are taken. */
+static struct slot *make_room(struct upload_table *table, const struct uuid *upload, struct blob_writer **evicted_out)
+{
+    struct slot *slot = find_free(table);
+
+    if (slot == NULL) {
+        slot = find_oldest_idle(table);
+        if (slot == NULL) return NULL;
+        *evicted_out = evict(table, slot);
+    }
+    *slot = (struct slot){.is_used = true, .live = {.upload = *upload}};
+    return slot;
+}
+
+static void reserve(struct upload_table *table, struct slot *slot, struct live_upload *live_out)
+{
+    slot->is_busy = true;
+    slot->used_ms = clock_monotonic_ms();
+    slot->live.ticket = ++table->tickets;
+    *live_out = slot->live;
+    slot->live.writer = NULL;
+}
+
+/* With the lock held. */
+static struct result take(struct upload_table *table, const struct uuid *upload, struct live_upload *live_out,
+                          struct blob_writer **evicted_out, struct error *err)
+{
+    struct slot *slot = find(table, upload);
+
+    if (slot != NULL && slot->is_busy) {
+        if (clock_monotonic_ms() - slot->used_ms < UPLOAD_STALLED_MS)
+            return failure(err, ERROR_CONFLICT, "another request is writing to this upload now");
+        slot->is_overtaken = true;
+        slot = NULL;
+    } else if (slot != NULL) {
+        table->idle_count--;
+    }
+    if (slot == NULL) slot = make_room(table, upload, evicted_out);
+    if (slot == NULL)
+        return failure(err, ERROR_LIMIT, "%u uploads write at the same time already; try again later",
+                       table->limits.writers_max);
+    reserve(table, slot, live_out);
+    return SUCCESS;
+}
+
 struct result upload_table_take(struct upload_table *table, const struct uuid *upload, struct live_upload *live_out,
                                 struct error *err)
 {
     OWNED(blob_writer) *evicted = NULL;
 
     (void)pthread_mutex_lock(&table->lock);
-    struct slot *slot = find(table, upload);
-    const bool is_busy = slot != NULL && slot->is_busy;
-    if (slot != NULL && !is_busy) table->idle_count--;
-    if (slot == NULL) {
-        slot = find_free(table);
-        if (slot == NULL && (slot = find_oldest_idle(table)) != NULL) evicted = evict(table, slot);
-        if (slot != NULL) slot->live = (struct live_upload){.upload = *upload};
-    }
-    if (slot != NULL && !is_busy) {
-        slot->is_used = slot->is_busy = true;
-        *live_out = slot->live;
-        slot->live.writer = NULL;
-    }
+    const struct result taken = take(table, upload, live_out, &evicted, err);
     (void)pthread_mutex_unlock(&table->lock);
-    if (is_busy) return failure(err, ERROR_CONFLICT, "another request is writing to this upload now");
-    if (slot == NULL) return failure(err, ERROR_LIMIT, "%u uploads write at the same time already; try again later",
-                                     table->limits.writers_max);
-    return SUCCESS;
+    return taken;
+}
+
+void upload_table_touch(struct upload_table *table, const struct live_upload *live)
+{
+    (void)pthread_mutex_lock(&table->lock);
+    find_reservation(table, live->ticket)->used_ms = clock_monotonic_ms();
+    (void)pthread_mutex_unlock(&table->lock);
+}
+
+void upload_table_age(struct upload_table *table, int64_t used_ms)
+{
+    (void)pthread_mutex_lock(&table->lock);
+    for (unsigned i = 0; i < table->limits.writers_max; i++) table->slots[i].used_ms = used_ms;
+    (void)pthread_mutex_unlock(&table->lock);
 }
 
 void upload_table_give(struct upload_table *table, struct live_upload *live)
@@ -104,9 +159,8 @@ void upload_table_give(struct upload_table *table, struct live_upload *live)
     OWNED(blob_writer) *evicted = NULL;
 
     (void)pthread_mutex_lock(&table->lock);
-    struct slot *slot = find(table, &live->upload);
-    assert(slot != NULL && slot->is_busy);
-    if (live->writer == NULL || table->limits.idle_max == 0) {
+    struct slot *slot = find_reservation(table, live->ticket);
+    if (live->writer == NULL || slot->is_overtaken || table->limits.idle_max == 0) {
         evicted = GIVE(live->writer);
         *slot = (struct slot){0};
     } else {

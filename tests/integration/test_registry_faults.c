@@ -91,10 +91,10 @@ static struct result pull(const struct attempt *attempt, struct error *err)
     OWNED(stored_blob) *blob = NULL;
 
     TRY(permit_for(ACTION_MANIFEST_READ, &attempt->where, &listing, err));
-    const struct manifest_query tag = {.permit = listing, .where = &attempt->where, .reference = "latest"};
+    const struct manifest_query tag = {.permit = listing, .action = ACTION_MANIFEST_READ, .where = &attempt->where, .reference = "latest"};
     TRY(stored_manifest_find(fixture.registry, fixture.stack->pg, &tag, &manifest, err));
     TRY(permit_for(ACTION_BLOB_READ, &attempt->where, &reading, err));
-    const struct blob_query query = {.permit = reading, .where = &attempt->where, .digest = attempt->digest};
+    const struct blob_query query = {.permit = reading, .action = ACTION_BLOB_READ, .where = &attempt->where, .digest = attempt->digest};
     TRY(stored_blob_find(fixture.registry, fixture.stack->pg, &query, &blob, err));
     TRY(stored_blob_open(blob, err));
     TRY(stored_blob_read(blob, 0, read, LENGTH, err));

@@ -179,6 +179,27 @@ static void a_session_has_one_request(void **state)
     upload_table_give(uploads->table, &live);
 }
 
+static void one_that_stands_still_is_overtaken(void **state)
+{
+    struct uploads *uploads = *state;
+    const struct uuid id = uuid_random();
+    struct live_upload first = take(uploads, &id), second, third = {0};
+    struct error err = {0};
+
+    upload_table_age(uploads->table, clock_monotonic_ms() - UPLOAD_STALLED_MS);
+    upload_table_touch(uploads->table, &first); /* it moves */
+    assert_false(upload_table_take(uploads->table, &id, &third, &err).ok);
+    upload_table_age(uploads->table, clock_monotonic_ms() - UPLOAD_STALLED_MS);
+    second = take(uploads, &id);
+    assert_false(upload_table_take(uploads->table, &id, &third, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    give_writer(uploads, &second);
+    give_writer(uploads, &first); /* its writer is not kept, and puts out nobody else's */
+    second = take(uploads, &id);
+    assert_non_null(second.writer);
+    give_writer(uploads, &second);
+}
+
 static void the_oldest_idle_writer_makes_room(void **state)
 {
     struct uploads *uploads = *state;
@@ -261,6 +282,7 @@ int main(void)
     const struct CMUnitTest uploads[] = {
         cmocka_unit_test_setup_teardown(a_writer_is_kept_for_the_next_request, open_uploads, close_uploads),
         cmocka_unit_test_setup_teardown(a_session_has_one_request, open_uploads, close_uploads),
+        cmocka_unit_test_setup_teardown(one_that_stands_still_is_overtaken, open_uploads, close_uploads),
         cmocka_unit_test_setup_teardown(the_oldest_idle_writer_makes_room, open_uploads, close_uploads),
         cmocka_unit_test_setup_teardown(writers_expire, open_uploads, close_uploads),
     };
