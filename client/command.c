@@ -1,13 +1,10 @@
 #include "client/command.h"
 
 #include <assert.h>
-#include <getopt.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/json.h"
-
-#define LONG_OPTIONS_MAX 32 /* more would not fit a screen of help */
 
 const char *invocation_option(const struct invocation *invocation, int letter)
 {
@@ -81,13 +78,8 @@ static const struct command *command_find(int argc, char **argv, int *words_out)
 static void print_options(FILE *out, const struct option_row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        char left[64];
-        const char *argument = rows[i].argument == NULL ? "" : rows[i].argument;
-        const char *equals = rows[i].argument == NULL ? "" : "=";
-        if (rows[i].letter < 128)
-            (void)snprintf(left, sizeof left, "-%c, --%s%s%s", rows[i].letter, rows[i].name, equals, argument);
-        else
-            (void)snprintf(left, sizeof left, "    --%s%s%s", rows[i].name, equals, argument);
+        char left[64]; /* "-o, --" and the longest name and argument in use, with room */
+        option_spelling(&rows[i], true, left, sizeof left);
         (void)fprintf(out, "  %-28s %s\n", left, rows[i].help);
     }
 }
@@ -119,15 +111,15 @@ static void print_overview(FILE *out)
 
 /* getopt's two spellings of all options of a command. */
 struct spellings {
-    struct option longs[LONG_OPTIONS_MAX + 1];
-    char shorts[2 * LONG_OPTIONS_MAX + 2];
+    struct option longs[PROGRAM_OPTIONS_MAX + 1];
+    char shorts[2 * PROGRAM_OPTIONS_MAX + 2];
     size_t long_count, short_length;
 };
 
 static void spell(struct spellings *spellings, const struct option_row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        assert(spellings->long_count < LONG_OPTIONS_MAX);
+        assert(spellings->long_count < PROGRAM_OPTIONS_MAX);
         spellings->longs[spellings->long_count++] = (struct option){
             .name = rows[i].name, .has_arg = rows[i].argument == NULL ? no_argument : required_argument,
             .val = rows[i].letter};

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "base/program.h"
 
 /* code, what it means to a script */
 #define EXIT_CODES(X)                                                            \
@@ -24,13 +25,6 @@ enum exit_code {
 #define X(constant, code, meaning) constant = (code),
     EXIT_CODES(X)
 #undef X
-};
-
-struct option_row {
-    int letter;           /* unique in the program; also the short option when it is a letter */
-    const char *name;     /* long name without "--" */
-    const char *argument; /* of the option, or NULL for a flag */
-    const char *help;
 };
 
 struct invocation;

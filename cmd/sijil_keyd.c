@@ -1,7 +1,6 @@
 /* sijil-keyd: holds the keys. It has no network: gateways on this machine reach it over one unix socket. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cmd/options.h"
 #include "crypto/secret.h"
 #include "keyd/sandbox.h"
 #include "keyd/server.h"
@@ -24,57 +24,16 @@ struct settings {
     struct server_options server;
 };
 
-static const char help[] =
-    "Usage: sijil-keyd --directory=DIR --socket=PATH PASSPHRASE [OPTION]...\n"
-    "  or:  sijil-keyd --directory=DIR --init --origin=ORIGIN PASSPHRASE\n"
-    "  or:  sijil-keyd --directory=DIR --add-version PASSPHRASE\n"
-    "Hold the keys of a Sijil installation: wrap and unwrap data keys, and compose and\n"
-    "sign tokens and checkpoints of the audit log.\n"
-    "\n"
-    "  --directory=DIR         folder of the key ring and the ledger; nobody else may enter it\n"
-    "  --socket=PATH           unix socket to serve; it appears when all is loaded\n"
-    "  --allow-uid=UID         user who may connect, again for each one; default: our own\n"
-    "  --socket-group=GID      group of the socket, when other users may connect\n"
-    "  --init                  make a key ring in DIR and end\n"
-    "  --origin=ORIGIN         name of the audit log, such as registry.example/audit; fixed then\n"
-    "  --add-version           add a version of the key-encryption keys, used from the next start on, and end\n"
-    "  --help                  show this text and end\n"
-    "  --version               show the version and end\n"
-    "\n"
-    "PASSPHRASE is one of\n"
-    "  --passphrase-file=FILE  first line of a file that only we may read\n"
-    "  --passphrase-fd=N       first line of an open descriptor\n"
-    "\n"
-    "Exit status: 0 all is well, 1 something failed, 2 the command line is wrong.\n";
-
-enum option_code { OPTION_DIRECTORY = 256, OPTION_SOCKET, OPTION_PASSPHRASE_FILE, OPTION_PASSPHRASE_FD,
-                   OPTION_ALLOW_UID, OPTION_SOCKET_GROUP, OPTION_ORIGIN, OPTION_INIT, OPTION_ADD_VERSION,
-                   OPTION_HELP, OPTION_VERSION };
-
-static const struct option options[] = {
-    {"directory", required_argument, NULL, OPTION_DIRECTORY},
-    {"socket", required_argument, NULL, OPTION_SOCKET},
-    {"passphrase-file", required_argument, NULL, OPTION_PASSPHRASE_FILE},
-    {"passphrase-fd", required_argument, NULL, OPTION_PASSPHRASE_FD},
-    {"allow-uid", required_argument, NULL, OPTION_ALLOW_UID},
-    {"socket-group", required_argument, NULL, OPTION_SOCKET_GROUP},
-    {"origin", required_argument, NULL, OPTION_ORIGIN},
-    {"init", no_argument, NULL, OPTION_INIT},
-    {"add-version", no_argument, NULL, OPTION_ADD_VERSION},
-    {"help", no_argument, NULL, OPTION_HELP},
-    {"version", no_argument, NULL, OPTION_VERSION},
-    {NULL, 0, NULL, 0},
-};
-
 static _Noreturn void misused(const char *what)
 {
     (void)fprintf(stderr, "sijil-keyd: %s\nTry 'sijil-keyd --help' for more information.\n", what);
     exit(EXIT_USAGE);
 }
 
-static _Noreturn void show(const char *text)
+static _Noreturn void show_and_end(bool help)
 {
-    (void)fputs(text, stdout);
+    if (help) program_print_help(stdout, &keyd_program);
+    else (void)fputs("sijil-keyd " SIJIL_VERSION "\n", stdout);
     exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
@@ -95,31 +54,33 @@ static void take_uid(struct server_options *server, const char *text)
 static void take_option(struct settings *settings, int code)
 {
     switch (code) {
-    case OPTION_DIRECTORY: settings->directory = optarg; break;
-    case OPTION_SOCKET: settings->socket = optarg; break;
-    case OPTION_PASSPHRASE_FILE: settings->passphrase_file = optarg; break;
-    case OPTION_PASSPHRASE_FD:
+    case KEYD_DIRECTORY: settings->directory = optarg; break;
+    case KEYD_SOCKET: settings->socket = optarg; break;
+    case KEYD_PASSPHRASE_FILE: settings->passphrase_file = optarg; break;
+    case KEYD_PASSPHRASE_FD:
         settings->passphrase_fd = number(optarg, "--passphrase-fd needs a number");
         settings->has_passphrase_fd = true;
         break;
-    case OPTION_ALLOW_UID: take_uid(&settings->server, optarg); break;
-    case OPTION_SOCKET_GROUP:
+    case KEYD_ALLOW_UID: take_uid(&settings->server, optarg); break;
+    case KEYD_SOCKET_GROUP:
         settings->group = number(optarg, "--socket-group needs a number");
         settings->has_group = true;
         break;
-    case OPTION_ORIGIN: settings->origin = optarg; break;
-    case OPTION_INIT: settings->init = true; break;
-    case OPTION_ADD_VERSION: settings->add_version = true; break;
-    case OPTION_HELP: show(help);
-    case OPTION_VERSION: show("sijil-keyd " SIJIL_VERSION "\n");
+    case KEYD_ORIGIN: settings->origin = optarg; break;
+    case KEYD_INIT: settings->init = true; break;
+    case KEYD_ADD_VERSION: settings->add_version = true; break;
+    case KEYD_HELP: show_and_end(true);
+    case KEYD_VERSION: show_and_end(false);
     default: misused("what was said above is wrong");
     }
 }
 
 static void read_command_line(int argc, char **argv, struct settings *settings)
 {
+    struct option options[PROGRAM_OPTIONS_MAX + 1];
     int code;
 
+    program_long_options(&keyd_program, options);
     while ((code = getopt_long(argc, argv, "", options, NULL)) != -1) take_option(settings, code);
     if (optind < argc) misused("there are words that belong to no option");
     if (settings->directory == NULL) misused("--directory is missing");

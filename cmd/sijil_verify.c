@@ -1,28 +1,14 @@
 /* sijil-verify: checks offline what a registry hands out. It has no secret, no network and no database. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "audit/format/proof.h"
 #include "audit/format/proof_check.h"
 #include "base/json.h"
+#include "cmd/options.h"
 
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
-
-static const char help[] =
-    "Usage: sijil-verify proof --key=VKEY --entry=FILE PROOF-FILE [--json]\n"
-    "Check that an entry is in a registry's audit log, without asking the registry.\n"
-    "\n"
-    "  --key=VKEY     public key of the log, as 'sijil audit key' printed it when you first trusted it\n"
-    "  --entry=FILE   the entry, byte for byte (entry.json of 'sijil audit proof')\n"
-    "  PROOF-FILE     the proof (entry.tlog-proof of 'sijil audit proof', or any C2SP tlog-proof)\n"
-    "  --json         answer in JSON\n"
-    "  --help         show this text and end\n"
-    "  --version      show the version and end\n"
-    "\n"
-    "A FILE may be '-' for standard input.\n"
-    "Exit status: 0 verified, 1 not verified, 2 the command line is wrong or a file can't be read.\n";
 
 struct settings {
     const char *key, *entry, *proof;
@@ -99,19 +85,19 @@ static int run(const struct settings *settings)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"key", required_argument, NULL, 'k'}, {"entry", required_argument, NULL, 'e'}, {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},      {"version", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0},
-    };
+    struct option options[PROGRAM_OPTIONS_MAX + 1];
     struct settings settings = {0};
 
+    program_long_options(&verify_program, options);
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (option) {
-        case 'k': settings.key = optarg; break;
-        case 'e': settings.entry = optarg; break;
-        case 'j': settings.json = true; break;
-        case 'h': return show(help);
-        case 'v': return show("sijil-verify " SIJIL_VERSION "\n");
+        case VERIFY_KEY: settings.key = optarg; break;
+        case VERIFY_ENTRY: settings.entry = optarg; break;
+        case VERIFY_JSON: settings.json = true; break;
+        case VERIFY_HELP:
+            program_print_help(stdout, &verify_program);
+            return show("");
+        case VERIFY_VERSION: return show("sijil-verify " SIJIL_VERSION "\n");
         default: return misused("an option is not known or lacks its value");
         }
     }

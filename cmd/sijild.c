@@ -1,6 +1,5 @@
 /* sijild: the gateway. Everything that it needs to know comes from one configuration file, or from --embedded. */
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cmd/options.h"
 #include "embedded/embedded.h"
 #include "embedded/found.h"
 #include "gateway/gateway.h"
@@ -21,67 +21,6 @@ struct command {
     enum job job;
     const char *config, *approver, *policy_set, *admin_file;
     struct embedded_options embedded;
-};
-
-static const char help[] =
-    "Usage: sijild [--config=FILE] [--check-config | --migrate | --found=FILE]\n"
-    "  or:  sijild --embedded=DIR [OPTION]...\n"
-    "  or:  sijild --sample-config\n"
-    "Serve a registry of machine-learning artifacts: the OCI protocol and /api/v1, over TLS 1.3.\n"
-    "\n"
-    "  --config=FILE           configuration; default: /etc/sijil/sijild.conf\n"
-    "  --check-config          say whether the configuration is good, and end\n"
-    "  --sample-config         print a configuration with all parameters and their defaults, and end\n"
-    "  --migrate               bring the database to this program's schema, and end\n"
-    "  --found=FILE            make the regions, the first project and an administrator, whose secret goes to FILE\n"
-    "  --approver=PEM          with --found, the first time: public key that policy sets are signed with\n"
-    "  --policy-set=FILE       with --found, the first time: a signed policy set\n"
-    "  --help                  show this text and end\n"
-    "  --version               show the version and end\n"
-    "\n"
-    "On one machine, with a PostgreSQL and keys of its own in DIR:\n"
-    "  --embedded=DIR          make DIR if it is not there, start everything, serve\n"
-    "  --listen-address=IP     default: 127.0.0.1, this machine only\n"
-    "  --listen-port=PORT      default: 8443\n"
-    "  --public-url=URL        what clients call it; default: https://ADDRESS:PORT\n"
-    "  --geo=XX                country that the machine is in, at the first start; default: AE\n"
-    "  --operator=NAME         who runs the machine, at the first start\n"
-    "  --network=CIDR          clients that are proven to be where the machine is, at the first start\n"
-    "  --passphrase-file=FILE  file with the key ring's passphrase; default: one outside DIR, made at random\n"
-    "  --passphrase-fd=N       read the passphrase from an open descriptor\n"
-    "  --new-admin             make another administrator, when the first one's secret is lost\n"
-    "\n"
-    "SIGHUP reads certificates again; SIGTERM and SIGINT finish what runs and end.\n"
-    "Exit status: 0 all is well, 1 something failed, 2 the command line or the configuration is wrong.\n";
-
-enum option_code {
-    OPTION_CONFIG = 256, OPTION_CHECK, OPTION_SAMPLE, OPTION_MIGRATE, OPTION_FOUND, OPTION_APPROVER, OPTION_POLICY_SET,
-    OPTION_EMBEDDED, OPTION_ADDRESS, OPTION_PORT,
-    OPTION_URL, OPTION_GEO, OPTION_OPERATOR, OPTION_NETWORK, OPTION_PASSPHRASE_FILE, OPTION_PASSPHRASE_FD,
-    OPTION_NEW_ADMIN, OPTION_HELP, OPTION_VERSION
-};
-
-static const struct option options[] = {
-    {"config", required_argument, NULL, OPTION_CONFIG},
-    {"check-config", no_argument, NULL, OPTION_CHECK},
-    {"sample-config", no_argument, NULL, OPTION_SAMPLE},
-    {"migrate", no_argument, NULL, OPTION_MIGRATE},
-    {"found", required_argument, NULL, OPTION_FOUND},
-    {"approver", required_argument, NULL, OPTION_APPROVER},
-    {"policy-set", required_argument, NULL, OPTION_POLICY_SET},
-    {"embedded", required_argument, NULL, OPTION_EMBEDDED},
-    {"listen-address", required_argument, NULL, OPTION_ADDRESS},
-    {"listen-port", required_argument, NULL, OPTION_PORT},
-    {"public-url", required_argument, NULL, OPTION_URL},
-    {"geo", required_argument, NULL, OPTION_GEO},
-    {"operator", required_argument, NULL, OPTION_OPERATOR},
-    {"network", required_argument, NULL, OPTION_NETWORK},
-    {"passphrase-file", required_argument, NULL, OPTION_PASSPHRASE_FILE},
-    {"passphrase-fd", required_argument, NULL, OPTION_PASSPHRASE_FD},
-    {"new-admin", no_argument, NULL, OPTION_NEW_ADMIN},
-    {"help", no_argument, NULL, OPTION_HELP},
-    {"version", no_argument, NULL, OPTION_VERSION},
-    {0},
 };
 
 static int usage_error(const char *why)
@@ -116,18 +55,20 @@ static bool set_number(const char *text, uint64_t maximum, int64_t *number_out)
 static int job_option(int code, struct command *command)
 {
     switch (code) {
-    case OPTION_CONFIG: command->config = optarg; return -1;
-    case OPTION_CHECK: command->job = JOB_CHECK; return -1;
-    case OPTION_MIGRATE: command->job = JOB_MIGRATE; return -1;
-    case OPTION_FOUND:
+    case SIJILD_CONFIG: command->config = optarg; return -1;
+    case SIJILD_CHECK: command->job = JOB_CHECK; return -1;
+    case SIJILD_MIGRATE: command->job = JOB_MIGRATE; return -1;
+    case SIJILD_FOUND:
         command->job = JOB_FOUND;
         command->admin_file = optarg;
         return -1;
-    case OPTION_APPROVER: command->approver = optarg; return -1;
-    case OPTION_POLICY_SET: command->policy_set = optarg; return -1;
-    case OPTION_SAMPLE: return print_sample();
-    case OPTION_HELP: return fputs(help, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-    case OPTION_VERSION: return puts("sijild " SIJIL_VERSION) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    case SIJILD_APPROVER: command->approver = optarg; return -1;
+    case SIJILD_POLICY_SET: command->policy_set = optarg; return -1;
+    case SIJILD_SAMPLE: return print_sample();
+    case SIJILD_HELP:
+        program_print_help(stdout, &sijild_program);
+        return fflush(stdout) == 0 && ferror(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    case SIJILD_VERSION: return puts("sijild " SIJIL_VERSION) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
     default: return usage_error(NULL);
     }
 }
@@ -138,29 +79,32 @@ static int take_option(int code, struct command *command)
     int64_t fd = -1;
 
     switch (code) {
-    case OPTION_EMBEDDED:
+    case SIJILD_EMBEDDED:
         command->job = JOB_EMBEDDED;
         embedded->directory = optarg;
         return -1;
-    case OPTION_ADDRESS: embedded->listen_address = optarg; return -1;
-    case OPTION_PORT:
+    case SIJILD_ADDRESS: embedded->listen_address = optarg; return -1;
+    case SIJILD_PORT:
         return set_number(optarg, 65535, &embedded->listen_port) ? -1 : usage_error("--listen-port: 0 to 65535");
-    case OPTION_URL: embedded->public_url = optarg; return -1;
-    case OPTION_GEO: embedded->geo = optarg; return -1;
-    case OPTION_OPERATOR: embedded->operator_name = optarg; return -1;
-    case OPTION_NETWORK: embedded->network = optarg; return -1;
-    case OPTION_PASSPHRASE_FILE: embedded->passphrase_file = optarg; return -1;
-    case OPTION_PASSPHRASE_FD:
+    case SIJILD_URL: embedded->public_url = optarg; return -1;
+    case SIJILD_GEO: embedded->geo = optarg; return -1;
+    case SIJILD_OPERATOR: embedded->operator_name = optarg; return -1;
+    case SIJILD_NETWORK: embedded->network = optarg; return -1;
+    case SIJILD_PASSPHRASE_FILE: embedded->passphrase_file = optarg; return -1;
+    case SIJILD_PASSPHRASE_FD:
         if (!set_number(optarg, 1 << 20, &fd)) return usage_error("--passphrase-fd: the number of an open descriptor");
         embedded->passphrase_fd = (int)fd;
         return -1;
-    case OPTION_NEW_ADMIN: embedded->new_admin = true; return -1;
+    case SIJILD_NEW_ADMIN: embedded->new_admin = true; return -1;
     default: return job_option(code, command);
     }
 }
 
 static int take_options(int argc, char **argv, struct command *command)
 {
+    struct option options[PROGRAM_OPTIONS_MAX + 1];
+
+    program_long_options(&sijild_program, options);
     for (int code; (code = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         const int status = take_option(code, command);
         if (status >= 0) return status;

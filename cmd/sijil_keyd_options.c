@@ -1,0 +1,42 @@
+#include "cmd/options.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct option_row main_rows[] = {
+    {KEYD_DIRECTORY, "directory", "DIR", "folder of the key ring and the ledger; nobody else may enter it"},
+    {KEYD_SOCKET, "socket", "PATH", "unix socket to serve; it appears when all is loaded"},
+    {KEYD_ALLOW_UID, "allow-uid", "UID", "user who may connect, again for each one; default: our own"},
+    {KEYD_SOCKET_GROUP, "socket-group", "GID", "group of the socket, when other users may connect"},
+    {KEYD_INIT, "init", NULL, "make a key ring in DIR and end"},
+    {KEYD_ORIGIN, "origin", "ORIGIN", "name of the audit log, such as registry.example/audit; fixed then"},
+    {KEYD_ADD_VERSION, "add-version", NULL,
+     "add a version of the key-encryption keys, used from the next start on, and end"},
+    {KEYD_HELP, "help", NULL, "show this text and end"},
+    {KEYD_VERSION, "version", NULL, "show the version and end"},
+};
+static const struct option_row passphrase_rows[] = {
+    {KEYD_PASSPHRASE_FILE, "passphrase-file", "FILE", "first line of a file that only we may read"},
+    {KEYD_PASSPHRASE_FD, "passphrase-fd", "N", "first line of an open descriptor"},
+};
+static const struct option_group groups[] = {
+    {"", main_rows, COUNT(main_rows)},
+    {"PASSPHRASE is one of", passphrase_rows, COUNT(passphrase_rows)},
+};
+static const char *const synopses[] = {"--directory=DIR --socket=PATH PASSPHRASE [OPTION]...",
+                                       "--directory=DIR --init --origin=ORIGIN PASSPHRASE",
+                                       "--directory=DIR --add-version PASSPHRASE", NULL};
+static const char *const see_also[] = {"sijild(8)", NULL};
+
+const struct program keyd_program = {
+    .name = "sijil-keyd",
+    .section = 8,
+    .summary = "holds the keys of a Sijil installation",
+    .synopses = synopses,
+    .about = "Hold the keys of a Sijil installation: wrap and unwrap data keys, and compose and\n"
+             "sign tokens and checkpoints of the audit log.",
+    .groups = groups,
+    .group_count = COUNT(groups),
+    .closing = "It has no network: gateways on this machine reach it over the socket.",
+    .exit_status = "0 all is well, 1 something failed, 2 the command line is wrong.",
+    .see_also = see_also,
+};

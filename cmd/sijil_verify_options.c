@@ -1,0 +1,28 @@
+#include "cmd/options.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct option_row rows[] = {
+    {VERIFY_KEY, "key", "VKEY", "public key of the log, as 'sijil audit key' printed it when you first trusted it"},
+    {VERIFY_ENTRY, "entry", "FILE", "the entry, byte for byte (entry.json of 'sijil audit proof')"},
+    {VERIFY_JSON, "json", NULL, "answer in JSON"},
+    {VERIFY_HELP, "help", NULL, "show this text and end"},
+    {VERIFY_VERSION, "version", NULL, "show the version and end"},
+};
+static const struct option_group groups[] = {{"", rows, COUNT(rows)}};
+static const char *const synopses[] = {"proof --key=VKEY --entry=FILE PROOF-FILE [--json]", NULL};
+static const char *const see_also[] = {"sijil(1)", NULL};
+
+const struct program verify_program = {
+    .name = "sijil-verify",
+    .section = 1,
+    .summary = "checks proofs of a registry's audit log, offline",
+    .synopses = synopses,
+    .about = "Check that an entry is in a registry's audit log, without asking the registry.",
+    .groups = groups,
+    .group_count = COUNT(groups),
+    .closing = "PROOF-FILE is entry.tlog-proof of 'sijil audit proof', or any C2SP tlog-proof.\n"
+               "A FILE may be '-' for standard input.",
+    .exit_status = "0 verified, 1 not verified, 2 the command line is wrong or a file can't be read.",
+    .see_also = see_also,
+};

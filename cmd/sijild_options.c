@@ -1,0 +1,49 @@
+#include "cmd/options.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct option_row main_rows[] = {
+    {SIJILD_CONFIG, "config", "FILE", "configuration; default: /etc/sijil/sijild.conf"},
+    {SIJILD_CHECK, "check-config", NULL, "say whether the configuration is good, and end"},
+    {SIJILD_SAMPLE, "sample-config", NULL, "print a configuration with all parameters and their defaults, and end"},
+    {SIJILD_MIGRATE, "migrate", NULL, "bring the database to this program's schema, and end"},
+    {SIJILD_FOUND, "found", "FILE",
+     "make the regions, the first project and an administrator, whose secret goes to FILE"},
+    {SIJILD_APPROVER, "approver", "PEM", "with --found, the first time: public key that policy sets are signed with"},
+    {SIJILD_POLICY_SET, "policy-set", "FILE", "with --found, the first time: a signed policy set"},
+    {SIJILD_HELP, "help", NULL, "show this text and end"},
+    {SIJILD_VERSION, "version", NULL, "show the version and end"},
+};
+static const struct option_row embedded_rows[] = {
+    {SIJILD_EMBEDDED, "embedded", "DIR", "make DIR if it is not there, start everything, serve"},
+    {SIJILD_ADDRESS, "listen-address", "IP", "default: 127.0.0.1, this machine only"},
+    {SIJILD_PORT, "listen-port", "PORT", "default: 8443"},
+    {SIJILD_URL, "public-url", "URL", "what clients call it; default: https://ADDRESS:PORT"},
+    {SIJILD_GEO, "geo", "XX", "country that the machine is in, at the first start; default: AE"},
+    {SIJILD_OPERATOR, "operator", "NAME", "who runs the machine, at the first start"},
+    {SIJILD_NETWORK, "network", "CIDR", "clients that are proven to be where the machine is, at the first start"},
+    {SIJILD_PASSPHRASE_FILE, "passphrase-file", "FILE",
+     "file with the key ring's passphrase; default: one outside DIR, made at random"},
+    {SIJILD_PASSPHRASE_FD, "passphrase-fd", "N", "read the passphrase from an open descriptor"},
+    {SIJILD_NEW_ADMIN, "new-admin", NULL, "make another administrator, when the first one's secret is lost"},
+};
+static const struct option_group groups[] = {
+    {"", main_rows, COUNT(main_rows)},
+    {"On one machine, with a PostgreSQL and keys of its own in DIR:", embedded_rows, COUNT(embedded_rows)},
+};
+static const char *const synopses[] = {"[--config=FILE] [--check-config | --migrate | --found=FILE]",
+                                       "--embedded=DIR [OPTION]...", "--sample-config", NULL};
+static const char *const see_also[] = {"sijild.conf(5)", "sijil(1)", "sijil-keyd(8)", "sijil-verify(1)", NULL};
+
+const struct program sijild_program = {
+    .name = "sijild",
+    .section = 8,
+    .summary = "registry of machine-learning artifacts and compliance gateway",
+    .synopses = synopses,
+    .about = "Serve a registry of machine-learning artifacts: the OCI protocol and /api/v1, over TLS 1.3.",
+    .groups = groups,
+    .group_count = COUNT(groups),
+    .closing = "SIGHUP reads certificates again; SIGTERM and SIGINT finish what runs and end.",
+    .exit_status = "0 all is well, 1 something failed, 2 the command line or the configuration is wrong.",
+    .see_also = see_also,
+};
