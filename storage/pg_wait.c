@@ -27,12 +27,13 @@ struct result pg_lost(struct pg *pg, const char *why, struct error *err)
     return lost;
 }
 
+/* The server's farewell is read first, and only then the end of the connection. */
 void pg_notice_loss(struct pg *pg)
 {
     struct pollfd idle = {.fd = pg_socket(pg), .events = POLLIN};
 
-    if (pg->connection == NULL || pg->in_transaction || poll(&idle, 1, 0) <= 0) return;
-    if (PQconsumeInput(pg->connection) != 1 || PQstatus(pg->connection) != CONNECTION_OK) pg_break(pg);
+    while (pg->connection != NULL && !pg->in_transaction && poll(&idle, 1, 0) > 0)
+        if (PQconsumeInput(pg->connection) != 1 || PQstatus(pg->connection) != CONNECTION_OK) pg_break(pg);
 }
 
 int64_t pg_deadline(const struct pg *pg)
