@@ -247,21 +247,33 @@ static struct result add_records(const struct request *request, const struct sco
     return SUCCESS;
 }
 
+/* A page may end with what the caller may not see: its random id says nothing, its name would. */
+static bool set_next(json_t *value, const struct uuid *last)
+{
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(last, id);
+    return json_object_set_new(value, "next", json_string(id)) == 0;
+}
+
 static struct result list(struct request *request, struct pg *pg, bool projects, struct error *err)
 {
     struct scope_query query = {
         .permit = request->permit, .where = &request->pairs[0].resource, .projects = projects};
     OWNED(scope_page) *page = NULL;
+    const char *after = NULL;
 
-    if (!api_page(request, &query.limit, &query.last)) return SUCCESS;
+    if (!api_page(request, &query.limit, &after)) return SUCCESS;
+    if (after[0] != '\0' && !uuid_parse(bytes_of_text(after), &query.last))
+        return failure(err, ERROR_INVALID, "after is the id that the page before ended with");
     TRY(scope_list(pg, &query, &page, err));
     OWNED_JSON records = json_array();
     if (records == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(add_records(request, page, projects, records, err));
-    json_t *value = json_pack("{s:O}", projects ? "projects" : "organisations", records);
-    if (value != NULL && page->has_more)
-        (void)json_object_set_new(value, "next", json_string(page->records[page->count - 1].name));
-    answer(request, 200, value);
+    OWNED_JSON value = json_pack("{s:O}", projects ? "projects" : "organisations", records);
+    if (value == NULL || (page->has_more && !set_next(value, &page->records[page->count - 1].id)))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    response_json(request, 200, value);
     return SUCCESS;
 }
 
@@ -278,7 +290,7 @@ static struct result list_organisations(struct request *request, struct pg *pg, 
 static struct result read_one(struct request *request, struct pg *pg, struct error *err)
 {
     const struct scope_query query = {.permit = request->permit, .where = &request->pairs[0].resource,
-                                      .projects = true, .last = "", .limit = 1};
+                                      .projects = true, .limit = 1};
     OWNED(scope_page) *page = NULL;
     json_t *object = NULL;
 

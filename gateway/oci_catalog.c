@@ -14,7 +14,8 @@
 struct catalog {
     struct buffer *body;
     unsigned wanted, count;
-    char last[RESOURCE_NAME_MAX + 1]; /* that was looked at */
+    struct repository_entry last; /* that was looked at, or what the caller named: then without an id */
+    bool may_see_last;
 };
 
 struct result target_catalog(struct request *request, struct pg *pg, struct error *err)
@@ -38,19 +39,40 @@ static struct result add_page(struct request *request, struct pg *pg, struct cat
                               struct error *err)
 {
     const struct repository_query query = {
-        .permit = request->permit, .where = oci_where(request), .last = catalog->last, .limit = CATALOG_MAX};
+        .permit = request->permit, .where = oci_where(request), .last = catalog->last.name,
+        .last_id = catalog->last.id, .limit = CATALOG_MAX};
     OWNED(repository_page) *page = NULL;
     size_t i = 0;
 
     TRY(repository_list(pg, &query, &page, err));
     for (; i < page->count && catalog->count < catalog->wanted; i++) {
-        (void)snprintf(catalog->last, sizeof catalog->last, "%s", page->names[i]);
-        if (!may_pull(request, page->names[i])) continue;
-        TRY(buffer_format(catalog->body, err, "%s\"%s\"", catalog->count > 0 ? "," : "", page->names[i]));
+        catalog->last = page->entries[i];
+        catalog->may_see_last = may_pull(request, catalog->last.name);
+        if (!catalog->may_see_last) continue;
+        TRY(buffer_format(catalog->body, err, "%s\"%s\"", catalog->count > 0 ? "," : "", catalog->last.name));
         catalog->count++;
     }
     *has_more_out = page->has_more || i < page->count;
     return SUCCESS;
+}
+
+/* `last` of the next page. Where this one ended with what the caller may not see, a random id stands for its name. */
+static void format_cursor(const struct catalog *catalog, char cursor_out[RESOURCE_NAME_MAX + 1])
+{
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(&catalog->last.id, id);
+    if (catalog->may_see_last)
+        (void)snprintf(cursor_out, RESOURCE_NAME_MAX + 1, "%s", catalog->last.name);
+    else
+        (void)snprintf(cursor_out, RESOURCE_NAME_MAX + 1, "~%s", id);
+}
+
+/* No name begins with "~". */
+static void read_cursor(const char *last, struct catalog *catalog)
+{
+    if (last[0] == '~' && uuid_parse(bytes_of_text(last + 1), &catalog->last.id)) return;
+    if (strlen(last) < sizeof catalog->last.name) memcpy(catalog->last.name, last, strlen(last) + 1);
 }
 
 static struct result list(struct request *request, struct pg *pg, struct error *err)
@@ -58,16 +80,19 @@ static struct result list(struct request *request, struct pg *pg, struct error *
     const char *last = request_argument(request, "last");
     struct buffer OWNED_BUFFER body = BUFFER((size_t)CATALOG_MAX * (RESOURCE_NAME_MAX + 4) + 512);
     struct catalog catalog = {.body = &body};
+    char cursor[RESOURCE_NAME_MAX + 1];
     bool has_more = true;
 
     if (!oci_page_size(request, CATALOG_DEFAULT, CATALOG_MAX, &catalog.wanted)) return SUCCESS;
-    if (last != NULL && strlen(last) < sizeof catalog.last) memcpy(catalog.last, last, strlen(last) + 1);
+    if (last != NULL) read_cursor(last, &catalog);
     TRY(buffer_add_text(&body, "{\"repositories\":[", err));
     for (int i = 0; i < PAGES_MAX && has_more && catalog.count < catalog.wanted; i++)
         TRY(add_page(request, pg, &catalog, &has_more, err));
     TRY(buffer_add_text(&body, "]}", err));
     oci_body(request, 200, "application/json", &body);
-    if (has_more && catalog.wanted > 0) oci_next_page(request, "_catalog", catalog.wanted, catalog.last);
+    if (!has_more || catalog.wanted == 0) return SUCCESS;
+    format_cursor(&catalog, cursor);
+    oci_next_page(request, "_catalog", catalog.wanted, cursor);
     return SUCCESS;
 }
 

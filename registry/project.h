@@ -68,7 +68,7 @@ struct scope_query {
     const struct permit *permit; /* for project.read on `where`, or project.list on the system */
     const struct resource *where; /* the system, an organisation, or one project */
     bool projects;               /* else organisations */
-    const char *last;            /* the page begins after this name; "" for the start */
+    struct uuid last;            /* the page begins after this organisation or project; nil for the start */
     unsigned limit;              /* 1 to SCOPE_PAGE_MAX */
 };
 /** What is at or below `where`, by name in byte order. */
@@ -81,11 +81,15 @@ struct repository_query {
     const struct permit *permit; /* for catalog.list on the system */
     const struct resource *where;
     const char *last;            /* the page begins after it; "" for the start */
+    struct uuid last_id;         /* if not nil: after the repository with this id instead */
     unsigned limit;              /* 1 to SCOPE_PAGE_MAX */
 };
 struct repository_page {
     size_t count;
-    char (*names)[RESOURCE_NAME_MAX + 1];
+    struct repository_entry {
+        struct uuid id;
+        char name[RESOURCE_NAME_MAX + 1];
+    } *entries;
     bool has_more;
 };
 RESULT repository_list(struct pg *pg, const struct repository_query *query, struct repository_page **page_out,

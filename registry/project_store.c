@@ -9,8 +9,11 @@
 #define PUSHED_ORGANISATION \
     "EXISTS (SELECT FROM repository r JOIN project p USING (project_id) WHERE p.organisation_id = o.organisation_id)"
 #define PUSHED_PROJECT "EXISTS (SELECT FROM repository r WHERE r.project_id = p.project_id)"
-#define PAGE(name)     name " COLLATE \"C\" > $3 ORDER BY " name " COLLATE \"C\" LIMIT $4"
 #define PROJECT_NAME   "(o.name || '/' || p.name)"
+/* After the row with the id $3: a name would tell the reader of what he may not see. */
+#define PAGE(name, from, id) \
+    "($3::uuid IS NULL OR " name " COLLATE \"C\" > (SELECT " name " FROM " from " WHERE " id " = $3)) ORDER BY " name \
+    " COLLATE \"C\" LIMIT $4"
 #define SCOPE_TYPES    "uuid text text text timestamptz bool"
 
 static const struct pg_statement statements[] = {
@@ -39,13 +42,15 @@ static const struct pg_statement statements[] = {
     {"label_repository", "UPDATE repository SET label = $2::text::jsonb WHERE repository_id = $1", "uuid text", ""},
     {"scope_organisations",
      "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at, " PUSHED_ORGANISATION
-     " FROM organisation o WHERE ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND " PAGE("o.name"),
-     "uuid uuid text int8", SCOPE_TYPES},
+     " FROM organisation o WHERE ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND "
+     PAGE("o.name", "organisation o", "o.organisation_id"),
+     "uuid uuid uuid int8", SCOPE_TYPES},
     {"scope_projects",
      "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at, " PUSHED_PROJECT
      " FROM project p JOIN organisation o USING (organisation_id) WHERE ($1::uuid IS NULL OR o.organisation_id = $1)"
-     " AND ($2::uuid IS NULL OR p.project_id = $2) AND " PAGE(PROJECT_NAME),
-     "uuid uuid text int8", SCOPE_TYPES},
+     " AND ($2::uuid IS NULL OR p.project_id = $2) AND "
+     PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id"),
+     "uuid uuid uuid int8", SCOPE_TYPES},
 };
 const struct pg_table project_statements = PG_TABLE(statements);
 
@@ -210,7 +215,7 @@ struct result scope_list(struct pg *pg, const struct scope_query *query, struct 
     permit_require(query->permit, where->kind == RESOURCE_SYSTEM ? ACTION_PROJECT_LIST : ACTION_PROJECT_READ, where);
     pg_add_uuid(&arguments, where->kind == RESOURCE_SYSTEM ? NULL : &where->organisation);
     pg_add_uuid(&arguments, where->kind == RESOURCE_PROJECT ? &where->project : NULL);
-    pg_add_text(&arguments, query->last);
+    pg_add_uuid(&arguments, uuid_is_nil(&query->last) ? NULL : &query->last);
     pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
     TRY(pg_run(pg, query->projects ? "scope_projects" : "scope_organisations", &arguments, &rows, err));
     const size_t found = pg_rows_count(rows);

@@ -412,16 +412,43 @@ static void lists_projects_by_name(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
-    struct scope_query query = {.permit = permit, .where = &system, .projects = true, .last = "acme/m", .limit = 1};
-    OWNED(scope_page) *page = NULL;
+    struct scope_query query = {.permit = permit, .where = &system, .projects = true, .limit = 1};
+    bool found = false, has_more = true;
 
     (void)state;
-    MUST(scope_list(fixture.stack->pg, &query, &page, &err));
-    assert_int_equal(page->count, 1);
-    assert_true(page->has_more);
-    assert_string_equal(page->records[0].name, "acme/models");
-    assert_string_equal(page->records[0].region, TEST_REGION);
-    assert_true(page->records[0].was_pushed);
+    for (char before[RESOURCE_NAME_MAX + 1] = ""; has_more;) {
+        OWNED(scope_page) *page = NULL;
+        MUST(scope_list(fixture.stack->pg, &query, &page, &err));
+        assert_int_equal(page->count, 1);
+        const struct scope_record *record = &page->records[0];
+        assert_true(strcmp(before, record->name) < 0);
+        (void)snprintf(before, sizeof before, "%s", record->name);
+        if (strcmp(record->name, "acme/models") == 0) {
+            found = true;
+            assert_string_equal(record->region, TEST_REGION);
+            assert_true(record->was_pushed);
+        }
+        query.last = record->id;
+        has_more = page->has_more;
+    }
+    assert_true(found);
+}
+
+static void pages_of_repositories_go_on_after_an_id(void **state)
+{
+    const struct resource system = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = permit_of(ACTION_CATALOG_LIST, &system);
+    struct repository_query query = {.permit = permit, .where = &system, .last = "", .limit = SCOPE_PAGE_MAX};
+    OWNED(repository_page) *all = NULL;
+    OWNED(repository_page) *rest = NULL;
+
+    (void)state;
+    MUST(repository_list(fixture.stack->pg, &query, &all, &err));
+    assert_true(all->count > 1);
+    query.last_id = all->entries[0].id;
+    MUST(repository_list(fixture.stack->pg, &query, &rest, &err));
+    assert_int_equal(rest->count, all->count - 1);
+    for (size_t i = 0; i < rest->count; i++) assert_string_equal(rest->entries[i].name, all->entries[i + 1].name);
 }
 
 int main(void)
@@ -439,6 +466,7 @@ int main(void)
         cmocka_unit_test(labels_only_rise_after_the_first_push),
         cmocka_unit_test(projects_need_their_organisation_and_region),
         cmocka_unit_test(lists_projects_by_name),
+        cmocka_unit_test(pages_of_repositories_go_on_after_an_id),
     };
 
     return cmocka_run_group_tests_name("artifacts", tests, fixture_set_up, fixture_tear_down);

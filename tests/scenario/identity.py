@@ -323,6 +323,22 @@ def a_ci_job_needs_no_stored_secret():
     assert api(server.admin, "DELETE", "/issuers/" + made.json["id"]).status == 404
 
 
+def lists_name_nothing_that_is_hidden():
+    """A page that ends with another tenant's organisation or project went on after its name, for anybody to read."""
+    login = make_robot(server, "lister", "consumer", "main/models")
+    for name in ("aaa-hidden", "zzz-hidden"):
+        assert api(server.admin, "POST", "/organisations", {"name": name}).status == 201
+        assert api(server.admin, "POST", "/projects", {"organisation": name, "name": "hidden"}).status == 201
+    for kind, own in (("organisations", set()), ("projects", {"main/models"})):
+        seen, after, pages = set(), "", 0
+        while after is not None:
+            answer = api(login, "GET", f"/{kind}?limit=1&after={after}")
+            assert answer.status == 200 and b"hidden" not in answer.body, answer.body
+            seen |= {found["name"] for found in answer.json[kind]}
+            after, pages = answer.json.get("next"), pages + 1
+        assert pages >= 3 and own <= seen <= {"main", "main/models"}, (kind, seen, pages)
+
+
 def an_administrator_has_no_content():
     repository = admin.repository("main/models/secret")
     assert claims(admin.token("repository:main/models/secret:pull,push,delete")).get("access", []) == []
@@ -333,4 +349,5 @@ if __name__ == "__main__":
     run(every_endpoint_challenges_the_same, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
         hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked, roles_are_given_and_taken,
-        who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, an_administrator_has_no_content, server=server)
+        who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, lists_name_nothing_that_is_hidden,
+        an_administrator_has_no_content, server=server)
