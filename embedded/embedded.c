@@ -1,13 +1,30 @@
 #include "embedded/embedded.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "embedded/embedded_priv.h"
 
-#define REGION_ID "local/main"
+#define REGION_ID     "local/main"
+#define VARIABLE_SIZE 32 /* libpq's longest has 24 letters */
+
+/* libpq takes what a connection string leaves open from PGPORT, PGHOSTADDR and their like: another server's. */
+static void forget_other_databases(void)
+{
+    for (char **variable = environ; variable != NULL && *variable != NULL;) {
+        const size_t length = strcspn(*variable, "=");
+        char name[VARIABLE_SIZE] = "";
+        if (length < sizeof name) memcpy(name, *variable, length);
+        if (strncmp(name, "PG", 2) == 0 && unsetenv(name) == 0)
+            variable = environ; /* the list has moved */
+        else
+            variable++;
+    }
+}
 
 static void set(char place[CONFIG_TEXT_SIZE], const char *value)
 {
@@ -68,6 +85,7 @@ static struct result prepare(struct embedded *embedded, struct error *err)
     sigset_t signals;
 
     supervisor_block_signals(&signals);
+    forget_other_databases();
     TRY(users_find(&embedded->users, err));
     if (!embedded->users.separate)
         log_line(LOG_WARNING,

@@ -8,6 +8,8 @@ work=$(mktemp -d /var/tmp/sijil-embedded.XXXXXX)
 chmod 755 "$work"
 directory=$work/registry log=$work/log supervisor= sleeper=
 export HOME=$work XDG_DATA_HOME=$work/data
+# What libpq would take from an operator's shell must not lead to another database.
+export PGPORT=1 PGHOSTADDR=192.0.2.1 PGOPTIONS='-c search_path=nowhere' PGSSLMODE=require PGSERVICE=other
 mkdir "$XDG_DATA_HOME"
 port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 url=https://127.0.0.1:$port
