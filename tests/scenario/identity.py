@@ -49,7 +49,7 @@ def every_endpoint_challenges_the_same():
             ("POST", "/v2/main/models/a/blobs/uploads/", "repository:main/models/a:pull,push"),
             ("DELETE", "/v2/main/models/a/manifests/v1", "repository:main/models/a:delete"),
             ("POST", f"/v2/main/models/a/blobs/uploads/?mount={digest}&from=main/models/b",
-             "repository:main/models/a:pull,push"),
+             "repository:main/models/a:pull,push repository:main/models/b:pull"),
             ("GET", "/api/v1/robots", "registry:admin:*"), ("POST", "/api/v1/robots", "registry:admin:*"),
             ("POST", "/api/v1/bindings", "registry:admin:*"), ("POST", "/api/v1/organisations", "registry:admin:*")):
         answer = admin.call(method, path, body=b"{}" if path.startswith("/api") and method == "POST" else None)
