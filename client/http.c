@@ -7,7 +7,9 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
+#include "client/trace.h"
 
 #define CONNECT_SECONDS 15L
 #define IDLE_SECONDS    60L /* a transfer that moves less than one byte a second for so long is cut */
@@ -180,20 +182,23 @@ static struct result check_same_host(const struct http *http, const char *url, s
     const size_t length = strlen(http->origin);
 
     if (strncmp(url, http->origin, length) == 0 && (url[length] == '/' || url[length] == '\0')) return SUCCESS;
-    return failure(err, ERROR_DENIED, "the registry sent us to another host, which we do not follow: %.150s", url);
+    /* The host alone: what follows may be an upload's secret. */
+    const size_t scheme = strcspn(url, ":") + strspn(url + strcspn(url, ":"), ":/");
+    return failure(err, ERROR_DENIED, "the registry sent us to another host, which we do not follow: %.*s",
+                   (int)(scheme + strcspn(url + scheme, "/?#")), url);
 }
 
-/* Query strings may hold an upload's secret; the path alone is shown. */
-static void trace(const struct http *http, const struct http_request *request, const struct http_response *response)
+/* --verbose. What can't be shown for want of memory is no reason to fail the exchange itself. */
+static void show(const struct exchange *exchange, int64_t began_ms)
 {
-    if (!http->verbose) return;
-    const char *path = request->path;
-    if (strncmp(path, http->origin, strlen(http->origin)) == 0) path += strlen(http->origin);
-    const char *uploads = strstr(path, "/blobs/uploads/");
-    const size_t shown = uploads == NULL ? strcspn(path, "?") : (size_t)(uploads - path) + strlen("/blobs/uploads/");
-    (void)fprintf(stderr, "> %s %.*s%s\n< %ld%s%s%s%s\n", request->method, (int)shown, path,
-                  uploads == NULL ? "" : "(session)", response->status, response->request_id[0] ? " request " : "",
-                  response->request_id, response->audit[0] ? " audit " : "", response->audit);
+    struct buffer OWNED_BUFFER text = BUFFER(8192);
+    struct error ignored = {0};
+    const struct http_request *request = exchange->request;
+    const struct trace trace = {.origin = exchange->http->origin, .request = request, .response = exchange->response,
+                                .sent_bytes = request->upload != NULL ? exchange->sent : request->body.length,
+                                .received_bytes = exchange->received, .duration_ms = clock_monotonic_ms() - began_ms};
+
+    if (exchange->http->verbose && trace_write(&trace, &text, &ignored).ok) (void)fputs(buffer_text(&text), stderr);
 }
 
 static struct result exchange_failure(struct exchange *exchange, CURLcode code, const char *text, struct error *err)
@@ -214,6 +219,8 @@ struct result http_call(struct http *http, const struct http_request *request, s
     struct exchange exchange = {.request = request, .response = response, .http = http, .outcome = SUCCESS, .err = err};
     const bool whole = strncmp(request->path, "https://", 8) == 0;
 
+    response->status = 0;
+    response->request_id[0] = response->audit[0] = '\0'; /* of an exchange before this one */
     if (whole) TRY(check_same_host(http, request->path, err));
     const int length = snprintf(url, sizeof url, "%s%s", whole ? "" : http->origin, request->path);
     if (length < 0 || (size_t)length >= sizeof url) return failure(err, ERROR_LIMIT, "a URL of %d characters", length);
@@ -229,16 +236,20 @@ struct result http_call(struct http *http, const struct http_request *request, s
     (void)curl_easy_setopt(http->curl, CURLOPT_HEADERDATA, &exchange);
     const struct result added = add_headers(request, &headers, err);
     (void)curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
+    const int64_t began_ms = clock_monotonic_ms();
     const CURLcode code = added.ok ? curl_easy_perform(http->curl) : CURLE_OK;
     curl_slist_free_all(headers);
     if (!added.ok) return added;
-    if (code != CURLE_OK) return exchange_failure(&exchange, code, text, err);
+    if (code != CURLE_OK) {
+        show(&exchange, began_ms);
+        return exchange_failure(&exchange, code, text, err);
+    }
 
     curl_off_t announced = -1;
     (void)curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &response->status);
     (void)curl_easy_getinfo(http->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
     response->length = (int64_t)announced;
-    trace(http, request, response);
+    show(&exchange, began_ms);
     return SUCCESS;
 }
 

@@ -68,7 +68,7 @@ static bool offset_of_range(const char *range, uint64_t *offset_out)
 static struct result ask_offset(struct transfer *transfer, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
-    const struct http_request request = {.method = "GET", .path = transfer->location, .wanted = 204};
+    const struct http_request request = {.method = "GET", .path = transfer->location, .is_session = true, .wanted = 204};
 
     TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err));
     if (!offset_of_range(response.range, &transfer->offset) || transfer->offset > transfer->upload->size)
@@ -124,7 +124,7 @@ static struct result send_rest(struct transfer *transfer, struct error *err)
                                      .length = transfer->upload->size - transfer->offset};
 
     (void)snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, transfer->offset, transfer->upload->size - 1);
-    const struct http_request request = {.method = "PATCH", .path = transfer->location, .content_range = range,
+    const struct http_request request = {.method = "PATCH", .path = transfer->location, .is_session = true, .content_range = range,
                                          .content_type = "application/octet-stream", .upload = &body,
                                          .moved = on_moved, .moved_context = transfer,
                                          .wanted = 202};
@@ -142,7 +142,7 @@ static struct result close_session(struct transfer *transfer, struct error *err)
 
     TRY(buffer_format(&path, err, "%s%sdigest=", transfer->location, strchr(transfer->location, '?') == NULL ? "?" : "&"));
     TRY(http_escape(&path, transfer->upload->digest, err));
-    const struct http_request request = {.method = "PUT", .path = buffer_text(&path), .wanted = 201};
+    const struct http_request request = {.method = "PUT", .path = buffer_text(&path), .is_session = true, .wanted = 201};
     return session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err);
 }
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 
-BUILD = sys.argv[1]
+BUILD = os.path.abspath(sys.argv[1])
 MADE = os.path.join(BUILD, "cmd", "manual")
 SECTIONS = {"sijil": 1, "sijil-verify": 1, "sijild": 8, "sijil-keyd": 8}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")

@@ -12,6 +12,7 @@
 #include "client/layout.h"
 #include "client/progress.h"
 #include "client/reference.h"
+#include "client/trace.h"
 #include "crypto/digest.h"
 
 static const struct title_row {
@@ -181,6 +182,39 @@ static void sizes_read_well(void **state)
     assert_string_equal(text, "100.0 GiB");
 }
 
+static const struct trace_row {
+    const char *name, *path;
+    bool is_session;
+    const char *shown;
+} trace_rows[] = {
+    {"a path", "/v2/a/b/c/tags/list", false, "/v2/a/b/c/tags/list"},
+    {"a query", "/token?scope=SECRET", false, "/token?..."},
+    {"a whole URL", "https://h:1/v2/?SECRET", false, "/v2/?..."},
+    {"the start of an upload", "/v2/a/b/c/blobs/uploads/", false, "/v2/a/b/c/blobs/uploads/"},
+    {"an upload", "/v2/a/b/c/blobs/uploads/SECRET?_state=SECRET", true, "/v2/a/b/c/blobs/uploads/(session)"},
+    {"an upload that is not marked", "https://h:1/v2/a/blobs/uploads/SECRET", false, "/v2/a/blobs/uploads/(session)"},
+    {"an upload elsewhere", "/write/SECRET?x", true, "/(session)"},
+    {"an upload in a query", "/x?SECRET/blobs/uploads/SECRET", true, "/(session)"},
+    {"control letters", "/a\x1b[2J\n\x7f", false, "/a?[2J??"},
+};
+
+static void verbose_hides_secrets(void **state)
+{
+    const struct trace_row *row = *state;
+    const struct http_request request = {.method = "GET", .path = row->path, .is_session = row->is_session,
+                                         .authorization = "Bearer SECRET", .body = bytes_of_text("SECRET")};
+    const struct http_response response = {.status = 200, .audit = "17", .request_id = "r\x1b", .location = "SECRET"};
+    const struct trace trace = {.origin = "https://h:1", .request = &request, .response = &response,
+                                .sent_bytes = 6, .received_bytes = 7, .duration_ms = 5};
+    struct buffer OWNED_BUFFER text = BUFFER(1024), expected = BUFFER(1024);
+    struct error err = {0};
+
+    assert_true(trace_write(&trace, &text, &err).ok);
+    assert_true(buffer_format(&expected, &err, "> GET %s\n< 200 in 5 ms, sent 6 bytes, received 7, request r?, audit 17\n",
+                              row->shown).ok);
+    assert_string_equal(buffer_text(&text), buffer_text(&expected));
+}
+
 static void manifests_survive_lack_of_memory(void **state)
 {
     (void)state;
@@ -210,5 +244,5 @@ int main(void)
     };
 
     return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) +
-           RUN_TABLE(reference_rows, references) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+           RUN_TABLE(reference_rows, references) + RUN_TABLE(trace_rows, verbose_hides_secrets) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -1,0 +1,54 @@
+#include "client/trace.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define UPLOADS "/blobs/uploads/"
+
+/* At most `length` bytes of what another machine may have chosen. */
+static struct result add_foreign(struct buffer *text, const char *foreign, size_t length, struct error *err)
+{
+    for (size_t i = 0; i < length && foreign[i] != '\0'; i++) {
+        const unsigned char letter = (unsigned char)foreign[i];
+        TRY(buffer_add_u8(text, letter < 0x20 || letter == 0x7f ? '?' : letter, err));
+    }
+    return SUCCESS;
+}
+
+static struct result add_path(const struct trace *trace, struct buffer *text, struct error *err)
+{
+    const char *path = trace->request->path;
+    const size_t origin = strlen(trace->origin);
+
+    if (strncmp(path, trace->origin, origin) == 0) path += origin;
+    const char *uploads = strstr(path, UPLOADS);
+    const size_t query = strcspn(path, "?");
+    if (uploads != NULL && (size_t)(uploads - path) < query) {
+        const char *secret = uploads + strlen(UPLOADS);
+        TRY(add_foreign(text, path, (size_t)(secret - path), err));
+        return buffer_add_text(text, secret[0] == '\0' || secret[0] == '?' ? "" : "(session)", err);
+    }
+    if (trace->request->is_session) return buffer_add_text(text, "/(session)", err);
+    TRY(add_foreign(text, path, query, err));
+    return buffer_add_text(text, path[query] == '?' ? "?..." : "", err);
+}
+
+static struct result add_named(struct buffer *text, const char *name, const char *value, struct error *err)
+{
+    if (value[0] == '\0') return SUCCESS;
+    TRY(buffer_add_text(text, name, err));
+    return add_foreign(text, value, SIZE_MAX, err);
+}
+
+struct result trace_write(const struct trace *trace, struct buffer *text, struct error *err)
+{
+    TRY(buffer_format(text, err, "> %s ", trace->request->method));
+    TRY(add_path(trace, text, err));
+    if (trace->response->status == 0) TRY(buffer_add_text(text, "\n< no answer", err));
+    else TRY(buffer_format(text, err, "\n< %ld", trace->response->status));
+    TRY(buffer_format(text, err, " in %" PRId64 " ms, sent %" PRIu64 " bytes, received %" PRIu64, trace->duration_ms,
+                      trace->sent_bytes, trace->received_bytes));
+    TRY(add_named(text, ", request ", trace->response->request_id, err));
+    TRY(add_named(text, ", audit ", trace->response->audit, err));
+    return buffer_add_text(text, "\n", err);
+}
