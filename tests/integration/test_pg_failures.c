@@ -124,7 +124,8 @@ static void notifications_arrive(void **state)
     assert_true(notified);
 
     database_disconnect_all(fixture->database);
-    assert_false(pg_wait_notify(listener, 5000, &notified, &err).ok);
+    while (pg_wait_notify(listener, 5000, &notified, &err).ok)
+        assert_true(notified); /* what came before */
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_true(pg_reopen(listener, &err).ok && pg_reopen(fixture->pg, &err).ok);
     assert_true(pg_run(fixture->pg, "tell", NULL, NULL, &err).ok);
