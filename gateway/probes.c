@@ -3,6 +3,7 @@
 
 #include "audit/metrics.h"
 #include "audit/sequencer.h"
+#include "crypto/keyd_client.h"
 #include "gateway/gateway.h"
 #include "gateway/handler.h"
 #include "gateway/numbers_priv.h"
@@ -24,10 +25,12 @@ const struct handler handler_alive = {.handle = alive};
 /* Each part that a request needs; the first that is not ready is named. */
 static struct result parts_are_ready(const struct gateway *gateway, struct pg *pg, struct error *err)
 {
+    struct keyd_identity identity;
+
     TRY(sequencer_is_ready(gateway->sequencer, err) ? SUCCESS : (struct result){.ok = false});
     TRY(decider_is_ready(gateway->decider, err) ? SUCCESS : (struct result){.ok = false});
     if (pg != NULL && pg_is_broken(pg)) return failure(err, ERROR_UNAVAILABLE, "the database can't be reached");
-    return SUCCESS;
+    return keyd_identify(gateway->keyd, &identity, err); /* without keys there are no tokens and no blobs */
 }
 
 static struct result ready(struct request *request, struct pg *pg, struct error *err)

@@ -31,12 +31,9 @@ struct result pg_open(const char *conninfo, const struct pg_table *const *tables
     return pg_open_with(conninfo, tables, &pg_limits_of_requests, pg_out, err);
 }
 
-/* A server that went away while nobody asked it is noticed here, not by the request that comes next. */
 bool pg_is_broken(const struct pg *pg)
 {
-    if (pg->connection == NULL) return true;
-    struct pollfd socket = {.fd = PQsocket(pg->connection), .events = POLLRDHUP};
-    return poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
+    return pg->connection == NULL;
 }
 
 int pg_socket(const struct pg *pg)

@@ -38,7 +38,7 @@ struct pg_table {
  */
 RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out,
                struct error *err);
-/** The connection broke, or the server has closed it meanwhile; pg_reopen() is needed. */
+/** The connection broke; pg_reopen() is needed. */
 bool pg_is_broken(const struct pg *pg);
 /**
  * For a connection that was idle: notices, without a round trip, that the server has gone away meanwhile. It is then
