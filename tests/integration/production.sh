@@ -100,8 +100,9 @@ sijild --found="$work/admin.json" --approver="$work/approver.pub.pem" --policy-s
 fails_with "admin.json" sijild --found="$work/admin.json"
 
 say "serving"
-sijild >>"$log" 2>&1 &
-pids="$pids $!"
+"$programs/sijild" --config="$work/sijild.conf" >>"$log" 2>&1 & # not the function: its process would be a shell
+server=$!
+pids="$pids $server"
 get() { curl -fsS --max-time 10 --cacert "$work/server.pem" "$@" 2>/dev/null; }
 is_ready() { get "$url/readyz" >/dev/null; }
 wait_until 60 is_ready || die "not ready"
@@ -118,4 +119,8 @@ sijild --found="$work/again.json" >>"$log" 2>&1 || die "--found again"
 can_login() { login "$1" >/dev/null; }
 wait_until 20 can_login "$work/again.json" || die "the new administrator can't log in"
 if can_login "$work/admin.json"; then die "the old administrator still can"; fi
+say "SIGTERM ends it well"
+kill "$server"
+wait "$server" || die "it ended with status $?"
+if pgrep -f -- "--config=$work/" >/dev/null; then die "something is left running"; fi
 say "all is well"
