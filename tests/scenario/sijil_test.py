@@ -127,6 +127,20 @@ class Server:
                 raise
         return self.process.returncode if self.process else None
 
+    @staticmethod
+    def wait_gone(process, seconds=30):
+        """Until the killed process is no more, or only waits to be buried."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            try:
+                with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
+                        return
+            except OSError:
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"process {process} does not die")
+
     def processes(self, name):
         """Ids of processes called `name` that belong to this server's folder."""
         found = []
