@@ -41,7 +41,7 @@ static void loading_done(struct loading *loading)
 
 static struct uuid uuid_or_nil(const struct pg_rows *rows, size_t row, size_t column)
 {
-    return pg_is_null(rows, row, column) ? (struct uuid){{0}} : pg_uuid(rows, row, column);
+    return pg_is_null(rows, row, column) ? ((struct uuid){{0}}) : pg_uuid(rows, row, column);
 }
 
 static void copy_text(char *place, size_t size, const char *text)

@@ -72,6 +72,7 @@ static cfg_opt_t option_of(const struct config_parameter *parameter)
     return (cfg_opt_t)CFG_STR(parameter->name, NULL, CFGF_NODEFAULT);
 }
 
+NO_LEAK_BEGIN /* reading_done() frees it: an element of what the caller holds */
 static struct result options_of(const struct config_parameter *parameters, size_t count, size_t extra,
                                 cfg_opt_t **options_out, struct error *err)
 {
@@ -82,6 +83,7 @@ static struct result options_of(const struct config_parameter *parameters, size_
     *options_out = options;
     return SUCCESS;
 }
+NO_LEAK_END
 
 static struct result set_integer(const struct config_parameter *parameter, const char *text, int64_t *place,
                                  struct error *err)

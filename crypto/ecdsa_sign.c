@@ -79,5 +79,6 @@ bool ecdsa_verify_jose(const struct ecdsa_key *key, struct bytes message, struct
     uint8_t der[ECDSA_DER_MAX];
 
     if (signature.length != ECDSA_JOSE_SIZE) return false;
-    return ecdsa_verify_der(key, message, (struct bytes){der, encode(signature.data, der)});
+    const size_t length = encode(signature.data, der);
+    return ecdsa_verify_der(key, message, (struct bytes){der, length});
 }

@@ -50,7 +50,7 @@ struct result keyd_unwrap(struct keyd_client *client, const struct key_binding *
 
 static struct bytes optional_text(const char *text)
 {
-    return text == NULL ? (struct bytes){0} : bytes_of_text(text);
+    return text == NULL ? ((struct bytes){0}) : bytes_of_text(text);
 }
 
 static struct result token_of(const struct token_request *request, struct keyd_token *token, struct error *err)

@@ -164,7 +164,7 @@ static struct result store(struct request *request, struct pg *pg, struct manife
 static struct result parse(struct request *request, struct manifest **manifest_out, struct error *err)
 {
     const char *content_type = request_header(request, "Content-Type");
-    const struct bytes type = content_type == NULL ? (struct bytes){0} : bytes_of_text(content_type);
+    const struct bytes type = content_type == NULL ? ((struct bytes){0}) : bytes_of_text(content_type);
 
     if (manifest_parse(request->body, type, manifest_out, err).ok) return SUCCESS;
     /* Its size was judged by the route; what is over a limit now is its nesting or its length of lists. */

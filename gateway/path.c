@@ -28,7 +28,7 @@ bool target_split(struct bytes target, struct bytes *path_out, struct bytes *que
     const uint8_t *mark = memchr(origin.data, '?', origin.length);
     const size_t length = mark == NULL ? origin.length : (size_t)(mark - origin.data);
     *path_out = (struct bytes){origin.data, length};
-    *query_out = mark == NULL ? (struct bytes){0} : (struct bytes){mark + 1, origin.length - length - 1};
+    *query_out = mark == NULL ? ((struct bytes){0}) : (struct bytes){mark + 1, origin.length - length - 1};
     return true;
 }
 

@@ -16,7 +16,7 @@ static struct result add_argument(struct bytes part, struct arena *arena, struct
 {
     const uint8_t *equals = memchr(part.data, '=', part.length);
     const size_t length = equals == NULL ? part.length : (size_t)(equals - part.data);
-    const struct bytes value = equals == NULL ? (struct bytes){0}
+    const struct bytes value = equals == NULL ? ((struct bytes){0})
                                               : (struct bytes){equals + 1, part.length - length - 1};
     struct field field = {0};
 

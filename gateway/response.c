@@ -35,7 +35,7 @@ static void copied(struct request *request, unsigned status, const char *content
     const char *copy = arena_copy_text(request->arena, body);
 
     response_bytes(request, status, content_type,
-                   copy == NULL ? (struct bytes){0} : (struct bytes){(const uint8_t *)copy, body.length});
+                   copy == NULL ? ((struct bytes){0}) : (struct bytes){(const uint8_t *)copy, body.length});
     if (copy == NULL) request->response->is_broken = true;
 }
 
@@ -48,7 +48,7 @@ static void json_body(struct request *request, unsigned status, const char *cont
 {
     char *text = value == NULL ? NULL : json_dumps(value, JSON_COMPACT);
 
-    copied(request, status, content_type, text == NULL ? (struct bytes){0} : bytes_of_text(text));
+    copied(request, status, content_type, text == NULL ? ((struct bytes){0}) : bytes_of_text(text));
     if (text == NULL) request->response->is_broken = true;
     free(text);
 }

@@ -110,6 +110,7 @@ struct result label_write(struct buffer *buffer, const struct label *label, stru
 
     for (unsigned i = 0; i < LABEL_SUBJECT_COUNT; i++)
         if ((label->subjects >> i & 1) != 0) subjects[count++] = subject_names[i];
+    /* cppcheck-suppress uninitvar ; as many as the loop above has set */
     qsort(subjects, count, sizeof *subjects, compare_texts);
 
     TRY(buffer_add_u8(buffer, '{', err));

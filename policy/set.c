@@ -118,6 +118,7 @@ static struct result compile_set(struct policy_set *set, struct error *err)
     return compile_exceptions(set, json_object_get(set->json, "exceptions"), err);
 }
 
+NO_LEAK_BEGIN /* its last holder frees it */
 struct result policy_set_compile(struct bytes payload, struct policy_set **set_out, struct error *err)
 {
     OWNED(policy_set) *set = memory_zeroed(1, sizeof *set);
@@ -133,6 +134,7 @@ struct result policy_set_compile(struct bytes payload, struct policy_set **set_o
     *set_out = GIVE(set);
     return SUCCESS;
 }
+NO_LEAK_END
 
 /* --- the envelope --- */
 

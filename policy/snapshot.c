@@ -12,6 +12,7 @@ static struct result load_rights(const struct policy_set_source *source, struct 
     return authz_snapshot_load(source->pg, &snapshot->authz, err);
 }
 
+NO_LEAK_BEGIN /* its last holder frees it */
 /* One try; *is_whole_out is false if something changed meanwhile. */
 static struct result load_once(const struct policy_set_source *source, struct policy_set *set, uint64_t epoch,
                                struct snapshot **snapshot_out, struct error *err)
@@ -28,6 +29,7 @@ static struct result load_once(const struct policy_set_source *source, struct po
     *snapshot_out = after == epoch ? GIVE(snapshot) : NULL;
     return SUCCESS;
 }
+NO_LEAK_END
 
 struct result snapshot_load(const struct policy_set_source *source, struct snapshot *current,
                             struct snapshot **snapshot_out, struct error *err)

@@ -35,6 +35,7 @@ static void floor_free(struct floor_label *floor)
     free(floor);
 }
 
+NO_LEAK_BEGIN /* an element of the tenancy, which tenancy_done() frees */
 /* A label that can't be read is never taken for none: nothing may be decided without it. */
 static struct result read_floor(const char *text, const char *name, struct floor_label **floor_out, struct error *err)
 {
@@ -57,6 +58,7 @@ static struct result read_floor(const char *text, const char *name, struct floor
     *floor_out = floor;
     return SUCCESS;
 }
+NO_LEAK_END
 
 static struct result copy_name(char *place, size_t size, const char *text, struct error *err)
 {

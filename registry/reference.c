@@ -54,7 +54,7 @@ static struct bytes next_segment(struct bytes *rest)
     const size_t length = slash == NULL ? rest->length : (size_t)(slash - rest->data);
     const struct bytes segment = {.data = rest->data, .length = length};
 
-    *rest = slash == NULL ? (struct bytes){0} : (struct bytes){slash + 1, rest->length - length - 1};
+    *rest = slash == NULL ? ((struct bytes){0}) : (struct bytes){slash + 1, rest->length - length - 1};
     return segment;
 }
 

@@ -23,7 +23,7 @@ struct result blob_store_new(struct driver *driver, const char *region, const st
     if (store == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a blob store");
     store->driver = driver;
     store->operations = driver->operations;
-    store->random = random == NULL ? (struct blob_random){.fill = fill_from_kernel} : *random;
+    store->random = random == NULL ? ((struct blob_random){.fill = fill_from_kernel}) : *random;
     memcpy(store->region, region, length);
     *store_out = store;
     return SUCCESS;
