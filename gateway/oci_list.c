@@ -8,6 +8,7 @@
 
 #define TAGS_DEFAULT  1000
 #define REFERRER_PAGE ((size_t)1 << 20) /* bytes of descriptors; clients read at most 4 MiB */
+#define REFERRER_READ ((uint64_t)32 << 20) /* of manifests for one page: some tens of milliseconds */
 #define REFERRER_MAX  (REFERRER_PAGE + MANIFEST_SIZE_MAX + 4096) /* one descriptor may be as large as its manifest */
 
 struct result target_tag_list(struct request *request, struct pg *pg, struct error *err)
@@ -86,7 +87,8 @@ static struct result list_referrers(struct request *request, struct pg *pg, stru
                                          .subject = request->reference,
                                          .artifact_type = type == NULL ? "" : type,
                                          .last = last == NULL ? "" : last,
-                                         .page_bytes = REFERRER_PAGE};
+                                         .page_bytes = REFERRER_PAGE,
+                                         .read_bytes = REFERRER_READ};
     struct referrer_page page = {.descriptors = BUFFER(REFERRER_MAX)};
     struct buffer OWNED_BUFFER body = BUFFER(REFERRER_MAX + 512);
 

@@ -125,27 +125,52 @@ static struct result add_descriptor(const struct manifest_row *row, struct bytes
     return buffer_add_u8(out, '}', err);
 }
 
-#define REFERRER_ROWS 100 /* read at a time: with sealed bytes of 4 MiB each the worst page is bounded by page_bytes */
+/* Read at a time. A row's bytes are up to 4 MiB, so rows alone would be no bound on memory. */
+#define REFERRER_ROWS  100
+#define REFERRER_BYTES ((int64_t)8 << 20)
 
-/* Adds rows until the page is full; *is_full_out says that another page follows. */
-static struct result add_rows(struct registry *registry, const struct referrer_query *query,
-                              const struct pg_rows *rows, struct referrer_page *page, bool *is_full_out,
-                              struct error *err)
+struct referrer_reading {
+    const struct referrer_query *query;
+    struct referrer_page *page;
+    uint64_t read_bytes; /* of manifests */
+    bool is_full;        /* another page follows */
+};
+
+/* The next descriptor. Once is_full, none was added. */
+static struct result add_referrer(struct registry *registry, struct referrer_reading *reading,
+                                  const struct manifest_row *row, struct error *err)
 {
-    for (size_t i = 0; i < pg_rows_count(rows); i++) {
-        struct buffer OWNED_BUFFER body = BUFFER(MANIFEST_SIZE_MAX);
+    struct buffer OWNED_BUFFER body = BUFFER(MANIFEST_SIZE_MAX);
+    struct referrer_page *page = reading->page;
+    const size_t before = page->descriptors.length;
+
+    reading->is_full = before > 0 && reading->read_bytes >= reading->query->read_bytes;
+    if (reading->is_full) return SUCCESS;
+    TRY(unseal(registry, reading->query->where, row, &body, err));
+    TRY(add_descriptor(row, buffer_bytes(&body), &page->descriptors, err));
+    reading->read_bytes += body.length;
+    reading->is_full = before > 0 && page->descriptors.length > reading->query->page_bytes;
+    if (reading->is_full)
+        page->descriptors.length = before;
+    else
+        (void)snprintf(page->last, sizeof page->last, "%s", row->digest);
+    return SUCCESS;
+}
+
+/* *is_last_out: no row follows these. */
+static struct result add_rows(struct registry *registry, struct referrer_reading *reading, const struct pg_rows *rows,
+                              bool *is_last_out, struct error *err)
+{
+    const size_t count = pg_rows_count(rows);
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < count && !reading->is_full; i++) {
         struct manifest_row row;
         TRY(manifest_row_read(rows, i, &row, err));
-        TRY(unseal(registry, query->where, &row, &body, err));
-        const size_t before = page->descriptors.length;
-        TRY(add_descriptor(&row, buffer_bytes(&body), &page->descriptors, err));
-        if (before > 0 && page->descriptors.length > query->page_bytes) {
-            page->descriptors.length = before;
-            *is_full_out = true;
-            return SUCCESS;
-        }
-        (void)snprintf(page->last, sizeof page->last, "%s", row.digest);
+        bytes += row.size_bytes;
+        TRY(add_referrer(registry, reading, &row, err));
     }
+    *is_last_out = count < REFERRER_ROWS && bytes < REFERRER_BYTES;
     return SUCCESS;
 }
 
@@ -153,21 +178,20 @@ struct result referrers_list(struct registry *registry, struct pg *pg, const str
                              struct referrer_page *page, struct error *err)
 {
     struct referrer_key key = {.subject = query->subject, .artifact_type = query->artifact_type,
-                               .last = query->last, .limit = REFERRER_ROWS};
-    bool is_full = false;
-    size_t count = REFERRER_ROWS;
+                               .last = query->last, .limit = REFERRER_ROWS, .bytes = REFERRER_BYTES};
+    struct referrer_reading reading = {.query = query, .page = page};
+    bool is_last = false;
 
     permit_require(query->permit, ACTION_REFERRER_LIST, query->where);
     page->last[0] = '\0';
     if (uuid_is_nil(&query->where->repository)) return SUCCESS;
     key.repository = query->where->repository;
-    while (!is_full && count == REFERRER_ROWS) {
+    while (!reading.is_full && !is_last) {
         OWNED(pg_rows) *rows = NULL;
         TRY(manifest_rows_referring(pg, &key, &rows, err));
-        count = pg_rows_count(rows);
-        TRY(add_rows(registry, query, rows, page, &is_full, err));
+        TRY(add_rows(registry, &reading, rows, &is_last, err));
         key.last = page->last;
     }
-    if (!is_full) page->last[0] = '\0';
+    if (!reading.is_full) page->last[0] = '\0';
     return SUCCESS;
 }

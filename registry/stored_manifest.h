@@ -56,14 +56,15 @@ void manifest_delete_prepare(const struct resource *where, const char *digest, s
 
 /**
  * Appends to page->descriptors the descriptors (JSON objects with commas between them) of what refers to `subject`, in byte order of
- * their digests after `last` ("" for the start), until `page_bytes` are reached. `artifact_type` "" for any.
+ * their digests after `last` ("" for the start), until `page_bytes` or `read_bytes` are reached. `artifact_type` "" for any.
  * page->last is the digest to go on after, "" at the end. `where` is of the permit for referrer.list.
  */
 struct referrer_query {
     const struct permit *permit;
     const struct resource *where;
     const char *subject, *artifact_type, *last;
-    size_t page_bytes;
+    size_t page_bytes;   /* of descriptors */
+    uint64_t read_bytes; /* of manifests that they are made from: large ones make small pages */
 };
 struct referrer_page {
     struct buffer descriptors;

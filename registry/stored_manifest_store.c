@@ -7,9 +7,10 @@
 #include "registry/reference.h"
 #include "registry/registry_priv.h"
 
-#define COLUMNS                                                                                            \
+#define VALUES                                                                                             \
     "SELECT m.digest, m.media_type, coalesce(m.artifact_type, ''), m.size_bytes, k.key_id, k.key_version," \
-    " k.wrapped_key, k.commitment, m.sealed FROM manifest m JOIN project_key k USING (key_id)"
+    " k.wrapped_key, k.commitment, m.sealed FROM "
+#define COLUMNS VALUES "manifest m JOIN project_key k USING (key_id)"
 #define COLUMN_TYPES "text text text int4 uuid int4 bytea bytea bytea"
 
 static const struct pg_statement statements[] = {
@@ -38,9 +39,10 @@ static const struct pg_statement statements[] = {
              " WHERE t.repository_id = $1 AND t.name = $2",
      "uuid text", COLUMN_TYPES},
     {"manifest_referring",
-     COLUMNS " WHERE m.repository_id = $1 AND m.subject_digest = $2 AND m.digest > $3"
-             " AND ($4 = '' OR m.artifact_type = $4) ORDER BY m.digest LIMIT $5",
-     "uuid text text text int8", COLUMN_TYPES},
+     VALUES "(SELECT *, sum(size_bytes) OVER (ORDER BY digest) - size_bytes AS bytes_before FROM manifest"
+            " WHERE repository_id = $1 AND subject_digest = $2 AND digest > $3 AND ($4 = '' OR artifact_type = $4)"
+            " ORDER BY digest LIMIT $5) m JOIN project_key k USING (key_id) WHERE m.bytes_before < $6 ORDER BY m.digest",
+     "uuid text text text int8 int8", COLUMN_TYPES},
     {"manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""},
     {"manifest_delete", "DELETE FROM manifest WHERE repository_id = $1 AND digest = $2", "uuid text", ""},
 };
@@ -177,6 +179,7 @@ struct result manifest_rows_referring(struct pg *pg, const struct referrer_key *
     pg_add_text(&arguments, key->last);
     pg_add_text(&arguments, key->artifact_type);
     pg_add_int8(&arguments, key->limit);
+    pg_add_int8(&arguments, key->bytes);
     return pg_run(pg, "manifest_referring", &arguments, rows_out, err);
 }
 

@@ -25,6 +25,7 @@ struct referrer_key {
     struct uuid repository;
     const char *subject, *artifact_type, *last;
     int64_t limit;
+    int64_t bytes; /* no row after so many bytes of manifests, so that a query's answer fits into memory */
 };
 RESULT manifest_rows_referring(struct pg *pg, const struct referrer_key *key, struct pg_rows **rows_out,
                                struct error *err);

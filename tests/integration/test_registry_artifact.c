@@ -340,7 +340,7 @@ static void lists_what_refers_to_a_manifest(void **state)
     }
     OWNED(permit) *permit = permit_of(ACTION_REFERRER_LIST, &where);
     struct referrer_query query = {.permit = permit, .where = &where, .subject = subject.digest, .artifact_type = "",
-                                   .last = "", .page_bytes = 65536};
+                                   .last = "", .page_bytes = 65536, .read_bytes = UINT64_MAX};
     MUST(referrers_list(fixture.registry, fixture.stack->pg, &query, &page, &err));
     for (size_t i = 0; i < COUNT(referrer); i++) assert_non_null(strstr(buffer_text(&page.descriptors), referrer[i].digest));
     assert_non_null(strstr(buffer_text(&page.descriptors), "\"x\":\"r1\""));
@@ -354,6 +354,17 @@ static void lists_what_refers_to_a_manifest(void **state)
         query.last = last;
         MUST(referrers_list(fixture.registry, fixture.stack->pg, &query, &page, &err));
         (void)snprintf(last, sizeof last, "%s", page.last);
+        assert_int_equal(last[0] == '\0', i == COUNT(referrer) - 1);
+    }
+    /* The same when it is the reading of manifests that ends a page. */
+    query.page_bytes = 65536;
+    query.read_bytes = 1;
+    for (size_t i = 0; i < COUNT(referrer); i++) {
+        buffer_clear(&page.descriptors);
+        query.last = i == 0 ? "" : last;
+        MUST(referrers_list(fixture.registry, fixture.stack->pg, &query, &page, &err));
+        (void)snprintf(last, sizeof last, "%s", page.last);
+        assert_null(strstr(buffer_text(&page.descriptors), "},{\"mediaType\""));
         assert_int_equal(last[0] == '\0', i == COUNT(referrer) - 1);
     }
     buffer_clear(&page.descriptors);
