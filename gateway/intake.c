@@ -114,7 +114,7 @@ static bool write_slot(struct exchange *exchange, struct pg *pg)
     intake->filled[index] = 0;
     intake->head = (index + 1) % INTAKE_SLOTS;
     intake->count--;
-    intake->has_failed = !ok || request->response != NULL;
+    if (!ok || request->response != NULL) intake->has_failed = true; /* the event thread may have said so, too */
     if (intake->count <= INTAKE_SLOTS / 2 || intake->has_failed) let_in(exchange);
     return true;
 }
