@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "registry/upload_priv.h"
 
@@ -105,18 +106,42 @@ bool upload_must_save(const struct upload *upload)
     return !upload->is_dead && blob_writer_is_checkpoint_due(upload->live.writer);
 }
 
+/*
+ * A session that ended while this request wrote to it had its bytes removed then; what was written since is nobody's.
+ * Asked where the change failed, because only there does the answer hold; acted on when the change is over.
+ */
+static struct result note_end(const struct upload *upload, struct pg *pg, struct result result, bool *is_gone_out,
+                              const struct error *err)
+{
+    struct error ignored = {0};
+
+    if (!result.ok && err->kind == ERROR_CONFLICT)
+        (void)upload_row_is_gone(pg, &upload->row, is_gone_out, &ignored).ok;
+    return result;
+}
+
+static void remove_bytes(struct upload *upload)
+{
+    struct error err = {0};
+
+    if (!blob_remove(upload->blobs, &upload->row.blob, &err).ok)
+        log_error("bytes of an upload that ended can't be removed", &err);
+}
+
 struct save_change {
     struct change change;
     const struct upload *upload;
     struct blob_checkpoint checkpoint;
+    bool is_gone;
 };
 
 static struct result run_save(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
-    const struct save_change *save = (const struct save_change *)(const void *)change; /* its first member */
+    struct save_change *save = (struct save_change *)(void *)change; /* its first member */
 
     permit_require(permit, save->upload->action, &save->upload->where);
-    return upload_row_save(pg, &save->upload->row.upload, &save->checkpoint, err);
+    const struct result saved = upload_row_save(pg, &save->upload->row.upload, &save->checkpoint, err);
+    return note_end(save->upload, pg, saved, &save->is_gone, err);
 }
 
 static struct result save(struct upload *upload, struct recorder *recorder, struct error *err)
@@ -126,7 +151,9 @@ static struct result save(struct upload *upload, struct recorder *recorder, stru
 
     TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are safe", change.checkpoint.offset);
-    TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err));
+    const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err);
+    if (change.is_gone) remove_bytes(upload);
+    TRY(recorded);
     blob_writer_committed(upload->live.writer);
     upload->row.checkpoint = change.checkpoint;
     upload->live.sequence = change.checkpoint.sequence;
@@ -147,6 +174,7 @@ struct commit_change {
     const struct upload *upload;
     struct closed_blob closed;
     struct dropped_blobs dropped;
+    bool is_gone;
 };
 
 static struct result run_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
@@ -159,7 +187,8 @@ static struct result run_commit(struct change *change, struct pg *pg, const stru
                                           .content = &commit->closed.content};
 
     permit_require(permit, upload->action, &upload->where);
-    return upload_row_commit(pg, &row, &commit->dropped, err);
+    const struct result committed = upload_row_commit(pg, &row, &commit->dropped, err);
+    return note_end(upload, pg, committed, &commit->is_gone, err);
 }
 
 static void sweep_dropped(struct upload *upload, struct pg *pg, const struct dropped_blobs *dropped)
@@ -183,7 +212,9 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
     TRY(upload_close(upload, pg, expected, &commit.closed, err));
     upload->is_dead = true; /* closed: whatever happens now, nothing more is written with it */
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
-    TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err));
+    const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err);
+    if (commit.is_gone) remove_bytes(upload);
+    TRY(recorded);
     blob_writer_committed(upload->live.writer);
     blob_writer_free(GIVE(upload->live.writer));
     sweep_dropped(upload, pg, &commit.dropped);

@@ -28,6 +28,9 @@ static const struct pg_statement statements[] = {
      "UPDATE upload SET checkpoint_epoch = $2, sequence = $3, offset_bytes = $4, checkpoint_digest = $5"
      " WHERE upload_id = $1 AND writer_epoch = $2 AND sequence < $3",
      "uuid int8 int8 int8 bytea", ""},
+    {"upload_is_gone",
+     "SELECT NOT EXISTS (SELECT FROM upload WHERE upload_id = $1) AND NOT EXISTS (SELECT FROM blob WHERE blob_id = $2)",
+     "uuid uuid", "bool"},
     {"upload_end", "DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2", "uuid int8", ""},
     {"upload_drop",
      "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2 RETURNING blob_id, region_id)"
@@ -168,6 +171,18 @@ struct result upload_row_save(struct pg *pg, const struct uuid *upload, const st
     pg_add_bytes(&arguments, (struct bytes){checkpoint->digest, sizeof checkpoint->digest});
     TRY(pg_run(pg, "upload_save", &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
+}
+
+struct result upload_row_is_gone(struct pg *pg, const struct upload_row *upload, bool *is_gone_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &upload->upload);
+    pg_add_uuid(&arguments, &upload->blob);
+    TRY(pg_run(pg, "upload_is_gone", &arguments, &rows, err));
+    *is_gone_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
 }
 
 static struct result abandon(struct pg *pg, const char *statement, const struct uuid *blob, const char *region,

@@ -50,6 +50,8 @@ RESULT upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, 
                          struct error *err);
 /** Ends the session of its writer; its object is in abandoned_object. ERROR_CONFLICT. */
 RESULT upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err);
+/** It ended without a blob: cancelled, dropped or expired, so that its bytes are nobody's. */
+RESULT upload_row_is_gone(struct pg *pg, const struct upload_row *upload, bool *is_gone_out, struct error *err);
 /** Ends the session of this owner; its object is in abandoned_object. ERROR_NOT_FOUND. */
 RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uuid *blob_out, struct error *err);
 

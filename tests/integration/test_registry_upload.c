@@ -210,6 +210,59 @@ static void a_cancelled_one_leaves_nothing(void **state)
     assert_int_equal(stack_events(fixture.stack, "upload.cancel", "failed"), 1);
 }
 
+static struct result count_objects(void *context, const struct driver_entry *entry, struct error *err)
+{
+    (void)entry;
+    (void)err;
+    ++*(size_t *)context;
+    return SUCCESS;
+}
+
+/* Objects of the region, whoever's they are. */
+static size_t objects(void)
+{
+    OWNED(driver) *driver = NULL;
+    size_t count = 0;
+
+    MUST(driver_fs_open(fixture.folder.path, &driver, &err));
+    MUST(driver->operations->list(driver, count_objects, &count, &err));
+    return count;
+}
+
+/* The bytes went with the session; what a request wrote afterwards stayed on the disk for ever. */
+static void a_cancelled_one_leaves_nothing_to_a_request_that_still_writes(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "cancelled/writing");
+
+    (void)state;
+    for (int closes = 0; closes < 2; closes++) {
+        const size_t before = objects();
+        const struct upload_begin begun = fixture_begin(&where);
+        char digest[DIGEST_TEXT_SIZE];
+        uint8_t *content = fixture_content(77, ARTIFACTS, digest);
+        const struct digest expected = parsed(digest);
+        struct upload_cancel cancel;
+        struct job_recorder recorder;
+        {
+            OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+            MUST(upload_claim(upload, fixture.stack->pg, &err));
+            MUST(upload_write(upload, (struct bytes){content, ARTIFACTS / 2}, &err));
+            where.repository = begun.repository;
+            upload_cancel_prepare(&where, &fixture.principal, &begun.location, &cancel);
+            MUST(fixture_change(ACTION_UPLOAD_CANCEL, &where, &cancel.change, &err));
+            upload_cancel_finish(fixture.registry, fixture.stack->pg, &cancel);
+            MUST(upload_write(upload, (struct bytes){content + ARTIFACTS / 2, ARTIFACTS / 2}, &err));
+            if (closes)
+                MUST_FAIL(ERROR_CONFLICT,
+                          upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
+            else
+                MUST_FAIL(ERROR_CONFLICT, upload_save(upload, &recorder.recorder, &err));
+        }
+        free(content);
+        assert_int_equal(objects(), before);
+    }
+}
+
 static void an_old_one_is_reaped(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "old");
@@ -327,6 +380,7 @@ int main(void)
         cmocka_unit_test(has_one_writer_at_a_time),
         cmocka_unit_test(another_gateway_takes_over),
         cmocka_unit_test(a_cancelled_one_leaves_nothing),
+        cmocka_unit_test(a_cancelled_one_leaves_nothing_to_a_request_that_still_writes),
         cmocka_unit_test(an_old_one_is_reaped),
         cmocka_unit_test(the_second_of_two_equal_ones_is_dropped),
         cmocka_unit_test(nothing_is_a_blob_too),
