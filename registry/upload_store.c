@@ -14,8 +14,9 @@ static const struct pg_statement statements[] = {
     {"upload_insert",
      "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version,"
      " wrapped_key, commitment, bound_to, secret_hash) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11"
-     " WHERE (SELECT count(*) FROM upload WHERE project_id = $3) < $12",
-     "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8", ""},
+     " FROM (SELECT count(*) AS whole, count(*) FILTER (WHERE bound_to = $10) AS own FROM upload WHERE project_id = $3) n"
+     " WHERE n.whole < $12 AND n.own < $13",
+     "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8", ""},
     {"upload_find",
      "SELECT blob_id, digest_algorithm, key_version, wrapped_key, commitment, " CHECKPOINT_COLUMNS
      " FROM upload WHERE " OWNER " AND expires_at > now()",
@@ -83,10 +84,12 @@ struct result upload_row_insert(struct pg *pg, const struct upload_begin *begin,
     pg_add_bytes(&arguments, (struct bytes){begin->bound_to, sizeof begin->bound_to});
     pg_add_bytes(&arguments, (struct bytes){begin->secret_hash, sizeof begin->secret_hash});
     pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
+    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_OWNER);
     TRY(pg_run(pg, "upload_insert", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
-    return failure(err, ERROR_LIMIT, "the project has %d open uploads: finish or cancel some, or wait until they expire",
-                   UPLOAD_SESSIONS_PER_PROJECT);
+    return failure(err, ERROR_LIMIT,
+                   "you have %d open uploads in this project, or all have %d: finish or cancel some, or wait until they expire",
+                   UPLOAD_SESSIONS_PER_OWNER, UPLOAD_SESSIONS_PER_PROJECT);
 }
 
 /* Reads CHECKPOINT_COLUMNS. */

@@ -325,20 +325,38 @@ static void nothing_is_a_blob_too(void **state)
     fixture_check(&where, 7, 0);
 }
 
+static void copy_sessions(const char *owner, unsigned count)
+{
+    char sql[1024];
+
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, key_version,"
+                   " wrapped_key, commitment, digest_algorithm, bound_to, secret_hash)"
+                   " SELECT gen_random_uuid(), repository_id, project_id, region_id, gen_random_uuid(), key_version,"
+                   " wrapped_key, commitment, digest_algorithm, %s, secret_hash FROM (SELECT u.* FROM upload u"
+                   " JOIN repository r USING (repository_id, project_id) WHERE r.name = 'many' LIMIT 1) one,"
+                   " generate_series(1, %u)", owner, count);
+    database_execute(fixture.stack->database, sql);
+}
+
 static void too_many_sessions_are_refused(void **state)
 {
     struct resource where = fixture_repository(&fixture.other, "many");
+    struct principal other = fixture.principal;
     struct upload_begin begin;
 
     (void)state;
+    (void)snprintf(other.subject, sizeof other.subject, "somebody else");
     (void)fixture_begin(&where);
-    database_execute(fixture.stack->database,
-                     "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, key_version,"
-                     " wrapped_key, commitment, digest_algorithm, bound_to, secret_hash)"
-                     " SELECT gen_random_uuid(), repository_id, project_id, region_id, gen_random_uuid(), key_version,"
-                     " wrapped_key, commitment, digest_algorithm, bound_to, secret_hash FROM upload"
-                     " JOIN repository r USING (repository_id, project_id), generate_series(1, 999) WHERE r.name = 'many'");
+    copy_sessions("bound_to", UPLOAD_SESSIONS_PER_OWNER - 1);
     MUST(upload_begin_prepare(fixture.registry, &where, &fixture.principal, DIGEST_SHA256, &begin, &err));
+    MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
+
+    /* One has his share: others can still push, until the project has all that it may have. */
+    MUST(upload_begin_prepare(fixture.registry, &where, &other, DIGEST_SHA256, &begin, &err));
+    MUST(fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
+    copy_sessions("sha256('third')", UPLOAD_SESSIONS_PER_PROJECT - UPLOAD_SESSIONS_PER_OWNER - 1);
+    MUST(upload_begin_prepare(fixture.registry, &where, &other, DIGEST_SHA256, &begin, &err));
     MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
 }
 
