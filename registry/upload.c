@@ -108,22 +108,25 @@ bool upload_must_save(const struct upload *upload)
 
 /*
  * A session that ended while this request wrote to it had its bytes removed then; what was written since is nobody's.
- * Asked where the change failed, because only there does the answer hold; acted on when the change is over.
+ * Asked where the change failed, because only there does the answer hold, and in each of its runs; acted on when the
+ * refusal is recorded, because until then a rollback may bring the session back.
  */
 static struct result note_end(const struct upload *upload, struct pg *pg, struct result result, bool *is_gone_out,
                               const struct error *err)
 {
     struct error ignored = {0};
 
+    *is_gone_out = false;
     if (!result.ok && err->kind == ERROR_CONFLICT)
         (void)upload_row_is_gone(pg, &upload->row, is_gone_out, &ignored).ok;
     return result;
 }
 
-static void remove_bytes(struct upload *upload)
+static void remove_bytes(const struct upload *upload, struct result recorded, const struct error *why)
 {
     struct error err = {0};
 
+    if (recorded.ok || why->kind != ERROR_CONFLICT) return;
     if (!blob_remove(upload->blobs, &upload->row.blob, &err).ok)
         log_error("bytes of an upload that ended can't be removed", &err);
 }
@@ -152,7 +155,7 @@ static struct result save(struct upload *upload, struct recorder *recorder, stru
     TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are safe", change.checkpoint.offset);
     const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err);
-    if (change.is_gone) remove_bytes(upload);
+    if (change.is_gone) remove_bytes(upload, recorded, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
     upload->row.checkpoint = change.checkpoint;
@@ -213,7 +216,7 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
     upload->is_dead = true; /* closed: whatever happens now, nothing more is written with it */
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
     const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err);
-    if (commit.is_gone) remove_bytes(upload);
+    if (commit.is_gone) remove_bytes(upload, recorded, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
     blob_writer_free(GIVE(upload->live.writer));
