@@ -6,10 +6,10 @@
 #include "base/fault.h"
 #include "base/memory.h"
 
-/* Counts nesting outside strings, so that jansson never recurses further than we allow. */
-static bool is_too_deep(struct bytes text)
+/* Looks at nesting and values outside strings, so that jansson never recurses further or takes more than we allow. */
+static struct result check_size(struct bytes text, struct error *err)
 {
-    size_t depth = 0;
+    size_t depth = 0, values = 0;
     bool in_string = false;
 
     for (size_t i = 0; i < text.length; i++) {
@@ -20,12 +20,17 @@ static bool is_too_deep(struct bytes text)
         } else if (letter == '"') {
             in_string = true;
         } else if (letter == '[' || letter == '{') {
-            if (++depth > JSON_DEPTH_MAX) return true;
+            if (++depth > JSON_DEPTH_MAX)
+                return failure(err, ERROR_LIMIT, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
+            values++;
+        } else if (letter == ',') {
+            values++;
         } else if ((letter == ']' || letter == '}') && depth > 0) {
             depth--;
         }
     }
-    return false;
+    if (values <= JSON_VALUES_MAX) return SUCCESS;
+    return failure(err, ERROR_LIMIT, "JSON of %zu values; at most %d are read", values, JSON_VALUES_MAX);
 }
 
 struct result json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err)
@@ -34,8 +39,7 @@ struct result json_read(struct bytes text, size_t maximum, json_t **value_out, s
 
     if (text.length > maximum)
         return failure(err, ERROR_LIMIT, "a JSON text of %zu bytes; at most %zu are read", text.length, maximum);
-    if (is_too_deep(text))
-        return failure(err, ERROR_LIMIT, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
+    TRY(check_size(text, err));
     if (fault_is_due()) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
     json_t *value = json_loadb((const char *)text.data, text.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
     if (value == NULL) {

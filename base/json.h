@@ -17,11 +17,12 @@ static inline void json_free_owned(json_t **value)
 }
 #define OWNED_JSON __attribute__((cleanup(json_free_owned))) json_t *
 
-#define JSON_DEPTH_MAX 32 /* deeper than any document of ours or of OCI */
+#define JSON_DEPTH_MAX  32        /* deeper than any document of ours or of OCI */
+#define JSON_VALUES_MAX (1 << 18) /* 16 bytes each in the largest text; an empty object takes 3 and 200 of memory */
 
 /**
- * Parses one JSON text (RFC 8259) of at most `maximum` bytes and JSON_DEPTH_MAX levels, without duplicate
- * keys, NUL characters, or anything after it. ERROR_LIMIT or ERROR_INVALID (with the line), ERROR_NO_MEMORY.
+ * Parses one JSON text (RFC 8259) of at most `maximum` bytes, JSON_DEPTH_MAX levels and about JSON_VALUES_MAX values
+ * (commas and brackets are counted), without duplicate keys, NUL characters, or anything after it. ERROR_LIMIT or ERROR_INVALID (with the line), ERROR_NO_MEMORY.
  */
 RESULT json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err);
 

@@ -162,6 +162,22 @@ static void json_depth_is_bounded(void **state)
     assert_null(value);
 }
 
+/* Four megabytes of empty objects took three hundred in memory. */
+static void json_has_a_limit_of_values(void **state)
+{
+    static char text[(size_t)4 << 20];
+    json_t *value = NULL;
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 1; i + 4 < sizeof text; i += 3) memcpy(text + i, "{},", 3);
+    text[0] = '[';
+    const size_t length = strlen(text);
+    text[length - 1] = ']';
+    assert_false(json_read((struct bytes){(const uint8_t *)text, length}, sizeof text, &value, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
 static void buffers_stop_at_their_maximum(void **state)
 {
     struct buffer OWNED_BUFFER buffer = BUFFER(8);
@@ -238,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(time_survives_a_round_trip),      cmocka_unit_test(json_depth_is_bounded),
+        cmocka_unit_test(json_has_a_limit_of_values),
         cmocka_unit_test(buffers_stop_at_their_maximum),   cmocka_unit_test(readers_never_read_past_the_end),
         cmocka_unit_test(uuids_are_strict),                cmocka_unit_test(secrets_compare_by_value),
         cmocka_unit_test(canonical_json_survives_lack_of_memory),
