@@ -58,6 +58,7 @@ static void *janitor_main(void *argument)
     struct janitor *janitor = argument;
 
     while (!is_stopping(janitor)) {
+        registry_forget_old_keys(janitor->gateway->registry); /* also while the database is away */
         clean(janitor);
         rest(janitor);
     }

@@ -119,6 +119,22 @@ void key_cache_put(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SI
     (void)pthread_mutex_unlock(&cache->lock);
 }
 
+size_t key_cache_expire(struct key_cache *cache)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+    size_t count = 0;
+
+    (void)pthread_mutex_lock(&cache->lock);
+    for (size_t i = 0; i < cache->sets * WAYS; i++) {
+        if (cache->places[i].expires_ms == 0 || cache->places[i].expires_ms > now_ms) continue;
+        secret_wipe(key_at(cache, i), DATA_KEY_SIZE);
+        cache->places[i] = (struct place){0};
+        count++;
+    }
+    (void)pthread_mutex_unlock(&cache->lock);
+    return count;
+}
+
 void key_cache_clear(struct key_cache *cache)
 {
     (void)pthread_mutex_lock(&cache->lock);

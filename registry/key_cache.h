@@ -23,7 +23,7 @@ struct key_record {
 void key_cache_name(const struct key_scope *scope, const struct key_record *record,
                     uint8_t name_out[KEY_CACHE_NAME_SIZE]);
 
-/** Room for at least `capacity` keys; each is forgotten after `lifetime_ms`. ERROR_NO_MEMORY. */
+/** Room for at least `capacity` keys; each is served for `lifetime_ms`, and wiped by the next key_cache_expire(). ERROR_NO_MEMORY. */
 RESULT key_cache_new(size_t capacity, unsigned lifetime_ms, struct key_cache **cache_out, struct error *err);
 /** False when it is not there, or too old. The caller wipes key_out. */
 bool key_cache_get(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE],
@@ -31,6 +31,8 @@ bool key_cache_get(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SI
 /** Puts out the one that would expire first where there is no room. */
 void key_cache_put(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE],
                    const uint8_t key[DATA_KEY_SIZE]);
+/** Wipes those that are too old, which nobody may ask for again; how many. */
+size_t key_cache_expire(struct key_cache *cache);
 /** Wipes all at once: a shredding was announced. */
 void key_cache_clear(struct key_cache *cache);
 void key_cache_free(struct key_cache *cache);

@@ -46,6 +46,11 @@ struct result registry_new(const struct registry_options *options, struct regist
     return SUCCESS;
 }
 
+void registry_forget_old_keys(struct registry *registry)
+{
+    (void)key_cache_expire(registry->keys);
+}
+
 void registry_forget_keys(struct registry *registry)
 {
     key_cache_clear(registry->keys);

@@ -29,7 +29,7 @@ struct registry_options {
     struct sequencer *sequencer; /* for what the registry finds by itself: damaged blobs, expired uploads */
     size_t region_count;
     const struct registry_region *regions;
-    unsigned key_lifetime_ms;    /* how long an unwrapped key may be kept: 60000 */
+    unsigned key_lifetime_ms;    /* how long an unwrapped key may be served: 60000 */
     unsigned key_count;          /* how many: 4096 */
     unsigned uploads_max;        /* uploads that write at the same time: 256; more are ERROR_LIMIT */
     unsigned uploads_idle_max;   /* of them, writers kept between two PATCHes, 1.2 MiB each: 32 */
@@ -37,6 +37,8 @@ struct registry_options {
 
 /** Opens all regions. ERROR_INVALID for an unknown driver, or whatever the driver says. */
 RESULT registry_new(const struct registry_options *options, struct registry **registry_out, struct error *err);
+/** Wipes cached keys that are older than their lifetime; to be called twice a lifetime or so. */
+void registry_forget_old_keys(struct registry *registry);
 /** Wipes all cached keys at once: a shredding was announced. */
 void registry_forget_keys(struct registry *registry);
 /** No upload or blob of it may be open. */

@@ -35,6 +35,20 @@ static void a_key_is_kept_for_its_time(void **state)
     assert_false(key_cache_get(cache, name, found));
 }
 
+/* A key that nobody asked for again stayed in memory as long as the process. */
+static void an_old_key_is_wiped_unasked(void **state)
+{
+    OWNED(key_cache) *cache = cache_of(16, 50);
+    const uint8_t name[KEY_CACHE_NAME_SIZE] = {3}, key[DATA_KEY_SIZE] = {4};
+
+    (void)state;
+    key_cache_put(cache, name, key);
+    assert_int_equal(key_cache_expire(cache), 0);
+    (void)usleep(80000);
+    assert_int_equal(key_cache_expire(cache), 1);
+    assert_int_equal(key_cache_expire(cache), 0);
+}
+
 static void all_keys_are_forgotten_at_once(void **state)
 {
     OWNED(key_cache) *cache = cache_of(16, 60000);
@@ -274,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest keys[] = {
         cmocka_unit_test(a_key_is_kept_for_its_time),
+        cmocka_unit_test(an_old_key_is_wiped_unasked),
         cmocka_unit_test(all_keys_are_forgotten_at_once),
         cmocka_unit_test(the_cache_never_grows),
         cmocka_unit_test(a_name_covers_the_whole_scope),
