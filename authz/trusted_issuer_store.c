@@ -69,7 +69,7 @@ static struct result run_trust(struct change *change, struct pg *pg, const struc
 struct result issuer_trust_init(struct issuer_trust *trust, const struct issuer_record *record, struct error *err)
 {
     TRY(try_keys(record, err));
-    *trust = (struct issuer_trust){.change = {.run = run_trust}, .record = record};
+    *trust = (struct issuer_trust){.change = {.run = run_trust, .raises_epoch = true}, .record = record};
     return SUCCESS;
 }
 
@@ -88,7 +88,7 @@ static struct result run_remove(struct change *change, struct pg *pg, const stru
 
 void issuer_remove_init(struct issuer_remove *remove, const struct uuid *id)
 {
-    *remove = (struct issuer_remove){.change = {.run = run_remove}, .id = *id};
+    *remove = (struct issuer_remove){.change = {.run = run_remove, .raises_epoch = true}, .id = *id};
 }
 
 static void row_of(const struct pg_rows *rows, size_t row, struct issuer_row *row_out)
