@@ -87,7 +87,6 @@ static const char *actor_of(const struct event *event)
 
     if (record->context.subject == NULL && record->under != NULL) return record->under->actor;
     if (record->decision != NULL && record->decision->parts.epoch == EPOCH_OF_JOBS) return "system";
-    if (record->decision != NULL && record->decision->parts.verdict == VERDICT_CHALLENGE) return "anonymous";
     return record->context.subject == NULL || record->resolved == NULL ? "anonymous" : record->resolved->pseudonym;
 }
 

@@ -10,13 +10,11 @@
 
 void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2])
 {
-    const bool is_known = record->context.subject != NULL &&
-                          (record->decision == NULL || decision_verdict(record->decision) != VERDICT_CHALLENGE);
     const char *issuer = record->context.issuer;
 
     names_out[0] = issuer == NULL || issuer[0] == '\0' ? REGISTRY_ISSUER : issuer;
     names_out[1] = record->context.subject;
-    if (is_known) return;
+    if (record->context.subject != NULL) return;
     char now[CLOCK_TEXT_SIZE];
     clock_format(clock_wall_ms(), now);
     (void)snprintf(anonymous, ANONYMOUS_NAME_SIZE, "%.10s", now); /* the day */
@@ -31,9 +29,11 @@ static bool has_payload(const struct record *record)
     return record->context.subject != NULL;
 }
 
-static bool is_challenge(const struct record *record)
+/* Who is known is named, even if his token is too short for what he wants: only strangers' refusals are counted. */
+static bool is_by_stranger(const struct record *record)
 {
-    return record->decision != NULL && decision_verdict(record->decision) == VERDICT_CHALLENGE;
+    return record->context.subject == NULL && record->decision != NULL &&
+           decision_verdict(record->decision) == VERDICT_CHALLENGE;
 }
 
 /* Under the mutex. */
@@ -42,7 +42,7 @@ static struct record_queue *choose_queue(struct sequencer *sequencer, const stru
     const size_t waiting = sequencer->ready.count + sequencer->unresolved.count + sequencer->folding.count;
 
     if (waiting >= WAITING_MAX || sequencer->is_stopping) return &sequencer->overflow;
-    if (is_challenge(record) && fold_takes(sequencer, record->arrived_ms)) return &sequencer->folding;
+    if (is_by_stranger(record) && fold_takes(sequencer, record->arrived_ms)) return &sequencer->folding;
     return needs_subject ? &sequencer->unresolved : &sequencer->ready;
 }
 

@@ -259,6 +259,36 @@ static void a_flood_without_credentials_folds(void **state)
     audit_log_close(&log);
 }
 
+#define PROBES 80 /* more than strangers have recorded one by one */
+
+/* A token that is too short for what its holder wants is answered with a challenge; it is still his. */
+static void who_is_known_is_named_and_never_folded(void **state)
+{
+    static struct batched probes[PROBES];
+    struct audit_log log;
+
+    (void)state;
+    open_log(&log);
+    for (size_t i = 0; i < PROBES; i++) {
+        probes[i] = (struct batched){.record = test_record(VERDICT_ALLOW)};
+        decision_free(probes[i].record.decision);
+        probes[i].record.decision = test_decision(VERDICT_CHALLENGE, TEST_EPOCH);
+    }
+    submit_batch(log.sequencer, probes, PROBES);
+    for (size_t i = 0; i < PROBES; i++) {
+        assert_int_equal(probes[i].record.status, RECORD_DONE);
+        assert_false(probes[i].record.folded);
+        record_done(&probes[i].record);
+    }
+    assert_int_equal(audit_log_check(&log), 1 + PROBES);
+    /* The same pseudonym, and payloads under the same key, as of what was allowed. */
+    assert_string_equal(database_ask(log.database, "SELECT count(DISTINCT convert_from(leaf, 'UTF8')::json ->> 'actor')"
+                                                   " || ' ' || count(DISTINCT subject) FROM audit_entry JOIN audit_payload"
+                                                   " USING (seq)"),
+                        "1 1");
+    audit_log_close(&log);
+}
+
 static void what_the_server_refused_is_counted(void **state)
 {
     struct audit_log log;
@@ -282,6 +312,7 @@ int main(void)
         cmocka_unit_test(a_denied_change_is_not_run),
         cmocka_unit_test(what_was_decided_before_a_change_of_rights_is_decided_again),
         cmocka_unit_test(a_flood_without_credentials_folds),
+        cmocka_unit_test(who_is_known_is_named_and_never_folded),
         cmocka_unit_test(what_the_server_refused_is_counted),
     };
 
