@@ -98,6 +98,11 @@ static struct result begin(struct sequencer *sequencer, struct group *group, str
     TRY(audit_begin(sequencer->pg, group->raises_epoch, &heads, &group->state, err));
     if (strcmp(group->state.origin, sequencer->origin) != 0)
         return failure(err, ERROR_CORRUPT, "the log in the database is another one now: \"%.60s\"", group->state.origin);
+    if (group->state.size < sequencer->appended_size) /* only this thread changes it */
+        return failure(err, ERROR_CORRUPT,
+                       "the database has %llu events, but had %llu: it was restored from an older backup while the "
+                       "gateway ran. Restore the newest one; nothing is recorded until then",
+                       (unsigned long long)group->state.size, (unsigned long long)sequencer->appended_size);
     memset(group->touched, 0, group->key_count * sizeof group->touched[0]);
     TRY(drop_stale(sequencer, group, err));
     place_events(group);

@@ -61,6 +61,23 @@ static struct result make_partitions(struct sequencer *sequencer, uint64_t size,
     return SUCCESS;
 }
 
+static struct result refuse_shrunken(uint64_t size, uint64_t signed_size, struct error *err)
+{
+    return failure(err, ERROR_CORRUPT,
+                   "the database has %llu events, but sijil-keyd has signed %llu: it was truncated, or restored from "
+                   "an older backup. Restore the newest one; nothing is served until then",
+                   (unsigned long long)size, (unsigned long long)signed_size);
+}
+
+/* keyd signs only what a gateway has read from this database: read now, it has at least that, unless events are gone. */
+static struct result check_none_lost(struct sequencer *sequencer, uint64_t signed_size, struct error *err)
+{
+    struct audit_signing_state state;
+
+    TRY(audit_signing_state(sequencer->sign_pg, &state, err));
+    return state.frontier.size >= signed_size ? SUCCESS : refuse_shrunken(state.frontier.size, signed_size, err);
+}
+
 /* keyd's own last size counts, not ours: other gateways have checkpoints signed too. */
 static struct result sign_round(struct sequencer *sequencer, struct error *err)
 {
@@ -77,6 +94,7 @@ static struct result sign_round(struct sequencer *sequencer, struct error *err)
     if (state.checkpoint_size < size) {
         TRY(keyd_identify(sequencer->keyd, &identity, err));
         if (identity.log_size <= size) TRY(sign(sequencer, &state, identity.log_size, err));
+        else TRY(check_none_lost(sequencer, identity.log_size, err));
     }
     note_signed(sequencer, size > state.checkpoint_size ? size : state.checkpoint_size, read_at_ms);
     return SUCCESS;
@@ -118,10 +136,7 @@ static struct result compare_with_keyd(struct sequencer *sequencer, const struct
     struct merkle_hash root;
 
     if (identity->log_size > state->frontier.size)
-        return failure(err, ERROR_CORRUPT,
-                       "the database has %llu events, but sijil-keyd has signed %llu: it was truncated, or restored from "
-                       "an older backup. Restore the newest one; nothing is served until then",
-                       (unsigned long long)state->frontier.size, (unsigned long long)identity->log_size);
+        return refuse_shrunken(state->frontier.size, identity->log_size, err);
     if (identity->log_size == 0 && state->checkpoint_size > 0)
         return failure(err, ERROR_CORRUPT, "sijil-keyd has signed nothing yet, but the database has signed checkpoints: "
                                            "its key directory is not the one that belongs to this log");

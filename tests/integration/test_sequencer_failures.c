@@ -262,6 +262,61 @@ static void a_log_that_keyd_does_not_know_is_refused(void **state)
     audit_log_close(&log);
 }
 
+static void wait_until_signed(struct audit_log *log, const char *size)
+{
+    const int64_t until_ms = clock_monotonic_ms() + 5000;
+
+    while (strcmp(database_ask(log->database, "SELECT max(size) FROM audit_checkpoint"), size) != 0) {
+        if (clock_monotonic_ms() > until_ms) fail_msg("%s entries are not signed", size);
+        (void)usleep(20000);
+    }
+}
+
+static const char save_backup[] =
+    "CREATE TABLE old_log AS TABLE audit_log; CREATE TABLE old_head AS TABLE audit_key_head";
+static const char restore_backup[] =
+    "ALTER TABLE audit_entry DISABLE TRIGGER ALL; DELETE FROM audit_payload WHERE seq >= 1;"
+    "DELETE FROM audit_entry WHERE seq >= 1; DELETE FROM audit_key WHERE seq >= 1; TRUNCATE audit_key_head;"
+    "INSERT INTO audit_key_head TABLE old_head; DELETE FROM audit_checkpoint WHERE size > 1;"
+    "UPDATE audit_log SET (size, last_ts, frontier) = (SELECT size, last_ts, frontier FROM old_log)";
+
+/* Who appended what is gone notices at once; another gateway, when it has the log signed. */
+static void a_backup_restored_under_running_gateways_is_found(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+    struct record lost = test_record(VERDICT_ALLOW);
+    enum record_status status = RECORD_DONE;
+
+    (void)state;
+    audit_log_open(&log);
+    wait_until_recorded(&log, 5000);
+    wait_until_signed(&log, "1");
+    database_execute(log.database, save_backup);
+    struct sequencer *other = audit_log_start(&log, "gw2");
+    for (unsigned i = 0; i < 4; i++) wait_until_recorded(&log, 5000);
+    wait_until_signed(&log, "5");
+    database_execute(log.database, restore_backup);
+
+    sequencer_submit_and_wait(log.sequencer, &lost);
+    assert_int_equal(lost.status, RECORD_UNAVAILABLE);
+    assert_non_null(strstr(lost.error.message, "restored"));
+    assert_false(sequencer_is_ready(log.sequencer, &err));
+    record_done(&lost);
+    const int64_t restored_ms = clock_monotonic_ms();
+    for (unsigned i = 0; status == RECORD_DONE && clock_monotonic_ms() - restored_ms < 12000; i++) {
+        struct record record = test_record(VERDICT_ALLOW);
+        if (i < 3) sequencer_submit_and_wait(other, &record); /* fewer than keyd has signed */
+        if (i >= 3) status = sequencer_is_ready(other, &err) ? RECORD_DONE : RECORD_UNAVAILABLE;
+        record_done(&record);
+        (void)usleep(100000);
+    }
+    assert_int_equal(status, RECORD_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "restored"));
+    sequencer_free(other);
+    audit_log_close(&log);
+}
+
 /* Every fallible step fails once, while a record is under way: it is recorded, or it comes back 503, and the log fits. */
 static void every_failure_is_survived(void **state)
 {
@@ -296,6 +351,7 @@ int main(void)
         cmocka_unit_test(a_database_that_stands_still_means_503_in_time),
         cmocka_unit_test(without_signatures_serving_stops_and_comes_back),
         cmocka_unit_test(a_log_that_keyd_does_not_know_is_refused),
+        cmocka_unit_test(a_backup_restored_under_running_gateways_is_found),
         cmocka_unit_test(every_failure_is_survived),
     };
 
