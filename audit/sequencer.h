@@ -44,7 +44,9 @@ enum outcome { OUTCOME_ALLOWED, OUTCOME_DENIED, OUTCOME_FAILED, OUTCOME_COMPLETE
 
 enum record_status {
     RECORD_DONE,       /* durable; `permit` is set if the decision allowed */
-    RECORD_STALE,      /* decided under an older epoch: decide again and submit again; nothing was recorded */
+    /** Decided under an older epoch: decide again and submit again; nothing was recorded. So also what completes an
+     *  operation with a change under its permit: bytes that came in under rights that are gone do not stay. */
+    RECORD_STALE,
     RECORD_REFUSED,    /* the change failed (`error` says why) and is undone; a `failed` event is durable */
     RECORD_UNAVAILABLE /* the log can't be written: answer 503; counted, and recorded as log.unrecorded later */
 };

@@ -51,11 +51,19 @@ struct result group_prepare(struct sequencer *sequencer, struct group *group, st
     return SUCCESS;
 }
 
+/* What says only how a thing ended is recorded in any case; what completes it with a change needs the rights of now. */
+static const struct decision *deciding(const struct record *record)
+{
+    if (record == NULL || record->decision != NULL) return record == NULL ? NULL : record->decision;
+    return record->change != NULL && record->outcome == OUTCOME_COMPLETED ? record->under->decision : NULL;
+}
+
 static bool is_stale(const struct event *event, uint64_t epoch)
 {
-    if (event->record == NULL || event->record->decision == NULL) return false;
-    const uint64_t decided = decision_epoch(event->record->decision);
-    return decided != EPOCH_OF_JOBS && decided != epoch;
+    const struct decision *decision = deciding(event->record);
+
+    if (decision == NULL) return false;
+    return decision_epoch(decision) != EPOCH_OF_JOBS && decision_epoch(decision) != epoch;
 }
 
 /* Those that were decided under other rights leave the group; the numbers of those behind them close up. */

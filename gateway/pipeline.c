@@ -295,7 +295,7 @@ static void conclude(struct exchange *exchange, struct result result, const stru
     if (!ensure_recorded(exchange, &unrecorded).ok ||
         !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
         answer_unless_denied(exchange, &unrecorded);
-    else if (!result.ok)
+    else if (!result.ok || exchange->is_denied_late)
         answer_unless_denied(exchange, err);
 }
 

@@ -225,6 +225,38 @@ static void what_was_decided_before_a_change_of_rights_is_decided_again(void **s
     audit_log_close(&log);
 }
 
+/* An upload that began under rights that are gone by now: what it would store is decided again; that it ended is not. */
+static void what_completes_under_a_change_of_rights_is_decided_again(void **state)
+{
+    struct audit_log log;
+    struct record begun = test_record(VERDICT_ALLOW);
+    struct test_change stored = {.change = {.run = run}, .behaviour = INSERTS, .name = "stored"};
+    struct test_change dropped = {.change = {.run = run}, .behaviour = INSERTS, .name = "dropped"};
+
+    (void)state;
+    open_log(&log);
+    sequencer_submit_and_wait(log.sequencer, &begun);
+    assert_int_equal(begun.status, RECORD_DONE);
+    database_execute(log.database, "SELECT raise_authorization_epoch()");
+    struct record completes = {.under = begun.permit, .outcome = OUTCOME_COMPLETED, .change = &stored.change};
+    struct record says = {.under = begun.permit, .outcome = OUTCOME_COMPLETED, .note = "9 bytes sent"};
+    struct record gives_up = {.under = begun.permit, .outcome = OUTCOME_FAILED, .change = &dropped.change};
+    sequencer_submit_and_wait(log.sequencer, &completes);
+    assert_int_equal(completes.status, RECORD_STALE);
+    assert_int_equal(stored.runs, 0);
+    sequencer_submit_and_wait(log.sequencer, &says);
+    assert_int_equal(says.status, RECORD_DONE);
+    sequencer_submit_and_wait(log.sequencer, &gives_up);
+    assert_int_equal(gives_up.status, RECORD_DONE);
+    assert_int_equal(dropped.runs, 1);
+    record_done(&completes);
+    record_done(&says);
+    record_done(&gives_up);
+    record_done(&begun);
+    assert_int_equal(audit_log_check(&log), 4);
+    audit_log_close(&log);
+}
+
 #define FLOOD 2000
 
 static void a_flood_without_credentials_folds(void **state)
@@ -311,6 +343,7 @@ int main(void)
         cmocka_unit_test(a_change_and_its_event_are_one),
         cmocka_unit_test(a_denied_change_is_not_run),
         cmocka_unit_test(what_was_decided_before_a_change_of_rights_is_decided_again),
+        cmocka_unit_test(what_completes_under_a_change_of_rights_is_decided_again),
         cmocka_unit_test(a_flood_without_credentials_folds),
         cmocka_unit_test(who_is_known_is_named_and_never_folded),
         cmocka_unit_test(what_the_server_refused_is_counted),

@@ -189,6 +189,26 @@ def robots_are_made_listed_and_revoked():
     assert api(server.admin, "DELETE", "/robots/nonsense").status == 404
 
 
+def a_right_that_is_taken_during_an_upload_is_gone_at_its_end():
+    login = make_robot(server, "interrupted", "publisher", "main/models")
+    repository = server.client(login).repository("main/models/interrupted")
+    repository.push_blob(b"so that the repository is there")
+    binding, = [row for row in admin.api("GET", "/bindings?scope=main/models")["bindings"] if row.get("robot") == login[0]]
+    data = os.urandom(3 << 20)
+
+    def halves():
+        yield data[:1 << 20]
+        time.sleep(1)
+        admin.api("DELETE", f"/bindings/{binding['id']}")
+        yield data[1 << 20:]
+
+    answer = repository.call("PUT", repository.begin() + "?digest=" + sha256(data), halves(),
+                             {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))})
+    assert answer.status == 404, (answer.status, answer.body)  # as to everybody who has no role there
+    admin.api("POST", "/bindings", {"robot": login[0], "role": "publisher", "scope": "main/models"})
+    assert repository.call("HEAD", f"blobs/{sha256(data)}").status == 404
+
+
 def roles_are_given_and_taken():
     name, secret = make_robot(server, "bound", "consumer", "main/models/a")
     robot = next(r for r in api(server.admin, "GET", "/robots?organisation=main").json["robots"] if r["name"] == name)
@@ -348,6 +368,7 @@ def an_administrator_has_no_content():
 if __name__ == "__main__":
     run(every_endpoint_challenges_the_same, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
-        hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked, roles_are_given_and_taken,
+        hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked,
+        a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,
         who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, lists_name_nothing_that_is_hidden,
         an_administrator_has_no_content, server=server)
