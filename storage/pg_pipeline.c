@@ -117,8 +117,9 @@ static struct result run(struct pg *pg, struct pg_rows **rows, size_t count, str
 {
     struct error later;
 
-    TRY(make_rows(rows, count, err));
     TRY(pg_before_send(pg, err));
+    /* Of a large pipeline the server has read a part, perhaps its COMMIT: no memory now is a lost answer. */
+    if (!make_rows(rows, count, err).ok) return pg_lost(pg, "no memory for the answers", err);
     if (!PQpipelineSync(pg->connection)) return pg_lost(pg, PQerrorMessage(pg->connection), err);
     const struct result outcome = collect(pg, rows, count, err);
     if (pg->connection == NULL) return outcome;

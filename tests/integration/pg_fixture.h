@@ -20,6 +20,7 @@ static const struct pg_statement statements[] = {
      "int8 text bytea uuid bool int4 timestamptz", ""},
     {"thing_find", "SELECT * FROM thing WHERE id = $1", "int8", "int8 text bytea uuid bool int4 timestamptz"},
     {"thing_add", "INSERT INTO thing (id) VALUES ($1)", "int8", ""},
+    {"thing_name", "INSERT INTO thing (id, name) VALUES ($1, $2)", "int8 text", ""},
     {"thing_count", "SELECT count(*) FROM thing", "", "int8"},
     {"lengths",
      "SELECT cardinality($1)::int8, cardinality($2)::int8, cardinality($3)::int8, cardinality($4)::int8,"
