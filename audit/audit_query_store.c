@@ -61,7 +61,7 @@ struct result audit_newest_checkpoint(struct pg *pg, uint64_t *size_out, struct 
     OWNED(pg_rows) *rows = NULL;
 
     TRY(pg_run(pg, "audit_newest_checkpoint", NULL, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "no checkpoint of the log is signed yet");
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_UNAVAILABLE, "no checkpoint of the log is signed yet; ask again in a second");
     TRY(buffer_add_text(note, pg_text(rows, 0, 1), err));
     *size_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
