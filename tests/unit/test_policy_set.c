@@ -60,6 +60,17 @@ static void an_envelope_of_another_type_is_no_set(void **state)
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
+#define EXCEPTION                                                                                                \
+    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"x1\",\"type\":\"continuity\","          \
+    "\"policy\":{\"id\":\"registry-default\",\"version\":1,\"digest\":\"sha256:"                                    \
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"},"                                      \
+    "\"project\":\"20000000-0000-4000-8000-000000000001\",\"lifts\":[\"R-STORE-HOME\"],\"ops\":[\"ingest\"],"         \
+    "\"targets\":[\"local/main\"],\"digests\":[\"sha256:"                                                          \
+    "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"],"                                      \
+    "\"not_before\":\"2026-11-01T00:00:00Z\",\"not_after\":\"2026-11-08T00:00:00Z\",\"evidence\":{},"               \
+    "\"requested_by\":{\"iss\":\"i\",\"sub\":\"c\"},"                                                             \
+    "\"approvals\":[{\"iss\":\"i\",\"sub\":\"a\"},{\"iss\":\"i\",\"sub\":\"b\"}],"
+
 static const struct set_row {
     const char *name, *member, *value; /* value NULL: the member is taken away */
     bool keeps_digest;                 /* else the digest is made anew */
@@ -75,6 +86,7 @@ static const struct set_row {
     {"a region of unknown facts", "regions", "{\"a/b\":{\"place\":\"AE\"}}", false, "not known: place"},
     {"a group of a wrong member", "groups", "{\"GCC\":{\"kind\":\"geo\",\"members\":[\"gcc\"]}}", false, "a place such as"},
     {"a malformed exception", "exceptions", "[{\"id\":\"x1\"}]", false, "exception.apiVersion: is missing"},
+    {"an exception of so many uses", "exceptions", "[" EXCEPTION "\"uses_left\":1}]", false, "exception.uses_left: this version"},
     {"a network with bits behind its prefix", "networks", "[{\"cidr\":\"10.1.2.0/16\",\"facts\":{}}]", false, "bits set"},
     {"a network that is no address", "networks", "[{\"cidr\":\"example.com/16\",\"facts\":{}}]", false, "no block"},
     {"a prefix that is too long", "networks", "[{\"cidr\":\"10.0.0.0/33\",\"facts\":{}}]", false, "no block"},
