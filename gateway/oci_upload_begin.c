@@ -9,7 +9,10 @@
 
 #define CHUNK_MIN "1048576" /* bytes: 65,536 extents of it are 64 GiB, and writers that go on need none */
 
-/* Where to mount from: `from`, or the repository itself, which may have the blob already. False: can't be. */
+/*
+ * Where to mount from: `from`, or the repository itself, which may have the blob already. False: can't be. One that is
+ * not there is decided and recorded on like one that is hidden: the time that it takes would tell them apart.
+ */
 static bool find_source(struct request *request, struct pg *pg, struct resource *source)
 {
     const char *from = request_argument(request, "from");
@@ -21,7 +24,7 @@ static bool find_source(struct request *request, struct pg *pg, struct resource 
     *source = (struct resource){.kind = RESOURCE_REPOSITORY};
     memcpy(source->name, from, strlen(from) + 1);
     decider_resolve(request->gateway->decider, from, source);
-    return registry_resolve(request->gateway->registry, pg, source, &ignored).ok && !uuid_is_nil(&source->repository);
+    return registry_resolve(request->gateway->registry, pg, source, &ignored).ok;
 }
 
 /* What a mount is decided on: the target, and the source that it is read from. False: it can't be one. */

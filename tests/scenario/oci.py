@@ -254,6 +254,26 @@ def a_mount_is_201_or_202_and_never_403():
     expect(place("mount-other").call("POST", query + "&from=main/models/mount-source"), 202)
 
 
+def a_mount_tells_nothing_of_its_source():
+    """A source that is there and hidden had one event, and one commit of time, more than one that is not there."""
+    admin = server.client(server.admin)
+    admin.api("POST", "/projects", {"organisation": "main", "name": "hidden"})
+    login = sijil_test.make_robot(server, "hider", "publisher", "main/hidden")
+    digest = server.client(login).repository("main/hidden/there").push_blob(b"hidden")
+    target = place("mount-blind")
+
+    def events(source):
+        """From one answer to the next; the least of some, because the log has events of its own."""
+        counts = []
+        for _ in range(5):
+            ends = [int(expect(target.call("POST", f"blobs/uploads/?mount={digest}&from={source}"), 202)
+                        ["Sijil-Audit"].rsplit("/", 1)[1]) for _ in range(2)]
+            counts.append(ends[1] - ends[0])
+        return min(counts)
+
+    assert events("main/hidden/there") == events("main/hidden/gone") == events("main/nothing/gone")
+
+
 def a_promoter_mounts_and_uploads_nothing():
     source = place("mount-source")
     digest = source.push_blob(b"promoted")
@@ -510,7 +530,7 @@ cases = [
     one_post_brings_all, pieces_come_in_order, the_last_piece_may_come_with_the_put, a_piece_may_come_without_a_length,
     nothing_is_a_blob, another_digest_is_refused, a_cancelled_session_is_gone, a_session_is_nobody_elses,
     a_second_writer_is_refused_while_one_writes, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
-    a_mount_is_201_or_202_and_never_403, a_promoter_mounts_and_uploads_nothing, a_manifest_comes_back_byte_for_byte, accept_never_makes_a_406,
+    a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source, a_promoter_mounts_and_uploads_nothing, a_manifest_comes_back_byte_for_byte, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
     a_manifest_by_digest_takes_tags, an_index_and_its_subject, unknown_manifests_are_404,
     tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed, the_catalog_shows_what_may_be_pulled, a_tag_goes_alone_and_a_digest_with_its_tags,
