@@ -82,13 +82,26 @@ void exchange_record_take(struct exchange *exchange)
     request->permit = GIVE(record->permit);
 }
 
+/*
+ * Who made an organisation, a robot or a binding uses it next, and who revoked one counts on it: here it is so when the
+ * answer goes out. The decision was of the epoch that the change raised, so any newer snapshot has it.
+ */
+static void meet_own_change(const struct request *request, const struct record *record)
+{
+    struct error err = {0};
+
+    if (record->change == NULL || !record->change->raises_epoch) return;
+    if (!decider_await_newer(request->gateway->decider, decision_epoch(record->decision), &err).ok)
+        log_error("a change of rights is recorded, but not in force here yet", &err);
+}
+
 static struct result record_and_wait(struct exchange *exchange, struct change *change, struct error *err)
 {
     exchange_record_prepare(exchange, change);
     sequencer_submit_and_wait(exchange->request.gateway->sequencer, &exchange->record);
     exchange_record_take(exchange);
     switch (exchange->record.status) {
-    case RECORD_DONE: return SUCCESS;
+    case RECORD_DONE: meet_own_change(&exchange->request, &exchange->record); return SUCCESS;
     case RECORD_REFUSED:
         exchange->has_failure = true;
         *err = exchange->record.error;

@@ -343,6 +343,24 @@ def a_ci_job_needs_no_stored_secret():
     assert api(server.admin, "DELETE", "/issuers/" + made.json["id"]).status == 404
 
 
+def what_was_made_is_there_at_once():
+    """The next request of who made something met rights of a moment before: 404 for his project, 401 for his robot."""
+    for i in range(8):
+        name = f"at-once-{i}"
+        assert api(server.admin, "POST", "/organisations", {"name": name}).status == 201
+        answer = api(server.admin, "POST", "/projects", {"organisation": name, "name": "first"})
+        assert answer.status == 201, (i, answer.status, answer.body)
+        robot = api(server.admin, "POST", "/robots", {"organisation": name, "name": "maker"}).json
+        login = robot["name"], robot["secret"]
+        assert server.client(login).token("registry:catalog:*")
+        assert api(server.admin, "POST", "/bindings", {"robot": robot["id"], "role": "publisher",
+                                                       "scope": f"{name}/first"}).status == 201
+        server.client(login).repository(f"{name}/first/model").push_blob(b"at once")
+        assert api(server.admin, "DELETE", f"/robots/{robot['id']}").status == 204
+        answer = server.client(login).call("GET", "/token", headers=basic(login))
+        assert answer.status == 401, (i, answer.status)
+
+
 def lists_name_nothing_that_is_hidden():
     """A page that ends with another tenant's organisation or project went on after its name, for anybody to read."""
     login = make_robot(server, "lister", "consumer", "main/models")
@@ -370,5 +388,5 @@ if __name__ == "__main__":
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
         hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked,
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,
-        who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, lists_name_nothing_that_is_hidden,
-        an_administrator_has_no_content, server=server)
+        who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, what_was_made_is_there_at_once,
+        lists_name_nothing_that_is_hidden, an_administrator_has_no_content, server=server)
