@@ -7,10 +7,10 @@
 #pragma once
 
 #include "audit/format/merkle.h"
+#include "audit/query.h"
 #include "storage/pg.h"
 
 extern const struct pg_table audit_append_table;
-extern const struct pg_table audit_tree_table;
 extern const struct pg_table audit_sign_table;
 extern const struct pg_table audit_subject_table;
 

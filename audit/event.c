@@ -43,7 +43,9 @@ static size_t put_text(char *place, size_t room, const char *text)
 
     for (; text[length] != '\0' && length + 1 < room; length++) {
         const char letter = text[length];
-        place[length] = letter >= 0x20 && letter < 0x7f && letter != '"' && letter != '\\' ? letter : '?';
+        const bool is_plain = letter >= 0x20 && letter < 0x7f && letter != '"' && letter != '\\';
+        place[length] = '?';
+        if (is_plain) place[length] = letter;
     }
     place[length] = '\0';
     return length;

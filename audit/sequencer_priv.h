@@ -178,7 +178,7 @@ void own_collect(struct sequencer *sequencer, int64_t now_ms, struct record_queu
 void own_apply(struct sequencer *sequencer, const struct event *event);
 
 /* sequencer_group.c */
-void *sequencer_group_run(void *sequencer);
+void *sequencer_group_run(void *argument);
 /** The connection is new: the watch is to cut this one when a group is under way for too long. */
 void sequencer_watch_socket(struct sequencer *sequencer);
 
@@ -196,8 +196,8 @@ uint32_t group_key_place(struct group *group, const char *name);
 RESULT group_write(struct sequencer *sequencer, struct group *group, struct error *err);
 
 /* sequencer_clerk.c, sequencer_sign.c */
-void *sequencer_clerk_run(void *sequencer);
-void *sequencer_watch_run(void *sequencer);
-void *sequencer_sign_run(void *sequencer);
+void *sequencer_clerk_run(void *argument);
+void *sequencer_watch_run(void *argument);
+void *sequencer_sign_run(void *argument);
 /** At start: the log in the database must continue what keyd has signed. */
 RESULT sequencer_check_log(struct sequencer *sequencer, struct error *err);

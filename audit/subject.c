@@ -87,7 +87,10 @@ static void unlink_place(struct subject_cache *cache, struct audit_subject *plac
 {
     struct audit_subject **at = bucket_of(cache, place->issuer, place->subject);
 
-    while (*at != place) at = &(*at)->next;
+    while (*at != place) {
+        assert(*at != NULL); /* a place that is used stands in its bucket */
+        at = &(*at)->next;
+    }
     *at = place->next;
 }
 

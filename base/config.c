@@ -180,6 +180,7 @@ static void reading_done(struct reading *reading)
 static struct result reading_begin(const struct config_form *form, struct reading *reading, struct error *err)
 {
     TRY(options_of(form->parameters, form->parameter_count, form->section_count, &reading->options, err));
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what is made */
     reading->section_options = memory_zeroed(form->section_count + 1, sizeof *reading->section_options);
     if (reading->section_options == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a configuration");
     reading->section_count = form->section_count;

@@ -11,6 +11,7 @@
 
 #include "base/fault.h"
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the cleanup attribute wants this type */
 void file_close_owned(int *fd)
 {
     if (*fd >= 0) (void)close(*fd);

@@ -94,6 +94,7 @@ static int compare_keys(const void *a, const void *b)
     return compare_utf16(*left, *right);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the reader lets values be */
 static struct result write_object(struct buffer *buffer, const json_t *object, struct error *err)
 {
     const size_t count = json_object_size(object);
@@ -118,6 +119,7 @@ static struct result write_object(struct buffer *buffer, const json_t *object, s
     return result;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the reader lets values be */
 static struct result write_array(struct buffer *buffer, const json_t *array, struct error *err)
 {
     TRY(buffer_add_u8(buffer, '[', err));
@@ -128,6 +130,7 @@ static struct result write_array(struct buffer *buffer, const json_t *array, str
     return buffer_add_u8(buffer, ']', err);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the reader lets values be */
 struct result json_write_canonical(struct buffer *buffer, const json_t *value, struct error *err)
 {
     switch (json_typeof(value)) {

@@ -22,7 +22,7 @@ static struct result write_histogram(struct buffer *text, const struct metric *m
     uint64_t total = 0;
     double bound = FIRST_BOUND_US / 1e6;
 
-    for (size_t i = 0; i < METRIC_BUCKETS; i++, bound *= 2) {
+    for (size_t i = 0; i < METRIC_BUCKETS; i++) {
         total += atomic_load_explicit(&metric->buckets[i], memory_order_relaxed);
         if (i + 1 < METRIC_BUCKETS)
             TRY(buffer_format(text, err, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", metric->name, metric->labels,
@@ -30,6 +30,7 @@ static struct result write_histogram(struct buffer *text, const struct metric *m
         else
             TRY(buffer_format(text, err, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", metric->name, metric->labels,
                               comma, total));
+        bound *= 2;
     }
     TRY(buffer_format(text, err, "%s_sum%s%s%s %.6f\n", metric->name, open, metric->labels, close,
                       (double)metric_value(metric) / 1e6));
@@ -45,21 +46,25 @@ static struct result write_metric(struct buffer *text, const struct metric *metr
     return buffer_format(text, err, "%s{%s} %" PRId64 "\n", metric->name, metric->labels, metric_value(metric));
 }
 
+static struct result write_table(struct buffer *text, const struct metric_table *table, struct error *err)
+{
+    static const char *const kinds[] = {"counter", "gauge", "histogram"};
+    const char *previous = "";
+
+    for (size_t i = 0; i < table->count; i++) {
+        const struct metric *metric = &table->metrics[i];
+        if (strcmp(metric->name, previous) != 0)
+            TRY(buffer_format(text, err, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help, metric->name,
+                              kinds[metric->kind]));
+        previous = metric->name;
+        TRY(write_metric(text, metric, err));
+    }
+    return SUCCESS;
+}
+
 struct result metrics_write(struct buffer *text, const struct metric_table *const *tables, size_t count,
                             struct error *err)
 {
-    static const char *const kinds[] = {"counter", "gauge", "histogram"};
-
-    for (size_t table = 0; table < count; table++) {
-        const char *previous = "";
-        for (size_t i = 0; i < tables[table]->count; i++) {
-            const struct metric *metric = &tables[table]->metrics[i];
-            if (strcmp(metric->name, previous) != 0)
-                TRY(buffer_format(text, err, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help,
-                                  metric->name, kinds[metric->kind]));
-            previous = metric->name;
-            TRY(write_metric(text, metric, err));
-        }
-    }
+    for (size_t i = 0; i < count; i++) TRY(write_table(text, tables[i], err));
     return SUCCESS;
 }

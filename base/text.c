@@ -42,7 +42,7 @@ bool text_from_hex(struct bytes text, uint8_t *out, size_t length)
     for (size_t i = 0; i < text.length; i++)
         if (hex_value(text.data[i]) < 0) return false;
     for (size_t i = 0; i < length; i++)
-        out[i] = (uint8_t)(hex_value(text.data[2 * i]) << 4 | hex_value(text.data[2 * i + 1]));
+        out[i] = (uint8_t)(hex_value(text.data[2 * i]) * 16 + hex_value(text.data[2 * i + 1]));
     return true;
 }
 

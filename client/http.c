@@ -70,6 +70,7 @@ static size_t on_send(char *place, size_t size, size_t count, void *context)
     return (size_t)length;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): libcurl calls it with this type */
 static size_t on_receive(char *bytes, size_t size, size_t count, void *context)
 {
     struct exchange *exchange = context;
@@ -102,6 +103,7 @@ static void take_header(struct bytes line, const char *name, char *place, size_t
     place[to - from] = '\0';
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): libcurl calls it with this type */
 static size_t on_header(char *bytes, size_t size, size_t count, void *context)
 {
     struct http_response *response = ((struct exchange *)context)->response;

@@ -20,6 +20,8 @@ build_packages="build-essential ca-certificates cmake git ninja-build pkg-config
     liboauth2-dev libpq-dev libseccomp-dev libsodium-dev libssl-dev"
 run_packages="postgresql-15 curl openssl skopeo python3-sklearn python3-onnx"
 test_packages="universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema jq netcat-openbsd procps psmisc"
+# Only script/check needs these.
+check_packages="clang clang-tidy cppcheck gcovr"
 
 missing_packages() {
     local package

@@ -5,12 +5,21 @@
 #include "audit/format/leaf.h"
 #include "audit/format/note.h"
 
+/* How many bytes a code point has that begins with this one; 0: none begins so. */
+static unsigned length_from(uint8_t first)
+{
+    if (first < 0x80) return 1;
+    if (first < 0xc0) return 0;
+    if (first < 0xe0) return 2;
+    return first < 0xf0 ? 3 : first < 0xf8 ? 4 : 0;
+}
+
 /* The next code point, or -1 for bytes that are not UTF-8. */
 static int32_t next_code_point(struct reader *reader)
 {
     static const int32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000}; /* by length: shorter forms exist below it */
     const uint8_t first = reader_u8(reader);
-    const unsigned length = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf8 ? 4 : 0;
+    const unsigned length = length_from(first);
     int32_t point = length == 1 ? first : first & (0x7f >> length);
 
     if (length == 0) return -1;

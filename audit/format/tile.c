@@ -15,6 +15,7 @@ uint64_t tile_full_count(uint64_t size, unsigned level)
 }
 
 /* 1234067 -> "x001/x234/067" */
+/* NOLINTNEXTLINE(misc-no-recursion): once for each three digits of 64 bits */
 static size_t write_index(uint64_t index, char *place, size_t room)
 {
     size_t used = 0;
