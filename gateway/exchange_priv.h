@@ -76,7 +76,8 @@ struct exchange {
     int64_t begun_us, queued_ms; /* monotonic */
     struct decision *decision;
     struct record record;
-    unsigned stale_count;
+    unsigned stale_count;      /* of the decision that is to be recorded */
+    int64_t stale_since_ms;    /* the first of them; of the monotonic clock */
     bool is_recorded;            /* an event says what became of this request, or a counter that becomes one */
     bool has_sequence;
     bool has_failure;            /* an event says that it failed */
@@ -149,6 +150,8 @@ RESULT exchange_decide(struct exchange *exchange, struct error *err);
 void exchange_record_prepare(struct exchange *exchange, struct change *change);
 /** Takes over sequence and permit from a record that is done. */
 void exchange_record_take(struct exchange *exchange);
+/** A decision came back stale: true while another try fits into the time that a record may take. */
+bool exchange_may_decide_again(struct exchange *exchange);
 
 /* gateway/denial.c */
 /** The answer to a decision that is not VERDICT_ALLOW. */

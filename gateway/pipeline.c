@@ -14,8 +14,6 @@
 #include "gateway/server_priv.h"
 #include "gateway/token_endpoint.h"
 
-#define STALE_MAX 5 /* as in record.c */
-
 enum way {
     WAY_NEXT, /* the next step */
     WAY_WAIT, /* whoever is waited for goes on with the next step; the exchange is not ours any more */
@@ -243,7 +241,7 @@ static enum way step_recorded(struct exchange *exchange, struct pg *pg)
         return WAY_ANSWER;
     case RECORD_STALE:
         exchange->step = step_of_decide();
-        return ++exchange->stale_count < STALE_MAX ? WAY_NEXT : answer_failure(exchange, &unstable);
+        return exchange_may_decide_again(exchange) ? WAY_NEXT : answer_failure(exchange, &unstable);
     case RECORD_REFUSED:
     case RECORD_UNAVAILABLE: break;
     }

@@ -9,7 +9,7 @@
 #include "gateway/numbers_priv.h"
 #include "policy/decider.h"
 
-#define STALE_MAX 5 /* a policy that changes faster than we decide is an operator's mistake: 503 */
+#define STALE_MAX 100 /* a loop, whatever the clock says */
 
 static struct exchange *exchange_of(struct request *request)
 {
@@ -122,13 +122,23 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
     return failure(err, ERROR_DENIED, "not allowed any more");
 }
 
+/* Whoever may grant can raise the epoch many times a second: that must not keep others out, only make them wait. */
+bool exchange_may_decide_again(struct exchange *exchange)
+{
+    const int64_t now_ms = clock_monotonic_ms(), longest_ms = exchange->request.gateway->settings->record_timeout;
+
+    if (exchange->stale_count++ == 0) exchange->stale_since_ms = now_ms;
+    return exchange->stale_count < STALE_MAX && now_ms - exchange->stale_since_ms < longest_ms;
+}
+
 static struct result record_decision(struct exchange *exchange, struct change *change, struct error *err)
 {
-    for (int tries = 0; tries < STALE_MAX; tries++) {
+    exchange->stale_count = 0;
+    do {
         if (exchange->decision == NULL) TRY(decide_again(exchange, err));
         const struct result result = record_and_wait(exchange, change, err);
         if (result.ok || exchange->record.status != RECORD_STALE) return result;
-    }
+    } while (exchange_may_decide_again(exchange));
     return failure(err, ERROR_UNAVAILABLE, "the rights change too fast to decide");
 }
 
