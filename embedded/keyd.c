@@ -56,24 +56,42 @@ static struct result choose_file(struct embedded *embedded, struct error *err)
     return path_join(embedded->place.passphrase, folder, name, err);
 }
 
+/* The key ring is nothing without this file, so its name must outlive a power cut as well as its content. */
+static struct result put_in_place(const char *fresh, const char *path, struct error *err)
+{
+    char folder[PATH_SIZE];
+    OWNED_FD fd = -1;
+
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    if (rename(fresh, path) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't rename %s: %s", fresh, strerror(errno));
+    TRY(file_open(folder[0] == '\0' ? "/" : folder, O_RDONLY | O_DIRECTORY, 0, &fd, err));
+    return file_sync(fd, err);
+}
+
+/* Under another name first: one that is empty or cut short would never be told from a real one. */
 static struct result write_passphrase(const struct embedded *embedded, struct error *err)
 {
     const char *path = embedded->place.passphrase;
     const struct user *owner = &embedded->users.keyd;
     OWNED(secret) *random = NULL;
-    char text[2 * PASSPHRASE_BYTES + 2];
+    char text[2 * PASSPHRASE_BYTES + 2], fresh[PATH_SIZE + 4];
     OWNED_FD fd = -1;
 
+    (void)snprintf(fresh, sizeof fresh, "%s.new", path);
+    if (unlink(fresh) != 0 && errno != ENOENT)
+        return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", fresh, strerror(errno));
     TRY(secret_random(PASSPHRASE_BYTES, &random, err));
-    TRY(file_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &fd, err));
+    TRY(file_open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &fd, err));
     text_hex(random->bytes, random->length, text);
     text[sizeof text - 2] = '\n';
     const struct result written = file_write_all(fd, text, sizeof text - 1, err);
     secret_wipe(text, sizeof text);
     TRY(written);
     if (geteuid() == 0 && fchown(fd, owner->uid, owner->gid) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "can't give %s to %s: %s", path, owner->name, strerror(errno));
+        return failure(err, ERROR_UNAVAILABLE, "can't give %s to %s: %s", fresh, owner->name, strerror(errno));
     TRY(file_sync(fd, err));
+    TRY(put_in_place(fresh, path, err));
     log_line(LOG_INFO, "made a passphrase for the key ring: keep a copy of it elsewhere", "file", path, NULL);
     return SUCCESS;
 }

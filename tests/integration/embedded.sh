@@ -157,6 +157,8 @@ stop
 say "a lost passphrase"
 passphrase=$XDG_DATA_HOME/sijil/$(cat "$directory/instance").passphrase
 if [ "$(id -u)" = 0 ]; then passphrase=/var/lib/sijil-keyd/$(cat "$directory/instance").passphrase; fi
+[ "$(stat -c %s "$passphrase")" = 65 ] || die "the passphrase is not whole"
+[ ! -e "$passphrase.new" ] || die "half a passphrase was left behind"
 mv "$passphrase" "$work/kept"
 refuses "passphrase" --embedded "$directory"
 [ ! -e "$passphrase" ] || die "a new passphrase was made for an old key ring"
