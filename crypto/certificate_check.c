@@ -7,6 +7,7 @@
 #include "crypto/certificate_priv.h"
 #include "crypto/digest.h"
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL calls it with this type */
 static int no_password(char *buffer, int size, int writing, void *context)
 {
     (void)buffer, (void)size, (void)writing, (void)context;

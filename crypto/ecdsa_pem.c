@@ -8,6 +8,7 @@
 #include "crypto/ecdsa_priv.h"
 
 /* Without this OpenSSL would ask on the terminal. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): OpenSSL calls it with this type */
 static int no_password(char *buffer, int size, int writing, void *context)
 {
     (void)buffer, (void)size, (void)writing, (void)context;

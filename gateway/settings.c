@@ -122,6 +122,6 @@ struct result settings_read(const char *path, struct settings *settings, struct 
 
 struct result settings_sample(struct buffer *text, struct error *err)
 {
-    TRY(buffer_add_text(text, "# sijild.conf: every parameter with its default. Check a file with sijild --check-config FILE.\n\n", err));
+    TRY(buffer_add_text(text, "# sijild.conf: every parameter with its default. Check a file with sijild --config=FILE --check-config.\n\n", err));
     return config_write_sample(&form, text, err);
 }
