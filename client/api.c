@@ -8,7 +8,6 @@
 #define API_ROOT       "/api/v1"
 #define PAGES_MAX      10000
 #define COLUMNS_MAX    8
-#define CELL_MAX       256
 
 static struct result call_in(struct session *session, const char *method, const char *path, const json_t *body,
                              json_t **answer_out, struct error *err)
@@ -37,19 +36,29 @@ struct result api_call(struct invocation *invocation, const char *method, const 
     return call_in(session, method, path, body, answer_out, err);
 }
 
-static void cell_text(const json_t *value, char cell[CELL_MAX])
+static bool is_control(const char *letter)
+{
+    const unsigned char first = (unsigned char)letter[0], second = first == 0 ? 0 : (unsigned char)letter[1];
+
+    return first < 0x20 || first == 0x7f || (first == 0xc2 && second >= 0x80 && second < 0xa0);
+}
+
+void cell_text(const json_t *value, char cell[CELL_MAX])
 {
     struct buffer OWNED_BUFFER text = BUFFER(CELL_MAX - 1);
     struct error ignored = {0};
 
-    if (json_is_string(value))
+    if (json_string_length(value) > 0)
         (void)snprintf(cell, CELL_MAX, "%s", json_string_value(value));
-    else if (value == NULL || json_is_null(value) || !json_write_canonical(&text, value, &ignored).ok)
+    else if (value == NULL || json_is_string(value) || json_is_null(value) || !json_write_canonical(&text, value, &ignored).ok)
         (void)snprintf(cell, CELL_MAX, "-");
     else
         (void)snprintf(cell, CELL_MAX, "%s", buffer_text(&text));
-    for (char *letter = cell; *letter != '\0'; letter++) /* a name from elsewhere must not steer a terminal */
-        if ((unsigned char)*letter < 0x20 || *letter == 0x7f) *letter = '?';
+    for (char *letter = cell; *letter != '\0'; letter++) { /* a name from elsewhere must not steer a terminal */
+        if (!is_control(letter)) continue;
+        if ((unsigned char)*letter == 0xc2) *letter++ = '?';
+        *letter = '?';
+    }
 }
 
 static void print_table(const json_t *rows, const struct column *columns, size_t column_count)

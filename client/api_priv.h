@@ -11,6 +11,12 @@
 RESULT api_call(struct invocation *invocation, const char *method, const char *path, const json_t *body,
                 json_t **answer_out, struct error *err);
 
+#define CELL_MAX 256 /* bytes of one value in a table; what is longer is cut */
+
+/** A value for a person's eyes: text, or JSON, or "-". Whoever named it does not steer the terminal: no control
+ *  characters, neither of ASCII nor of Latin-1. */
+void cell_text(const json_t *value, char cell_out[CELL_MAX]);
+
 struct column {
     const char *title, *member; /* of each object; values that are no text are shown as JSON */
 };

@@ -27,14 +27,17 @@ static struct result print_event(const struct invocation *invocation, const json
 {
     const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
     int64_t sequence = 0, time_ms = 0;
-    char time_text[CLOCK_TEXT_SIZE];
+    char time_text[CLOCK_TEXT_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], subject[CELL_MAX];
 
     if (invocation->json) return api_print(invocation, event, err);
     (void)json_integer_of(event, "seq", &sequence);
     (void)json_integer_of(entry, "ts", &time_ms);
     clock_format(time_ms, time_text);
-    (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s\n", sequence, time_text, text_or(entry, "out", "?"),
-                 text_or(entry, "act", "?"), text_or(entry, "res", "-"), text_or(who, "subject", "-"));
+    cell_text(json_object_get(entry, "out"), outcome);
+    cell_text(json_object_get(entry, "act"), action);
+    cell_text(json_object_get(entry, "res"), resource);
+    cell_text(json_object_get(who, "subject"), subject); /* an issuer's word */
+    (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s\n", sequence, time_text, outcome, action, resource, subject);
     return SUCCESS;
 }
 

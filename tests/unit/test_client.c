@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "client/api_priv.h"
 #include "client/layout.h"
 #include "client/progress.h"
 #include "client/reference.h"
@@ -235,9 +236,23 @@ static void manifests_survive_lack_of_memory(void **state)
     }
 }
 
+/* `sijil audit tail` printed the subject that an issuer chose as it came. */
+static void a_name_does_not_steer_the_terminal(void **state)
+{
+    OWNED_JSON name = json_string("ci\x1b[2J\r\xc2\x9b" "1m\x7f caf\xc3\xa9");
+    char cell[CELL_MAX];
+
+    (void)state;
+    cell_text(name, cell);
+    assert_string_equal(cell, "ci?[2J???1m? caf\xc3\xa9");
+    cell_text(NULL, cell);
+    assert_string_equal(cell, "-");
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_name_does_not_steer_the_terminal),
         cmocka_unit_test(kinds_of_layers),       cmocka_unit_test(manifests_are_valid_json_with_both_names),
         cmocka_unit_test(links_are_not_followed), cmocka_unit_test(sizes_read_well),
         cmocka_unit_test(manifests_survive_lack_of_memory),
