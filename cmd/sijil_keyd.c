@@ -219,14 +219,25 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
     return SUCCESS;
 }
 
-static struct result load_and_serve(const struct settings *settings, int directory, struct bytes passphrase,
+/* What opens the file of keys is wiped as soon as it is open. */
+static struct result open_key_ring(int directory, struct secret **passphrase, struct keyring **keyring_out,
+                                   struct error *err)
+{
+    const struct result opened = keyring_open(directory, secret_bytes(*passphrase), keyring_out, err);
+
+    secret_free(*passphrase);
+    *passphrase = NULL;
+    return opened;
+}
+
+static struct result load_and_serve(const struct settings *settings, int directory, struct secret **passphrase,
                                     struct error *err)
 {
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
     OWNED(rate) *rate = NULL;
 
-    TRY(keyring_open(directory, passphrase, &keyring, err));
+    TRY(open_key_ring(directory, passphrase, &keyring, err));
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     TRY(rate_new(&rate, err));
     const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
@@ -245,7 +256,7 @@ static struct result run(const struct settings *settings, struct error *err)
     TRY(open_directory(settings->directory, &directory, err));
     if (settings->init) return make_key_ring(settings, directory, secret_bytes(passphrase), err);
     if (settings->add_version) return add_version(directory, secret_bytes(passphrase), err);
-    return load_and_serve(settings, directory, secret_bytes(passphrase), err);
+    return load_and_serve(settings, directory, &passphrase, err);
 }
 
 int main(int argc, char **argv)

@@ -383,10 +383,37 @@ def an_administrator_has_no_content():
     assert repository.call("GET", "tags/list").status == 401
 
 
+def holds(process, secret):
+    """Whether a process has these bytes anywhere in its memory."""
+    with open(f"/proc/{process}/maps", encoding="utf-8") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
+        for line in maps:
+            first, last = (int(part, 16) for part in line.split()[0].split("-"))
+            if "r" not in line.split()[1] or last - first > 1 << 31:  # a sanitizer's shadow
+                continue
+            try:
+                memory.seek(first)
+                if secret in memory.read(last - first):
+                    return True
+            except (OSError, ValueError, OverflowError):  # the kernel's own pages
+                continue
+    return False
+
+
+def the_key_process_forgets_what_opened_its_keys():
+    if os.geteuid() != 0:
+        return  # nobody else may look
+    process, = server.processes("sijil-keyd")
+    with open(server.passphrase, "rb") as file:
+        passphrase = file.read().strip()
+    assert holds(process, server.folder.encode())  # what is there is found
+    assert not holds(process, passphrase)
+
+
 if __name__ == "__main__":
     run(every_endpoint_challenges_the_same, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
         hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked,
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,
         who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, what_was_made_is_there_at_once,
-        lists_name_nothing_that_is_hidden, an_administrator_has_no_content, server=server)
+        lists_name_nothing_that_is_hidden, an_administrator_has_no_content,
+        the_key_process_forgets_what_opened_its_keys, server=server)
