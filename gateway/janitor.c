@@ -1,10 +1,15 @@
 #include "gateway/janitor.h"
 
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <time.h>
 
+#include "audit/sequencer.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/text.h"
+#include "crypto/keyd_client.h"
 #include "gateway/gateway.h"
 #include "gateway/tables.h"
 #include "registry/registry.h"
@@ -18,6 +23,7 @@ struct janitor {
     pthread_cond_t woken;
     pthread_t thread;
     bool has_thread, is_stopping;
+    uint64_t unwraps_told; /* keyd's count in the newest keyd.unwraps event of ours */
 };
 
 static bool is_stopping(struct janitor *janitor)
@@ -53,12 +59,33 @@ static void clean(struct janitor *janitor)
     }
 }
 
+/*
+ * Every data key that keyd gave out is in its chain; count and head go into the log, so that an auditor can hold them
+ * against the recorded reads: a gateway that was taken over can't use more keys than show (docs/keys.md).
+ */
+static void record_unwraps(struct janitor *janitor)
+{
+    struct action_pair pair = {.action = ACTION_KEYD_UNWRAPS, .resource.kind = RESOURCE_SYSTEM};
+    struct keyd_identity identity;
+    char head[2 * sizeof identity.unwrap_chain + 1];
+    OWNED(permit) *permit = NULL;
+    struct error err = {0};
+
+    if (!keyd_identify(janitor->gateway->keyd, &identity, &err).ok) return; /* /readyz says so already */
+    if (identity.unwrap_count == janitor->unwraps_told) return;
+    text_hex(identity.unwrap_chain, sizeof identity.unwrap_chain, head);
+    (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%" PRIu64 ",sha256:%s", identity.unwrap_count, head);
+    if (!permit_for_job(janitor->gateway->sequencer, &pair, &permit, &err).ok) return;
+    janitor->unwraps_told = identity.unwrap_count;
+}
+
 static void *janitor_main(void *argument)
 {
     struct janitor *janitor = argument;
 
     while (!is_stopping(janitor)) {
         registry_forget_old_keys(janitor->gateway->registry); /* also while the database is away */
+        record_unwraps(janitor);
         clean(janitor);
         rest(janitor);
     }

@@ -1,5 +1,6 @@
 /*
- * gateway/janitor.h -- the thread that cleans up behind requests: ended upload sessions and their bytes.
+ * gateway/janitor.h -- the thread that cleans up behind requests: ended upload sessions and their bytes. It also puts keyd's count
+ * of unwrapped keys, and the head of their chain, into the log.
  *
  * It has a database connection of its own, works in small rounds, and records what it does like everybody else.
  */

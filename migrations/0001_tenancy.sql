@@ -53,5 +53,4 @@ $$;
 
 GRANT SELECT, INSERT ON organisation, project, repository, region TO sijil_app;
 GRANT UPDATE (label) ON organisation, project, repository TO sijil_app;
-GRANT DELETE ON repository TO sijil_app;
 GRANT SELECT, UPDATE (epoch) ON authorization_epoch TO sijil_app;

@@ -143,19 +143,21 @@ def check(server, login, acknowledged):
     for tag, digest in acknowledged.tags.items():
         answer = repository.call("GET", f"manifests/{tag}")
         assert answer.status == 200 and sha256(answer.body) == digest, (tag, answer.status)
-    numbers = sorted(all_sequence_numbers(server.client(server.admin)))
+    entries = {event["seq"]: event["entry"] for event in all_events(server.client(server.admin))}
+    numbers = sorted(entries)
     assert numbers == list(range(numbers[-1] + 1)), "the log has a gap"
     missing = acknowledged.events - set(numbers)
     assert not missing, f"acknowledged events are not in the log: {sorted(missing)[:5]}"
+    unwraps = [int(entry["res"].split("#")[1].split(",")[0]) for entry in entries.values() if entry["act"] == "keyd.unwraps"]
+    assert unwraps and unwraps == sorted(unwraps), f"the key process's own count of given keys: {unwraps}"
     return len(numbers)
 
 
-def all_sequence_numbers(client):
+def all_events(client):
     after = ""
     while True:
         page = client.api("GET", f"/audit/events?order=ascending&limit=1000{after}")
-        for event in page["events"]:
-            yield event["seq"]
+        yield from page["events"]
         if not page.get("next"):  # asking is an event too: there is always one more
             return
         after = f"&after={page['next']}"
