@@ -123,12 +123,10 @@ static struct result open_directory(const char *name, const struct users *users,
                        strerror(errno));
     if (realpath(name, real) == NULL)
         return failure(err, ERROR_UNAVAILABLE, "can't open %s: %s", name, strerror(errno));
-    struct result usable = SUCCESS;
-    if (strlen(real) > DIRECTORY_MAX)
-        usable =
-            failure(err, ERROR_LIMIT, "the path of %.60s... is longer than %d letters", real, DIRECTORY_MAX);
-    else
-        usable = check_directory(real, users, err);
+    const struct result usable =
+        strlen(real) > DIRECTORY_MAX
+            ? failure(err, ERROR_LIMIT, "the path of %.60s... is longer than %d letters", real, DIRECTORY_MAX)
+            : check_directory(real, users, err);
     if (!usable.ok && made) (void)rmdir(name);
     TRY(usable);
     memcpy(path_out, real, strlen(real) + 1);

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -52,6 +53,7 @@ static struct result fill_extent(struct memory_driver *memory, const struct uuid
                                  struct memory_extent *extent, struct error *err)
 {
     const struct driver_history *history = &extent->history;
+    assert(history->count == 0 || history->pieces != NULL);
     uint32_t part = history->count == 0 ? 0 : history->pieces[history->count - 1].part + 1;
 
     while (memory_find(memory, blob, OBJECT_EXTENT, part, "") != NULL)
