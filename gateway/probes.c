@@ -9,7 +9,6 @@
 #include "gateway/numbers_priv.h"
 #include "policy/decider.h"
 #include "policy/metrics.h"
-#include "policy/metrics.h"
 
 #define METRICS_SIZE ((size_t)512 * 1024) /* a few hundred lines and two dozen histograms are under 100 KiB */
 

@@ -152,6 +152,7 @@ static struct result bound_port(int fd, int *port_out, struct error *err)
 
     if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't see the port: %s", strerror(errno));
+    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): all of it is zero, and then what the kernel wrote */
     *port_out = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&address)->sin6_port
                                                     : ((struct sockaddr_in *)(void *)&address)->sin_port);
     return SUCCESS;

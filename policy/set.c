@@ -75,6 +75,7 @@ static struct result compile_exceptions(struct policy_set *set, const json_t *ar
 {
     const size_t count = json_array_size(array);
 
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what is made */
     set->exceptions = memory_zeroed(count + 1, sizeof *set->exceptions);
     if (set->exceptions == NULL) return no_memory(err);
     for (; set->exception_count < count; set->exception_count++) {

@@ -3,10 +3,8 @@
  */
 #pragma once
 
+#include "policy/set_load.h" /* policy_set_table */
 #include "storage/pg.h"
-
-/** For pg_open() and the sequencer; also declared in policy/set_load.h. */
-extern const struct pg_table policy_set_table;
 
 struct policy_set_row {
     uint64_t epoch;

@@ -12,6 +12,7 @@ struct place {
 
 #define PATH_MAX_BYTES 120 /* leaves room for the reason in an error's message */
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
 static size_t path_write(const struct place *place, char *path, size_t at)
 {
     if (place->up != NULL) {
@@ -69,6 +70,7 @@ static bool scalar_holds(const struct shape *shape, const json_t *value)
 static struct result check(const struct shape *shape, const json_t *value, const struct place *place,
                            struct error *err);
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
 static struct result check_list(const struct shape *shape, const json_t *value, const struct place *place,
                                 struct error *err)
 {
@@ -85,6 +87,7 @@ static json_t *iterable(const json_t *value)
     return (json_t *)(uintptr_t)value;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
 static struct result check_map(const struct shape *shape, const json_t *value, const struct place *place,
                                struct error *err)
 {
@@ -134,6 +137,7 @@ static struct result check_names(const struct shape *shape, const json_t *value,
                    is_plain(unknown) ? unknown : "(its name has other letters)");
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
 static struct result check_object(const struct shape *shape, const json_t *value, const struct place *place,
                                   struct error *err)
 {
@@ -152,6 +156,7 @@ static struct result check_object(const struct shape *shape, const json_t *value
     return SUCCESS;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
 static struct result check(const struct shape *shape, const json_t *value, const struct place *place,
                            struct error *err)
 {

@@ -161,9 +161,10 @@ void upload_table_give(struct upload_table *table, struct live_upload *live)
     (void)pthread_mutex_lock(&table->lock);
     struct slot *slot = find_reservation(table, live->ticket);
     if (live->writer == NULL || slot->is_overtaken || table->limits.idle_max == 0) {
-        evicted = GIVE(live->writer);
+        evicted = GIVE(live->writer); /* NOLINT(clang-analyzer-deadcode.DeadStores): freed on leaving */
         *slot = (struct slot){0};
     } else {
+        /* NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): freed on leaving */
         if (table->idle_count == table->limits.idle_max) evicted = evict(table, find_oldest_idle(table));
         slot->live = *live;
         slot->is_busy = false;
