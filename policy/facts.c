@@ -107,6 +107,7 @@ static struct result read_exceptions(struct policy_facts_document *document, con
 {
     const size_t count = json_array_size(array);
 
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what is made */
     document->exceptions = memory_zeroed(count + 1, sizeof *document->exceptions);
     if (document->exceptions == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for facts");
     for (; document->exception_count < count; document->exception_count++)

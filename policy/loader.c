@@ -142,7 +142,6 @@ static void deadline_after(unsigned wait_ms, struct timespec *deadline)
 static struct result refresh_within(struct decider *decider, unsigned wait_ms, struct error *err)
 {
     struct timespec deadline;
-    struct error problem = {0};
     int waited = 0;
 
     deadline_after(wait_ms, &deadline);
@@ -151,7 +150,7 @@ static struct result refresh_within(struct decider *decider, unsigned wait_ms, s
     wake(decider);
     while (decider->done < ticket && waited == 0)
         waited = pthread_cond_timedwait(&decider->loaded, &decider->lock, &deadline);
-    problem = decider->problem;
+    const struct error problem = decider->problem;
     (void)pthread_mutex_unlock(&decider->lock);
     if (waited != 0) return failure(err, ERROR_UNAVAILABLE, "rights and policies could not be read in time");
     if (problem.kind != ERROR_NONE) return failure(err, problem.kind, "%s", problem.message);
