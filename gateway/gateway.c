@@ -105,6 +105,14 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
     return registry_new(&options, &gateway->registry, err);
 }
 
+static struct result check_regions(struct gateway *gateway, struct error *err)
+{
+    OWNED(pg) *pg = NULL;
+
+    TRY(pg_open(gateway->settings->database, gateway_tables, &pg, err));
+    return registry_check_regions(gateway->registry, pg, err);
+}
+
 static struct result open_keyd(struct gateway *gateway, struct keyd_identity *identity_out, struct error *err)
 {
     const struct settings *settings = gateway->settings;
@@ -135,6 +143,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(quota_new((unsigned)settings->connections_max, &gateway->quota, err));
     TRY(open_judges(gateway, err));
     TRY(open_registry(gateway, err));
+    TRY(check_regions(gateway, err));
     TRY(open_pool(gateway, "reader", settings->reader_threads, &gateway->readers, err));
     TRY(open_pool(gateway, "mover", settings->mover_threads, &gateway->movers, err));
     return janitor_start(gateway, &gateway->janitor, err);

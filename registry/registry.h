@@ -37,6 +37,11 @@ struct registry_options {
 
 /** Opens all regions. ERROR_INVALID for an unknown driver, or whatever the driver says. */
 RESULT registry_new(const struct registry_options *options, struct registry **registry_out, struct error *err);
+/**
+ * For the start: a region whose rows name blobs but whose store has no object at all is a file system that is not
+ * mounted, or another place by mistake (ERROR_UNAVAILABLE). Serving it would mark each blob that is read as damaged.
+ */
+RESULT registry_check_regions(const struct registry *registry, struct pg *pg, struct error *err);
 /** Wipes cached keys that are older than their lifetime; to be called twice a lifetime or so. */
 void registry_forget_old_keys(struct registry *registry);
 /** Wipes all cached keys at once: a shredding was announced. */

@@ -33,6 +33,7 @@ static const struct pg_statement statements[] = {
      " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id) SELECT $1, $3, blob_id FROM found"
      " ON CONFLICT DO NOTHING) SELECT blob_id FROM found",
      "uuid uuid text uuid text", "uuid"},
+    {"blob_region_is_used", "SELECT EXISTS (SELECT FROM blob WHERE region_id = $1)", "text", "bool"},
     {"blob_unlink",
      "DELETE FROM repository_blob r WHERE repository_id = $1 AND digest = $2 AND NOT EXISTS (SELECT FROM"
      " manifest_reference m WHERE m.repository_id = $1 AND m.digest = $2 AND NOT m.is_manifest)",
@@ -182,4 +183,15 @@ void blob_unlink_prepare(const struct resource *where, const char *digest, struc
 {
     *unlink_out = (struct blob_unlink){.change = {.run = run_unlink}, .where = *where};
     (void)snprintf(unlink_out->digest, sizeof unlink_out->digest, "%s", digest);
+}
+
+struct result blob_rows_in_region(struct pg *pg, const char *region, bool *used_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, region);
+    TRY(pg_run(pg, "blob_region_is_used", &arguments, &rows, err));
+    *used_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
 }

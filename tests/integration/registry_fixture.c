@@ -17,9 +17,9 @@ static struct permit *permit_for(enum action action, const struct resource *wher
     return permits[permit_count++];
 }
 
-static struct registry *open_registry(void)
+static struct registry *open_registry_at(const char *location)
 {
-    const struct registry_region region = {.id = TEST_REGION, .driver = "fs", .location = fixture.folder.path};
+    const struct registry_region region = {.id = TEST_REGION, .driver = "fs", .location = location};
     const struct registry_options options = {.keyd = fixture.stack->keyd,
                                              .sequencer = fixture.stack->sequencer,
                                              .region_count = 1,
@@ -34,9 +34,19 @@ static struct registry *open_registry(void)
     return registry;
 }
 
+static struct registry *open_registry(void)
+{
+    return open_registry_at(fixture.folder.path);
+}
+
 struct registry *fixture_second_gateway(void)
 {
     return open_registry();
+}
+
+struct registry *fixture_gateway_elsewhere(const char *location)
+{
+    return open_registry_at(location);
 }
 
 void fixture_restart(void)

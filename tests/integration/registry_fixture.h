@@ -49,6 +49,8 @@ int fixture_tear_down(void **state);
 void fixture_restart(void);
 /** Another gateway on the same database and region. */
 struct registry *fixture_second_gateway(void);
+/** One whose region is another folder, as if the file system of the first were not mounted. */
+struct registry *fixture_gateway_elsewhere(const char *location);
 
 /** A repository of a project, with its id if it was pushed to. */
 struct resource fixture_repository(const struct uuid *project, const char *name);

@@ -229,6 +229,30 @@ static size_t objects(void)
     return count;
 }
 
+/* An unmounted region looked like a folder of damaged blobs, and each read marked one for good. */
+static void a_region_that_lost_its_file_system_is_not_served(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "mounted");
+    char empty[sizeof fixture.folder.path + 8], digest[DIGEST_TEXT_SIZE];
+    struct error problem = {0};
+
+    (void)state;
+    fixture_push(&where, 91, 1000, digest);
+    (void)snprintf(empty, sizeof empty, "%s.empty", fixture.folder.path);
+    struct registry *elsewhere = fixture_gateway_elsewhere(empty);
+    MUST(registry_check_regions(fixture.registry, fixture.stack->pg, &err));
+    assert_false(registry_check_regions(elsewhere, fixture.stack->pg, &problem).ok);
+    assert_int_equal(problem.kind, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(problem.message, "mounted"));
+    registry_free(elsewhere);
+    for (unsigned i = 0; i < 256; i++) {
+        char folder[sizeof empty + 8];
+        (void)snprintf(folder, sizeof folder, "%s/%02x", empty, i);
+        assert_int_equal(rmdir(folder), 0);
+    }
+    assert_int_equal(rmdir(empty), 0);
+}
+
 /* The bytes went with the session; what a request wrote afterwards stayed on the disk for ever. */
 static void a_cancelled_one_leaves_nothing_to_a_request_that_still_writes(void **state)
 {
@@ -391,6 +415,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comes_in_pieces),
+        cmocka_unit_test(a_region_that_lost_its_file_system_is_not_served),
         cmocka_unit_test(one_writer_serves_many_pieces),
         cmocka_unit_test(goes_on_after_a_restart),
         cmocka_unit_test(another_digest_is_refused_and_nothing_lost),
