@@ -50,16 +50,22 @@ static void explain(struct invocation *invocation, const char *label, const char
                    used == 0 ? "" : "\n", label, value);
 }
 
-static void explain_detail(struct invocation *invocation, const json_t *detail)
+static void explain_members(struct invocation *invocation, const json_t *detail)
 {
     static const char *const members[] = {"rule", "policy", "missing", "decision", "reason", "digest"};
 
-    if (json_is_string(detail)) explain(invocation, "detail", json_string_value(detail));
-    if (json_is_array(detail)) detail = json_array_get(detail, 0);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         explain(invocation, members[i], json_text_of(detail, members[i]));
+}
+
+/* The detail and the denials in it, no deeper: how deep an answer goes is a stranger's choice. */
+static void explain_detail(struct invocation *invocation, const json_t *detail)
+{
+    if (json_is_string(detail)) explain(invocation, "detail", json_string_value(detail));
+    if (json_is_array(detail)) detail = json_array_get(detail, 0);
+    explain_members(invocation, detail);
     const json_t *denials = json_object_get(detail, "denials"); /* the first of them is told above */
-    for (size_t i = 1; i < json_array_size(denials); i++) explain_detail(invocation, json_array_get(denials, i));
+    for (size_t i = 1; i < json_array_size(denials); i++) explain_members(invocation, json_array_get(denials, i));
 }
 
 static enum error_kind kind_of(long status)

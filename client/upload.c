@@ -146,6 +146,14 @@ static struct result close_session(struct transfer *transfer, struct error *err)
     return session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err);
 }
 
+/* 1, 2, 4 ... 64 s */
+static void wait_before(unsigned attempt)
+{
+    const struct timespec wait = {.tv_sec = (time_t)1 << (attempt < 6 ? attempt : 6)};
+
+    (void)nanosleep(&wait, NULL);
+}
+
 /* A line that broke is worth another try from where the registry is; a refusal is not. */
 static struct result send_with_patience(struct transfer *transfer, struct error *err)
 {
@@ -155,8 +163,7 @@ static struct result send_with_patience(struct transfer *transfer, struct error 
         struct result sent = transfer->offset == transfer->upload->size ? SUCCESS : send_rest(transfer, err);
         if (sent.ok) sent = close_session(transfer, err);
         if (sent.ok || err->kind != ERROR_UNAVAILABLE || attempt == ATTEMPTS_MAX - 1) return sent;
-        const struct timespec wait = {.tv_sec = (time_t)1 << (attempt < 6 ? attempt : 6)};
-        (void)nanosleep(&wait, NULL);
+        wait_before(attempt);
         struct error again = {0};
         if (!ask_offset(transfer, &again).ok) {
             bool there = false; /* the answer to the closing PUT may be what was lost */

@@ -190,7 +190,7 @@ static void import_sha512(struct hasher *hasher, const uint8_t *state)
     hasher->length = load_u64(state + STATE_LENGTH_512);
     for (size_t i = 0; i < 8; i++) context->h[i] = load_u64(state + STATE_WORDS + 8 * i);
     context->num = (unsigned)(hasher->length % SHA512_CBLOCK);
-    context->Nl = (SHA_LONG64)(hasher->length << 3); /* Nh stays 0: no length here reaches 2^61 bytes */
+    context->Nl = hasher->length << 3; /* Nh stays 0: no length here reaches 2^61 bytes */
     memcpy(context->u.p, state + STATE_TAIL_512, context->num);
 }
 

@@ -4,7 +4,7 @@ import sys
 
 LINES = 90.0
 # Folder -> least per cent of branches; docs/supply-chain.md says what the rest is.
-BRANCHES = {"audit": 0.0, "crypto": 0.0, "policy": 0.0}
+BRANCHES = {"audit": 70.0, "crypto": 70.0, "policy": 80.0}
 
 summary = json.load(open(sys.argv[1], encoding="utf-8"))
 folders = {}
