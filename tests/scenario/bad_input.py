@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import time
 
@@ -288,12 +289,29 @@ def a_dead_key_process_is_a_503_and_then_it_is_over():
     assert answers <= {202, 503}, answers
 
 
+def mounted_small(folder, mebibytes):
+    """Puts the folder, as it is, on a file system of its own that is soon full."""
+    owner = os.stat(folder)
+    kept = folder + ".kept"
+    os.rename(folder, kept)
+    os.mkdir(folder)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", folder], check=True)
+    subprocess.run(["cp", "-a", kept + "/.", folder], check=True)
+    os.chown(folder, owner.st_uid, owner.st_gid)
+    os.chmod(folder, owner.st_mode & 0o777)
+    shutil.rmtree(kept)
+
+
 def a_full_disk_is_said_and_loses_nothing():
     if os.geteuid() != 0:
-        print("     (left out: needs root to mount a small file system)")
+        print("     (left out: mounting a small file system needs root)")
         return
-    small = Server(["--region-directory", state["small"]])
-    with small:
+    small = Server().start()
+    small.stop()
+    region = os.path.dirname(glob.glob(small.folder + "/regions/**/00", recursive=True)[0])
+    mounted_small(region, 12)
+    try:
+        small.start()
         login = sijil_test.make_robot(small, "full", "publisher", "main/models")
         place = small.client(login).repository("main/models/full")
         kept = place.push_blob(os.urandom(1 << 20))
@@ -304,6 +322,10 @@ def a_full_disk_is_said_and_loses_nothing():
         assert place.call("GET", "blobs/" + kept).status == 200
         assert place.call("DELETE", location).status == 204
         place.push_blob(os.urandom(1 << 20))
+        small.stop()
+    finally:
+        subprocess.run(["umount", "-l", region], check=False)
+        small.finish(False)
 
 
 def prepare():
@@ -322,4 +344,4 @@ sijil_test.run(
     a_manifest_whose_blobs_are_missing_names_them, a_wrong_digest_is_refused_and_loses_nothing_else,
     digests_that_are_none_are_refused, a_truncated_object_is_never_served, a_flipped_bit_is_never_served,
     a_moved_object_is_never_served, a_stopped_database_is_a_503_and_then_it_is_over,
-    a_dead_key_process_is_a_503_and_then_it_is_over, server=server)
+    a_dead_key_process_is_a_503_and_then_it_is_over, a_full_disk_is_said_and_loses_nothing, server=server)
