@@ -55,7 +55,7 @@ bool link_open(struct link *link, struct load *load);
 void link_close(struct link *link);
 /** One exchange; answers the status, or -1. `blob` NULL: no body, or `text`. */
 struct exchange {
-    const char *method, *path, *content_type, *text;
+    const char *method, *path, *content_type, *accept, *text;
     const struct load_blob *blob;
     uint64_t length;
 };

@@ -138,6 +138,10 @@ static bool add_headers(struct link *link, const struct exchange *exchange)
         (void)snprintf(line, sizeof line, "Content-Type: %s", exchange->content_type);
         link->headers = curl_slist_append(link->headers, line);
     }
+    if (exchange->accept != NULL) {
+        (void)snprintf(line, sizeof line, "Accept: %s", exchange->accept);
+        link->headers = curl_slist_append(link->headers, line);
+    }
     return link->headers != NULL;
 }
 
@@ -240,7 +244,7 @@ bool load_push_manifest(struct link *link)
 
 bool load_get_manifest(struct link *link)
 {
-    const struct exchange get = {.method = "GET", .path = link->load->manifest_path};
+    const struct exchange get = {.method = "GET", .path = link->load->manifest_path, .accept = MANIFEST_TYPE};
 
     return expect("GET of a manifest", 200, link_call(link, &get));
 }
