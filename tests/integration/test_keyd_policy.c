@@ -1,5 +1,5 @@
 /* Policy sets that the real sijil-keyd pins, and those that it refuses. */
-#include "tests/support/unit.h"
+#include "tests/integration/keyd_fixture.h"
 
 #include <signal.h>
 #include <string.h>
@@ -7,45 +7,6 @@
 
 #include "crypto/dsse.h"
 #include "crypto/keyd_protocol.h"
-#include "tests/support/keyd_daemon.h"
-
-enum { CALL_MS = 10000 };
-
-static struct keyd_daemon process;
-static struct keyd_client *client;
-
-static int start(void **state)
-{
-    struct error err = {0};
-
-    (void)state;
-    keyd_daemon_prepare(&process);
-    keyd_daemon_start(&process, NULL);
-    assert_true(keyd_client_new(process.socket, CALL_MS, &client, &err).ok);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    keyd_client_free(client);
-    client = NULL;
-    if (process.pid > 0) {
-        const int status = keyd_daemon_end(&process, SIGTERM);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    }
-    keyd_daemon_remove(&process);
-    return 0;
-}
-
-static struct keyd_identity identify(void)
-{
-    struct keyd_identity identity;
-    struct error err = {0};
-
-    if (!keyd_identify(client, &identity, &err).ok) fail_msg("%s", err.message);
-    return identity;
-}
 
 static enum error_kind pin(const struct ecdsa_key *signer, const char *type, const char *payload)
 {

@@ -1,5 +1,5 @@
 /* The real sijil-keyd, driven through the real client. */
-#include "tests/support/unit.h"
+#include "tests/integration/keyd_fixture.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -14,45 +14,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/keyd_protocol.h"
-#include "tests/support/keyd_daemon.h"
-
-static struct keyd_daemon process;
-static struct keyd_client *client;
-
-enum { CALL_MS = 10000 };
-
-static int start(void **state)
-{
-    struct error err = {0};
-
-    (void)state;
-    keyd_daemon_prepare(&process);
-    keyd_daemon_start(&process, NULL);
-    assert_true(keyd_client_new(process.socket, CALL_MS, &client, &err).ok);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    keyd_client_free(client);
-    client = NULL;
-    if (process.pid > 0) {
-        const int status = keyd_daemon_end(&process, SIGTERM);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    }
-    keyd_daemon_remove(&process);
-    return 0;
-}
-
-static struct keyd_identity identify(void)
-{
-    struct keyd_identity identity;
-    struct error err = {0};
-
-    if (!keyd_identify(client, &identity, &err).ok) fail_msg("%s", err.message);
-    return identity;
-}
 
 static void restart(int signal)
 {
