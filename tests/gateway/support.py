@@ -23,19 +23,33 @@ def check(what, good, detail=""):
 
 
 def finish():
+    """Stops all servers first: what a sanitizer says at their end counts, too."""
+    for server in list(servers):
+        server.stop()
     print(f"{len(failures)} failed")
     sys.exit(1 if failures else 0)
+
+
+servers = []
+
+
+def folder_of(prefix):
+    """A folder that goes when the test ends, however it ends."""
+    folder = tempfile.mkdtemp(prefix=prefix)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 class Server:
     """The program under test, in a folder of its own, with parameters such as idle_timeout=2."""
 
     def __init__(self, **parameters):
-        self.folder = tempfile.mkdtemp(prefix="sijil-http-")
+        self.folder = folder_of("sijil-http-")
         self.log = open(os.path.join(self.folder, "log"), "w+b")
         arguments = [f"{name}={value}" for name, value in parameters.items()]
         self.process = subprocess.Popen([sys.argv[1], self.folder, *arguments], stdout=subprocess.PIPE, stderr=self.log)
         atexit.register(self.stop)
+        servers.append(self)
         line = self.process.stdout.readline().decode()
         if not line.startswith("PORT "):
             raise SystemExit("the server does not start: " + self.log_text())
@@ -100,7 +114,6 @@ class Server:
         check("the server ends cleanly", code == 0 and not complaints, f"{code} {complaints or text[-3000:]}")
         self.process.stdout.close()
         self.log.close()
-        shutil.rmtree(self.folder)
 
 
 def read_all(connection, seconds=3.0):

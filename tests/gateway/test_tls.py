@@ -5,11 +5,10 @@ import signal
 import socket
 import ssl
 import subprocess
-import tempfile
 import threading
 import time
 import warnings
-from support import Server, check, finish, read_all, statuses
+from support import Server, check, finish, folder_of, read_all, statuses
 
 
 def run(*command, **options):
@@ -37,7 +36,7 @@ def leaf(folder, name, by, usage, extra="subjectAltName=DNS:localhost,IP:127.0.0
 
 
 warnings.simplefilter("ignore")  # old versions are asked for on purpose
-work = tempfile.mkdtemp(prefix="sijil-tls-")
+work = folder_of("sijil-tls-")
 authority(work, "clients")
 authority(work, "others")
 leaf(work, "alice", "clients", "clientAuth")
