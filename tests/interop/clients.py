@@ -126,7 +126,7 @@ def main():
         if name not in there:
             print(f"left out: {name}, which could not be had")
     if not there:
-        print("0 passed, 0 failed")
+        print("none of them could be had, so nothing ran")
         return
     os.makedirs(work + "/home/.docker")
     trainer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../script/demo.d/train.py")
