@@ -127,6 +127,8 @@ def main():
             print(f"left out: {name}, which could not be had")
     if not there:
         print("none of them could be had, so nothing ran")
+        shutil.rmtree(work)
+        shutil.rmtree(server.root)
         return
     os.makedirs(work + "/home/.docker")
     trainer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../script/demo.d/train.py")
