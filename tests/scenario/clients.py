@@ -4,9 +4,11 @@ import filecmp
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import sijil_test
 from sijil_test import Server, program, sha256
@@ -120,21 +122,34 @@ def a_name_that_leaves_the_folder_is_refused():
     assert not os.path.exists(work + "/target/escaped") and not os.listdir(work + "/target/inner")
 
 
+def bytes_read(process):
+    """By the process so far: hashing reads the file once, sending it reads it again."""
+    with open(f"/proc/{process.pid}/io", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("rchar"))
+
+
+def run_until(process, reached):
+    """Lets the process run in short turns, so that it can't be past the moment before anybody looks."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.005)
+        process.send_signal(signal.SIGSTOP)
+        assert process.poll() is None, "the push was over before it could be killed"
+        if reached():
+            return
+    raise AssertionError("the moment never came")
+
+
 def a_broken_upload_is_resumed_by_another_run():
     """The first run is killed in the middle of a large file; the second goes on from what the registry has."""
-    large = work + "/large.bin"
+    large, size = work + "/large.bin", 192 << 20
     with open(large, "wb") as file:
-        for _ in range(48):
+        for _ in range(size >> 22):
             file.write(os.urandom(4 << 20))
     target = host() + "/main/models/large:v1"
     first = subprocess.Popen([program("sijil"), "push", large, target], env=environment, stderr=subprocess.DEVNULL)
-    notes = work + "/cache/sijil"
-    import time
-    until = time.monotonic() + 60
-    while not (os.path.isdir(notes) and os.listdir(notes)) and time.monotonic() < until:
-        time.sleep(0.01)
-    time.sleep(0.6)
-    assert first.poll() is None, "the push was over before it could be killed"
+    run_until(first, lambda: bytes_read(first) > size + (32 << 20))
     first.kill()
     first.wait()
     time.sleep(0.5)
