@@ -10,10 +10,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/memory.h"
 #include "client/commands_priv.h"
+#include "client/hash.h"
 #include "client/layout.h"
-#include "client/progress.h"
 #include "client/reference.h"
 #include "client/session.h"
 #include "crypto/digest.h"
@@ -59,22 +58,13 @@ static struct result take_piece(void *context, struct bytes piece, struct error 
 /* What an earlier pull left is hashed and kept; the digest at the end says whether it was any good. */
 static struct result take_over_part(struct incoming *incoming, struct error *err)
 {
-    OWNED_STRING block = memory_zeroed((size_t)1 << 20, 1);
     uint64_t there = 0;
-    size_t length = 0;
 
-    if (block == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read a part");
     TRY(file_size(incoming->fd, &there, err));
     if (there > incoming->size) there = 0;
     if (ftruncate(incoming->fd, (off_t)there) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't cut %.100s: %s", incoming->part, strerror(errno));
-    while (incoming->offset < there) {
-        TRY(file_read_some(incoming->fd, block, (size_t)1 << 20, incoming->offset, &length, err));
-        if (length == 0) break;
-        hasher_add(incoming->hasher, (struct bytes){(const uint8_t *)block, length});
-        incoming->offset += length;
-    }
-    return SUCCESS;
+    return hash_file(incoming->fd, there, incoming->hasher, NULL, &incoming->offset, err);
 }
 
 static struct result receive_rest(struct pull *pull, struct incoming *incoming, struct error *err)
@@ -143,19 +133,14 @@ static bool is_there(const struct pull *pull, const struct incoming *incoming)
 {
     OWNED_FD fd = -1;
     OWNED(hasher) *hasher = NULL;
-    struct incoming there = {.size = incoming->size, .fd = -1};
     struct error ignored = {0};
     struct digest wanted;
-    uint64_t size = 0;
+    uint64_t size = 0, hashed = 0;
 
     if (!title_open(pull->folder, incoming->title, O_RDONLY, &fd, &ignored).ok) return false;
     if (!file_size(fd, &size, &ignored).ok || size != incoming->size) return false;
     if (!hasher_new(DIGEST_SHA256, &hasher, &ignored).ok) return false;
-    OWNED_STRING block = memory_zeroed((size_t)1 << 20, 1);
-    for (size_t length = 1; block != NULL && there.offset < size && length > 0; there.offset += length) {
-        if (!file_read_some(fd, block, (size_t)1 << 20, there.offset, &length, &ignored).ok) return false;
-        hasher_add(hasher, (struct bytes){(const uint8_t *)block, length});
-    }
+    if (!hash_file(fd, size, hasher, NULL, &hashed, &ignored).ok) return false;
     const struct digest got = hasher_digest(hasher);
     return digest_parse(bytes_of_text(incoming->digest_text), &wanted, &ignored).ok && digest_equal(&wanted, &got);
 }

@@ -14,14 +14,13 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "client/commands_priv.h"
+#include "client/hash.h"
 #include "client/layout.h"
-#include "client/progress.h"
 #include "client/reference.h"
 #include "client/session.h"
 #include "client/upload.h"
 #include "crypto/digest.h"
 
-#define HASH_BLOCK ((size_t)1 << 20)
 #define CONFIG_MAX ((size_t)1 << 20)   /* 1,024 layers of 90 bytes, with room */
 #define MANIFEST_MAX ((size_t)4 << 20) /* what registries take */
 
@@ -38,20 +37,13 @@ struct push {
 static struct result file_digest(int fd, struct layer_file *file, bool quiet, struct error *err)
 {
     OWNED(hasher) *hasher = NULL;
-    OWNED_STRING block = memory_zeroed(HASH_BLOCK, 1);
     struct progress progress;
-    size_t length = 0;
+    uint64_t hashed = 0;
 
-    if (block == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read %.150s", file->path);
     TRY(hasher_new(DIGEST_SHA256, &hasher, err));
     progress_begin(&progress, file->title, 0, file->size, quiet || file->size < ((uint64_t)256 << 20));
-    for (uint64_t offset = 0; offset < file->size; offset += length) {
-        const uint64_t left = file->size - offset;
-        TRY(file_read_some(fd, block, left < HASH_BLOCK ? (size_t)left : HASH_BLOCK, offset, &length, err));
-        if (length == 0) return failure(err, ERROR_INVALID, "%.150s became shorter while it was read", file->path);
-        hasher_add(hasher, (struct bytes){(const uint8_t *)block, length});
-        progress_set(&progress, offset + length);
-    }
+    TRY(hash_file(fd, file->size, hasher, &progress, &hashed, err));
+    if (hashed < file->size) return failure(err, ERROR_INVALID, "%.150s became shorter while it was read", file->path);
     if (!progress.quiet) progress_end(&progress, "hashed");
     const struct digest digest = hasher_digest(hasher);
     digest_format(&digest, file->digest);
