@@ -50,7 +50,7 @@ static struct slot *find_reservation(struct upload_table *table, uint64_t ticket
         struct slot *slot = &table->slots[i];
         if (slot->is_busy && slot->live.ticket == ticket) return slot;
     }
-    assert(!"a reservation that was not made");
+    assert(false && "a reservation that was not made");
     return NULL;
 }
 

@@ -22,6 +22,8 @@ run_packages="postgresql-15 curl openssl skopeo python3-sklearn python3-onnx"
 test_packages="universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema jq netcat-openbsd procps psmisc"
 # Only script/check needs these.
 check_packages="clang clang-tidy cppcheck gcovr"
+# Only script/fuzz needs these: libFuzzer, and names in stack traces.
+fuzz_packages="clang libclang-rt-14-dev llvm"
 
 missing_packages() {
     local package
