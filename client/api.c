@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "client/terminal.h"
 
 #define API_ROOT       "/api/v1"
 #define PAGES_MAX      10000
@@ -36,13 +37,6 @@ struct result api_call(struct invocation *invocation, const char *method, const 
     return call_in(session, method, path, body, answer_out, err);
 }
 
-static bool is_control(const char *letter)
-{
-    const unsigned char first = (unsigned char)letter[0], second = first == 0 ? 0 : (unsigned char)letter[1];
-
-    return first < 0x20 || first == 0x7f || (first == 0xc2 && second >= 0x80 && second < 0xa0);
-}
-
 void cell_text(const json_t *value, char cell[CELL_MAX])
 {
     struct buffer OWNED_BUFFER text = BUFFER(CELL_MAX - 1);
@@ -54,11 +48,7 @@ void cell_text(const json_t *value, char cell[CELL_MAX])
         (void)snprintf(cell, CELL_MAX, "-");
     else
         (void)snprintf(cell, CELL_MAX, "%s", buffer_text(&text));
-    for (char *letter = cell; *letter != '\0'; letter++) { /* a name from elsewhere must not steer a terminal */
-        if (!is_control(letter)) continue;
-        if ((unsigned char)*letter == 0xc2) *letter++ = '?';
-        *letter = '?';
-    }
+    terminal_tame(cell);
 }
 
 static void print_table(const json_t *rows, const struct column *columns, size_t column_count)
@@ -84,12 +74,19 @@ static void print_table(const json_t *rows, const struct column *columns, size_t
     }
 }
 
-static struct result print_json(const json_t *value, struct error *err)
+/* Canonical JSON escapes ASCII's control characters but the last, and none of Latin-1's. */
+struct result api_print_json(const json_t *value, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 20);
 
     TRY(json_write_canonical(&text, value, err));
-    (void)printf("%s\n", buffer_text(&text));
+    for (const char *letter = buffer_text(&text); *letter != '\0'; letter++) {
+        const unsigned char first = (unsigned char)letter[0], second = (unsigned char)letter[1];
+        if (first == 0x7f) (void)printf("\\u007f");
+        else if (first == 0xc2 && second < 0xa0) (void)printf("\\u%04x", (unsigned)*(const unsigned char *)++letter);
+        else (void)putchar(first);
+    }
+    (void)putchar('\n');
     return SUCCESS;
 }
 
@@ -125,22 +122,24 @@ struct result api_list(struct invocation *invocation, const char *path, const ch
         next = json_incref(json_object_get(answer, "next"));
         if (next == NULL || json_is_null(next)) break;
     }
-    if (invocation->json) return print_json(rows, err);
+    if (invocation->json) return api_print_json(rows, err);
     print_table(rows, columns, column_count);
     return SUCCESS;
 }
 
 struct result api_print(const struct invocation *invocation, const json_t *object, struct error *err)
 {
-    char cell[CELL_MAX];
+    char cell[CELL_MAX], name[CELL_MAX];
     const char *key;
     json_t *value;
 
-    if (invocation->json) return print_json(object, err);
+    if (invocation->json) return api_print_json(object, err);
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         cell_text(value, cell);
-        (void)printf("%-12s %s\n", key, cell);
+        (void)snprintf(name, sizeof name, "%s", key);
+        terminal_tame(name);
+        (void)printf("%-12s %s\n", name, cell);
     }
     return SUCCESS;
 }

@@ -25,5 +25,7 @@ struct column {
 RESULT api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
                 size_t column_count, struct error *err);
 
+/** Prints a value as one line of JSON; no control character is in it, so that it may go to a terminal too. */
+RESULT api_print_json(const json_t *value, struct error *err);
 /** Prints an object: --json as it is, else one line a member. */
 RESULT api_print(const struct invocation *invocation, const json_t *object, struct error *err);

@@ -15,13 +15,6 @@
 #define TAIL_MAX       1000
 #define FOLLOW_SECONDS 1
 
-static const char *text_or(const json_t *object, const char *key, const char *otherwise)
-{
-    const char *text = json_text_of(object, key);
-
-    return text == NULL || text[0] == '\0' ? otherwise : text;
-}
-
 /* One line an event: number, time, outcome, action, resource, who. */
 static struct result print_event(const struct invocation *invocation, const json_t *event, struct error *err)
 {
@@ -131,10 +124,11 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
     TRY(session_open(invocation, invocation->operands[0], &session, err));
     TRY(fetch_text(invocation, session, "entry", entry, err));
     TRY(fetch_text(invocation, session, "proof", proof, err));
-    if (invocation->json)
-        (void)printf("{\"entry\":\"%s\",\"proof\":\"%s\"}\n", entry, proof);
-    else
-        (void)printf("%s\n%s\n", entry, proof);
+    if (invocation->json) {
+        OWNED_JSON names = json_pack("{s:s,s:s}", "entry", entry, "proof", proof);
+        return names == NULL ? failure(err, ERROR_INVALID, "the folder's name is not UTF-8") : api_print_json(names, err);
+    }
+    (void)printf("%s\n%s\n", entry, proof);
     return SUCCESS;
 }
 
@@ -142,11 +136,13 @@ struct result command_audit_key(struct invocation *invocation, struct error *err
 {
     OWNED_JSON answer = NULL;
     struct buffer OWNED_BUFFER path = BUFFER(1024);
+    char vkey[CELL_MAX];
 
     TRY(buffer_add_text(&path, "/audit/key", err));
     TRY(add_within(invocation, '?', &path, err));
     TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
     if (invocation->json) return api_print(invocation, answer, err);
-    (void)printf("%s\n", text_or(answer, "vkey", ""));
+    cell_text(json_object_get(answer, "vkey"), vkey);
+    (void)printf("%s\n", vkey);
     return SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "client/terminal.h"
 
 const char *invocation_option(const struct invocation *invocation, int letter)
 {
@@ -178,13 +179,16 @@ static void report_json(const struct invocation *invocation, const struct error 
         (void)fputs(buffer_text(&text), stderr);
 }
 
-static void report(const struct invocation *invocation, const struct error *err)
+void command_report(const struct invocation *invocation, const struct error *err)
 {
+    struct error shown = *err; /* often a registry's words */
+
+    terminal_tame(shown.message);
     if (invocation->json) {
-        report_json(invocation, err);
+        report_json(invocation, &shown);
         return;
     }
-    (void)fprintf(stderr, "sijil: %s\n", err->message);
+    (void)fprintf(stderr, "sijil: %s\n", shown.message);
     if (invocation->explanation[0] != '\0') (void)fprintf(stderr, "%s\n", invocation->explanation);
 }
 
@@ -214,6 +218,6 @@ int client_main(int argc, char **argv)
     invocation.json = invocation_option(&invocation, 'j') != NULL;
     invocation.verbose = invocation_option(&invocation, 'v') != NULL;
     if (invocation.command->run(&invocation, &err).ok) return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
-    report(&invocation, &err);
+    command_report(&invocation, &err);
     return (int)exit_code_of(&err);
 }

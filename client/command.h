@@ -69,4 +69,7 @@ const struct option_row *commands_global_options(size_t *count_out);
 /** The whole program behind cmd/sijil.c. */
 int client_main(int argc, char **argv);
 
+/** Says on standard error why the command failed: for people, or (--json) as one JSON object. */
+void command_report(const struct invocation *invocation, const struct error *err);
+
 enum exit_code exit_code_of(const struct error *err);

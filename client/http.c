@@ -89,34 +89,12 @@ static size_t on_receive(char *bytes, size_t size, size_t count, void *context)
     return piece.length;
 }
 
-static void take_header(struct bytes line, const char *name, char *place, size_t room)
-{
-    const size_t length = strlen(name);
-    const char *text = (const char *)line.data;
-
-    if (line.length <= length || strncasecmp(text, name, length) != 0 || text[length] != ':') return;
-    size_t from = length + 1, to = line.length;
-    while (from < to && (text[from] == ' ' || text[from] == '\t')) from++;
-    while (to > from && (text[to - 1] == '\r' || text[to - 1] == '\n' || text[to - 1] == ' ')) to--;
-    if (to - from >= room) return;
-    memcpy(place, text + from, to - from);
-    place[to - from] = '\0';
-}
-
 /* NOLINTNEXTLINE(readability-non-const-parameter): libcurl calls it with this type */
 static size_t on_header(char *bytes, size_t size, size_t count, void *context)
 {
-    struct http_response *response = ((struct exchange *)context)->response;
     const struct bytes line = {(const uint8_t *)bytes, size * count};
 
-    take_header(line, "location", response->location, sizeof response->location);
-    take_header(line, "www-authenticate", response->challenge, sizeof response->challenge);
-    take_header(line, "docker-content-digest", response->digest, sizeof response->digest);
-    take_header(line, "range", response->range, sizeof response->range);
-    take_header(line, "link", response->link, sizeof response->link);
-    take_header(line, "content-type", response->content_type, sizeof response->content_type);
-    take_header(line, "sijil-audit", response->audit, sizeof response->audit);
-    take_header(line, "x-request-id", response->request_id, sizeof response->request_id);
+    http_response_take(((struct exchange *)context)->response, line);
     return line.length;
 }
 
@@ -252,24 +230,6 @@ struct result http_call(struct http *http, const struct http_request *request, s
     (void)curl_easy_getinfo(http->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
     response->length = (int64_t)announced;
     show(&exchange, began_ms);
-    return SUCCESS;
-}
-
-void http_response_done(struct http_response *response)
-{
-    buffer_done(&response->body);
-}
-
-struct result http_escape(struct buffer *buffer, const char *text, struct error *err)
-{
-    for (; *text != '\0'; text++) {
-        const unsigned char letter = (unsigned char)*text;
-        if ((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
-            strchr("-._~", letter) != NULL)
-            TRY(buffer_add_u8(buffer, letter, err));
-        else
-            TRY(buffer_format(buffer, err, "%%%02X", letter));
-    }
     return SUCCESS;
 }
 

@@ -58,6 +58,8 @@ struct http_response {
 /** One exchange. ERROR_UNAVAILABLE when no complete answer came; an HTTP status is no error here. */
 RESULT http_call(struct http *http, const struct http_request *request, struct http_response *response,
                  struct error *err);
+/** Keeps the value of one line of the head, if it is one that is needed and has room. */
+void http_response_take(struct http_response *response, struct bytes line);
 void http_response_done(struct http_response *response);
 #define OWNED_RESPONSE __attribute__((cleanup(http_response_done))) struct http_response
 #define RESPONSE ((struct http_response){.body = BUFFER(HTTP_ANSWER_MAX), .length = -1})

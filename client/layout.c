@@ -13,9 +13,17 @@
 #include "base/json.h"
 #include "crypto/digest.h"
 
+/* A name of ours for a file that is on its way: a layer called so would be taken for the beginning of another. */
+static bool is_part_name(const char *part, size_t length)
+{
+    const size_t end = strlen(PART_ENDING);
+
+    return part[0] == '.' && length > end && memcmp(part + length - end, PART_ENDING, end) == 0;
+}
+
 static bool part_is_safe(const char *part, size_t length)
 {
-    if (length == 0 || length > NAME_MAX) return false;
+    if (length == 0 || length > NAME_MAX || is_part_name(part, length)) return false;
     return !(length == 1 && part[0] == '.') && !(length == 2 && part[0] == '.' && part[1] == '.');
 }
 

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "client/session.h"
 #include "policy/set.h"
@@ -45,6 +46,14 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     return SUCCESS;
 }
 
+static struct result print_answer(const struct http_response *response, struct error *err)
+{
+    OWNED_JSON answer = NULL;
+
+    TRY(json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, err));
+    return api_print_json(answer, err);
+}
+
 struct result command_policy_load(struct invocation *invocation, struct error *err)
 {
     OWNED(session) *session = NULL;
@@ -56,8 +65,7 @@ struct result command_policy_load(struct invocation *invocation, struct error *e
     const struct http_request request = {.method = "POST", .path = "/api/v1/policies", .content_type = "application/json",
                                          .body = buffer_bytes(&envelope), .wanted = 201, .also = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
-    (void)printf("%s\n", buffer_text(&response.body));
-    return SUCCESS;
+    return print_answer(&response, err);
 }
 
 struct result command_policy_show(struct invocation *invocation, struct error *err)
@@ -68,6 +76,5 @@ struct result command_policy_show(struct invocation *invocation, struct error *e
 
     TRY(session_open(invocation, invocation->operands[0], &session, err));
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
-    (void)printf("%s\n", buffer_text(&response.body));
-    return SUCCESS;
+    return print_answer(&response, err);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "client/terminal.h"
 
 #define BAR_WIDTH 24
 #define REDRAW_MS 100
@@ -27,6 +28,7 @@ void progress_begin(struct progress *progress, const char *label, uint64_t start
     const size_t length = strlen(label);
     const char *tail = length < sizeof progress->label ? label : label + length - sizeof progress->label + 1;
     (void)snprintf(progress->label, sizeof progress->label, "%s", tail);
+    terminal_tame(progress->label);
 }
 
 static double rate_of(const struct progress *progress, int64_t now_ms)

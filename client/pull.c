@@ -116,7 +116,7 @@ static struct result receive(struct pull *pull, struct incoming *incoming, struc
     const char *slash = strrchr(incoming->title, '/');
     const int head = slash == NULL ? 0 : (int)(slash + 1 - incoming->title);
 
-    (void)snprintf(incoming->part, sizeof incoming->part, "%.*s.%s.sijil-part", head, incoming->title,
+    (void)snprintf(incoming->part, sizeof incoming->part, "%.*s.%s" PART_ENDING, head, incoming->title,
                    incoming->title + head);
     TRY(title_open(pull->folder, incoming->part, O_RDWR | O_CREAT, &incoming->fd, err));
     TRY(take_over_part(incoming, err));

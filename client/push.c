@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "client/hash.h"
 #include "client/layout.h"
@@ -139,12 +140,14 @@ static struct result report_push(const struct push *push, struct bytes manifest,
     digest_format(&digest, digest_text);
     if (response->digest[0] != '\0' && strcmp(response->digest, digest_text) != 0)
         return failure(err, ERROR_CORRUPT, "the registry stored %s instead of %s", response->digest, digest_text);
-    if (push->invocation->json)
-        (void)printf("{\"reference\":\"%s/%s:%s\",\"digest\":\"%s\",\"audit\":\"%s\"}\n", push->target.host,
-                     push->target.repository, push->target.reference, digest_text, response->audit);
-    else
-        (void)printf("%s/%s:%s\n%s\n", push->target.host, push->target.repository, push->target.reference, digest_text);
-    return SUCCESS;
+    struct buffer OWNED_BUFFER reference = BUFFER(1024);
+    TRY(buffer_format(&reference, err, "%s/%s:%s", push->target.host, push->target.repository, push->target.reference));
+    if (!push->invocation->json) {
+        (void)printf("%s\n%s\n", buffer_text(&reference), digest_text);
+        return SUCCESS;
+    }
+    OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "reference", buffer_text(&reference), "digest", digest_text, "audit", response->audit);
+    return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
 }
 
 static struct result push_all(struct push *push, struct error *err)

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "client/reference.h"
 #include "client/session.h"
+#include "registry/reference.h"
 
 #define PAGES_MAX 100000 /* of a thousand tags each */
 
@@ -21,18 +23,29 @@ static void next_page(const struct http_response *response, char *path, size_t r
     path[close - open - 1] = '\0';
 }
 
-static struct result print_tags(const struct http_response *response, bool json, bool *first, struct error *err)
+/* Every tag of a page joins `tags`; what is no tag is not shown to anybody. */
+static struct result take_tags(const struct http_response *response, json_t *tags, struct error *err)
 {
     OWNED_JSON answer = NULL;
 
     TRY(json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, err));
-    const json_t *tags = json_object_get(answer, "tags");
-    for (size_t i = 0; i < json_array_size(tags); i++) {
-        const char *tag = json_string_value(json_array_get(tags, i));
-        if (tag == NULL) return failure(err, ERROR_INVALID, "the registry's list of tags has something else in it");
-        (void)printf(json ? "%s\"%s\"" : "%s%s\n", json && !*first ? "," : "", tag);
-        *first = false;
+    const json_t *page = json_object_get(answer, "tags");
+    for (size_t i = 0; i < json_array_size(page); i++) {
+        const char *tag = json_string_value(json_array_get(page, i));
+        if (tag == NULL || !tag_is_valid(bytes_of_text(tag)))
+            return failure(err, ERROR_INVALID, "the registry's list of tags has something else in it");
+        if (json_array_append(tags, json_array_get(page, i)) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for tags");
     }
+    return SUCCESS;
+}
+
+static struct result print_tags(const struct invocation *invocation, const char *repository, json_t *tags, struct error *err)
+{
+    if (invocation->json) {
+        OWNED_JSON object = json_pack("{s:s,s:O}", "name", repository, "tags", tags);
+        return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for tags") : api_print_json(object, err);
+    }
+    for (size_t i = 0; i < json_array_size(tags); i++) (void)printf("%s\n", json_string_value(json_array_get(tags, i)));
     return SUCCESS;
 }
 
@@ -40,24 +53,23 @@ struct result command_tags(struct invocation *invocation, struct error *err)
 {
     OWNED(session) *session = NULL;
     struct remote_reference target;
+    OWNED_JSON tags = json_array();
     char scope[400], path[2048];
-    bool first = true;
 
+    if (tags == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for tags");
     TRY(remote_reference_parse(invocation->operands[0], &target, err));
     if (target.was_given) return failure(err, ERROR_INVALID, "name the repository without a tag or digest");
     (void)snprintf(scope, sizeof scope, "repository:%s:pull", target.repository);
     (void)snprintf(path, sizeof path, "/v2/%s/tags/list?n=1000", target.repository);
     TRY(session_open(invocation, target.host, &session, err));
-    if (invocation->json) (void)printf("{\"name\":\"%s\",\"tags\":[", target.repository);
     for (unsigned page = 0; page < PAGES_MAX && path[0] != '\0'; page++) {
         OWNED_RESPONSE response = RESPONSE;
         const struct http_request request = {.method = "GET", .path = path, .wanted = 200};
         TRY(session_call(session, scope, &request, &response, err));
-        TRY(print_tags(&response, invocation->json, &first, err));
+        TRY(take_tags(&response, tags, err));
         next_page(&response, path, sizeof path);
     }
-    if (invocation->json) (void)printf("]}\n");
-    return SUCCESS;
+    return print_tags(invocation, target.repository, tags, err);
 }
 
 struct result command_delete(struct invocation *invocation, struct error *err)
@@ -74,9 +86,10 @@ struct result command_delete(struct invocation *invocation, struct error *err)
     TRY(session_open(invocation, target.host, &session, err));
     const struct http_request request = {.method = "DELETE", .path = path, .wanted = 202};
     TRY(session_call(session, scope, &request, &response, err));
-    if (invocation->json)
-        (void)printf("{\"deleted\":\"%s\",\"audit\":\"%s\"}\n", target.reference, response.audit);
-    else
-        (void)fprintf(stderr, "deleted %s of %s/%s\n", target.reference, target.host, target.repository);
+    if (invocation->json) {
+        OWNED_JSON object = json_pack("{s:s,s:s}", "deleted", target.reference, "audit", response.audit);
+        return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
+    }
+    (void)fprintf(stderr, "deleted %s of %s/%s\n", target.reference, target.host, target.repository);
     return SUCCESS;
 }

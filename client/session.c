@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "client/hosts.h"
+#include "client/terminal.h"
 
 #define TOKENS_MAX 8       /* scopes of one invocation; a push needs one, a mount two */
 #define TOKEN_MARGIN_MS 15000 /* a token this close to its end is not used for a new request */
@@ -48,6 +49,7 @@ static void explain(struct invocation *invocation, const char *label, const char
     if (value == NULL || value[0] == '\0') return;
     (void)snprintf(invocation->explanation + used, sizeof invocation->explanation - used, "%s  %-12s %s",
                    used == 0 ? "" : "\n", label, value);
+    terminal_tame(invocation->explanation + used + (used == 0 ? 0 : 1));
 }
 
 static void explain_members(struct invocation *invocation, const json_t *detail)

@@ -56,7 +56,10 @@ function(sijil_fuzzer name)
   if(SIJIL_FUZZERS)
     target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
-    add_test(NAME fuzz_${name} COMMAND fuzz_${name} -runs=20000 "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}")
+    # libFuzzer writes into the first folder: never into the one that is checked in.
+    file(MAKE_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/grown/${name}")
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} -runs=20000
+      "${CMAKE_CURRENT_BINARY_DIR}/grown/${name}" "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}")
   else()
     target_sources(fuzz_${name} PRIVATE replay.c)
     file(GLOB seeds CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}/*")

@@ -13,6 +13,7 @@
 #include "client/layout.h"
 #include "client/progress.h"
 #include "client/reference.h"
+#include "client/terminal.h"
 #include "client/trace.h"
 #include "crypto/digest.h"
 
@@ -39,6 +40,9 @@ static const struct title_row {
     {"a line feed", "a\nb", false},
     {"an escape sequence", "\x1b[2J", false},
     {"delete", "a\x7f", false},
+    {"a file that is on its way: the next pull would go on with it", ".model.onnx.sijil-part", false},
+    {"one in a folder", "weights/.a.bin.sijil-part", false},
+    {"a visible file that ends so", "a.sijil-part", true},
 };
 
 static void titles(void **state)
@@ -46,6 +50,32 @@ static void titles(void **state)
     const struct title_row *row = *state;
 
     assert_int_equal(title_is_safe(row->title), row->safe);
+}
+
+static const struct tame_row {
+    const char *name, *text, *tamed;
+} tame_rows[] = {
+    {"plain text", "model v1", "model v1"},
+    {"other scripts", "\xd9\x86\xe4\xb8\xad\xf0\x9f\x8e\x93", "\xd9\x86\xe4\xb8\xad\xf0\x9f\x8e\x93"},
+    {"colours", "no \x1b[31m", "no ?[31m"},
+    {"a second line that seems ours", "a\nsijil: done\r", "a?sijil: done?"},
+    {"Latin-1's CSI in UTF-8", "\xc2\x9b" "2J", "??2J"},
+    {"a blank that does not break is no control character", "a\xc2\xa0" "b", "a\xc2\xa0" "b"},
+    {"a letter that was cut", "\xe4\xb8", "??"},
+    {"bytes that are no UTF-8", "\xff\x80", "??"},
+    {"an overlong slash", "\xc0\xaf", "??"},
+    {"half of a pair", "\xed\xa0\x80", "???"},
+    {"delete", "\x7f", "?"},
+};
+
+static void tamed(void **state)
+{
+    const struct tame_row *row = *state;
+    char text[64];
+
+    (void)snprintf(text, sizeof text, "%s", row->text);
+    terminal_tame(text);
+    assert_string_equal(text, row->tamed);
 }
 
 static const struct path_row {
@@ -258,6 +288,6 @@ int main(void)
         cmocka_unit_test(manifests_survive_lack_of_memory),
     };
 
-    return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) +
+    return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
            RUN_TABLE(reference_rows, references) + RUN_TABLE(trace_rows, verbose_hides_secrets) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -1,0 +1,47 @@
+/* References that a person or a script hands to `sijil`, and names of files that a registry hands to it. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "client/layout.h"
+#include "client/reference.h"
+#include "registry/reference.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_reference(const char *text)
+{
+    struct remote_reference reference;
+    struct repository_name name;
+    struct error err = {0};
+
+    if (!remote_reference_parse(text, &reference, &err).ok) {
+        assert(err.kind == ERROR_INVALID || err.kind == ERROR_LIMIT);
+        return;
+    }
+    assert(reference.host[0] != '\0' && strpbrk(reference.host, "/@ \r\n") == NULL);
+    assert(repository_name_split(bytes_of_text(reference.repository), &name, &err).ok);
+    assert(strpbrk(reference.reference, "/? \r\n") == NULL && reference.reference[0] != '\0');
+}
+
+static void check_title(const char *text)
+{
+    char title[1024];
+    struct error err = {0};
+
+    if (title_is_safe(text)) assert(text[0] != '/' && strstr(text, "/../") == NULL && strncmp(text, "../", 3) != 0);
+    if (layer_title(text, title, sizeof title, &err).ok) assert(title_is_safe(title));
+    assert(layer_media_type(text, false) != NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = memory_zeroed(size + 1, 1);
+
+    if (text == NULL) return 0;
+    if (size > 0) memcpy(text, data, size);
+    check_reference(text);
+    check_title(text);
+    free(text);
+    return 0;
+}

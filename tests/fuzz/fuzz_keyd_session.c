@@ -1,0 +1,155 @@
+/*
+ * What a gateway that was taken over can say to sijil-keyd, message after message, and what it must not get by it: the
+ * log does not shrink, the policy does not go back, the approver stays, and no key leaves uncounted.
+ *
+ * Input: messages of u8 type | u16 length | fields. A type with the high bit asks keyd to open what it sealed last.
+ */
+#include <assert.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "keyd/answer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static char path[] = "/dev/shm/sijil-fuzz-XXXXXX"; /* in memory: the ledger syncs after each change */
+static int folder = -1;
+static struct keyring *keyring;
+
+/* What the last wrap or subject_key_new was asked and gave. */
+struct sealed {
+    struct key_binding binding;
+    uint8_t index[32];
+    struct wrapped_key data_key, subject_key;
+    bool has_data_key, has_subject_key;
+};
+
+static void remove_folder(void)
+{
+    (void)unlinkat(folder, KEYRING_FILE, 0);
+    (void)unlinkat(folder, LEDGER_FILE, 0);
+    (void)rmdir(path);
+    keyring_free(keyring);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    struct error err;
+    const struct keyring_options options = {.origin = "fuzz.example/log", .passphrase = bytes_of_text("fuzz"),
+                                            .cost = {.passes = 1, .memory_kib = 64}};
+
+    (void)argc;
+    (void)argv;
+    assert(mkdtemp(path) != NULL && atexit(remove_folder) == 0);
+    folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert(folder >= 0 && keyring_create(folder, &options, ledger_create, &err).ok);
+    assert(keyring_open(folder, options.passphrase, &keyring, &err).ok);
+    return 0;
+}
+
+static struct result compose(struct reader *input, const struct sealed *sealed, struct buffer *message, struct error *err)
+{
+    struct keyd_request request = {.id = 1};
+    const uint8_t type = reader_u8(input);
+    const struct bytes fields = reader_take(input, reader_u16(input));
+
+    if ((type & 0x80) == 0) {
+        TRY(buffer_add_u32(message, (uint32_t)(10 + fields.length), err));
+        TRY(buffer_add_u8(message, KEYD_PROTOCOL_VERSION, err));
+        TRY(buffer_add_u8(message, type, err));
+        TRY(buffer_add_u64(message, 1, err));
+        return buffer_add(message, fields.data, fields.length, err);
+    }
+    if ((type & 1) != 0 && sealed->has_data_key) {
+        request.type = KEYD_UNWRAP;
+        request.as.unwrap.binding = sealed->binding;
+        request.as.unwrap.wrapped = sealed->data_key;
+        if (fields.length > 0) request.as.unwrap.binding.blob.bytes[fields.data[0] % 16] ^= 1;
+    } else if (sealed->has_subject_key) {
+        request.type = KEYD_SUBJECT_KEY_OPEN;
+        memcpy(request.as.subject_key.index, sealed->index, sizeof sealed->index);
+        request.as.subject_key.wrapped = sealed->subject_key;
+    } else {
+        request.type = KEYD_IDENTIFY;
+    }
+    return keyd_request_write(message, &request, err);
+}
+
+static void remember(const struct keyd_request *request, const struct keyd_reply *reply, struct sealed *sealed)
+{
+    if (reply->type == KEYD_WRAP) {
+        sealed->binding = request->as.wrap.binding;
+        sealed->data_key = reply->as.wrapped;
+        sealed->has_data_key = true;
+    }
+    if (reply->type == KEYD_SUBJECT_KEY_NEW) {
+        memcpy(sealed->index, request->as.subject_key.index, sizeof sealed->index);
+        sealed->subject_key = reply->as.subject_key.wrapped;
+        sealed->has_subject_key = true;
+    }
+}
+
+static bool all_zero(const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (data[i] != 0) return false;
+    return true;
+}
+
+/* The promises of keyd/ledger.h, over one message. */
+static void check_promises(const struct ledger_state *before, const struct ledger_state *after,
+                           const struct keyd_request *request, const struct keyd_reply *reply)
+{
+    assert(after->log_size >= before->log_size);
+    assert(after->log_size > before->log_size || memcmp(after->log_root, before->log_root, 32) == 0);
+    assert(after->policy_epoch >= before->policy_epoch);
+    assert(after->policy_epoch > before->policy_epoch || memcmp(after->policy_digest, before->policy_digest, 32) == 0);
+    if (!all_zero(before->approver, sizeof before->approver))
+        assert(memcmp(after->approver, before->approver, sizeof after->approver) == 0);
+    assert(after->unwrap_count >= before->unwrap_count && after->unwrap_count <= before->unwrap_count + 1);
+    if (reply->type == KEYD_ERROR) return;
+    assert(reply->type == request->type && reply->id == request->id);
+    if (reply->type == KEYD_UNWRAP) assert(after->unwrap_count == before->unwrap_count + 1);
+    if (reply->type == KEYD_PIN_POLICY) assert(after->policy_epoch == reply->as.policy.epoch);
+}
+
+static bool exchange(const struct keyd *keyd, struct reader *input, struct sealed *sealed)
+{
+    struct buffer OWNED_BUFFER message = BUFFER(KEYD_MESSAGE_LARGE), answer = BUFFER(KEYD_MESSAGE_MAX);
+    static struct keyd_request request;
+    static struct keyd_reply reply;
+    struct ledger_state before, after;
+    struct error err = {0};
+
+    if (!compose(input, sealed, &message, &err).ok || input->failed) return false;
+    ledger_read(keyd->ledger, &before);
+    const bool answered = keyd_answer(keyd, buffer_bytes(&message), &answer, &err).ok;
+    ledger_read(keyd->ledger, &after);
+    const bool readable = keyd_request_read(buffer_bytes(&message), &request, &err).ok;
+    assert(answered == readable);
+    if (!answered) return false; /* keyd closes the connection */
+    assert(keyd_reply_read(buffer_bytes(&answer), &reply, &err).ok);
+    check_promises(&before, &after, &request, &reply);
+    remember(&request, &reply, sealed);
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    OWNED(ledger) *ledger = NULL;
+    OWNED(rate) *rate = NULL;
+    struct sealed sealed = {.has_data_key = false};
+    struct reader input = reader_of((struct bytes){data, size});
+    struct error err;
+
+    (void)unlinkat(folder, LEDGER_FILE, 0);
+    assert(ledger_create(folder, keyring_ledger_key(keyring), &err).ok);
+    assert(ledger_open(folder, keyring_ledger_key(keyring), &ledger, &err).ok && rate_new(&rate, &err).ok);
+    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
+    for (unsigned i = 0; i < 64 && input.left.length > 0; i++)
+        if (!exchange(&keyd, &input, &sealed)) break;
+    return 0;
+}

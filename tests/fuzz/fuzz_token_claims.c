@@ -1,0 +1,32 @@
+/* The payload of a token whose signature was good, from an issuer that is careless or hostile. */
+#include <assert.h>
+#include <string.h>
+
+#include "authz/claims.h"
+#include "base/json.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct claims_rule rule = {.audience = "us", .lifetime_max_s = 900, .subject_max = CLAIMS_SUBJECT_MAX,
+                                            .now_ms = 1700000000000};
+    struct principal principal = {0};
+    OWNED_JSON payload = NULL;
+    struct claims claims;
+    struct error err = {0};
+
+    if (!json_read((struct bytes){data, size}, 65536, &payload, &err).ok || !json_is_object(payload)) return 0;
+    if (claims_check(payload, &rule, &claims, &err).ok) {
+        assert(strlen(claims.subject) <= rule.subject_max && claims.subject[0] != '\0' && claims.issuer != NULL);
+        assert(claims.expires_s * 1000 > rule.now_ms && claims.confirmation == NULL);
+        assert(strcmp(json_text_of(payload, "aud"), rule.audience) == 0);
+    } else {
+        assert(err.kind == ERROR_DENIED && err.message[0] != '\0');
+    }
+    if (!claims_read_rights(payload, &principal, &err).ok) return 0;
+    assert(principal.access_count <= PRINCIPAL_ACCESS_MAX);
+    for (size_t i = 0; i < principal.access_count; i++)
+        assert(memchr(principal.access[i].name, '\0', sizeof principal.access[i].name) != NULL);
+    return 0;
+}
