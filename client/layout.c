@@ -13,31 +13,37 @@
 #include "base/json.h"
 #include "crypto/digest.h"
 
-/* A name of ours for a file that is on its way: a layer called so would be taken for the beginning of another. */
-static bool is_part_name(const char *part, size_t length)
-{
-    const size_t end = strlen(PART_ENDING);
-
-    return part[0] == '.' && length > end && memcmp(part + length - end, PART_ENDING, end) == 0;
-}
-
 static bool part_is_safe(const char *part, size_t length)
 {
-    if (length == 0 || length > NAME_MAX || is_part_name(part, length)) return false;
+    if (length == 0 || length > NAME_MAX) return false;
     return !(length == 1 && part[0] == '.') && !(length == 2 && part[0] == '.' && part[1] == '.');
 }
 
-bool title_is_safe(const char *title)
+static bool path_is_safe(const char *path)
 {
-    if (strlen(title) >= PATH_MAX / 4) return false;
-    for (const char *letter = title; *letter != '\0'; letter++)
+    if (strlen(path) >= PATH_MAX / 4) return false;
+    for (const char *letter = path; *letter != '\0'; letter++)
         if ((unsigned char)*letter < 0x20 || *letter == 0x7f || *letter == '\\') return false;
-    for (const char *part = title;; part++) {
+    for (const char *part = path;; part++) {
         const size_t length = strcspn(part, "/");
         if (!part_is_safe(part, length)) return false;
         part += length;
         if (*part == '\0') return true;
     }
+}
+
+/* A layer called so would be taken for the beginning of another, and vanish when that one is done. */
+static bool is_on_its_way(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+    const size_t length = strlen(name), end = strlen(PART_ENDING);
+
+    return name[0] == '.' && length > end && strcmp(name + length - end, PART_ENDING) == 0;
+}
+
+bool title_is_safe(const char *title)
+{
+    return path_is_safe(title) && !is_on_its_way(title);
 }
 
 struct result layer_title(const char *path, char *title_out, size_t room, struct error *err)
@@ -156,7 +162,7 @@ struct result title_open(int folder, const char *title, int flags, int *fd_out, 
     OWNED_FD parent = -1;
     const char *last = NULL;
 
-    if (!title_is_safe(title)) return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder", title);
+    if (!path_is_safe(title)) return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder", title);
     TRY(open_folder_of(folder, title, (flags & O_CREAT) != 0, &parent, &last, err));
     return file_open_at(parent, last, flags | O_NOFOLLOW, 0666, fd_out, err);
 }
