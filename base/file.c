@@ -20,7 +20,7 @@ void file_close_owned(int *fd)
 /* Tests may make the next call fail as a broken disk does. */
 static bool fails_on_demand(void)
 {
-    if (!fault_is_due()) return false;
+    if (!fault_is_due(FAULT_FILE)) return false;
     errno = EIO;
     return true;
 }

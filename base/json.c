@@ -3,8 +3,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/memory.h"
+
+static _Thread_local unsigned lacks;
+
+static void *take(size_t size)
+{
+    void *block = memory_resize(NULL, size);
+
+    if (block == NULL) lacks++;
+    return block;
+}
+
+/* Before main(): jansson must not be used before it knows. */
+__attribute__((constructor)) static void share_memory(void)
+{
+    json_set_alloc_funcs(take, free);
+}
+
+unsigned json_lacks(void)
+{
+    return lacks;
+}
 
 /* Looks at nesting and values outside strings, so that jansson never recurses further or takes more than we allow. */
 static struct result check_size(struct bytes text, struct error *err)
@@ -40,15 +60,13 @@ struct result json_read(struct bytes text, size_t maximum, json_t **value_out, s
     if (text.length > maximum)
         return failure(err, ERROR_LIMIT, "a JSON text of %zu bytes; at most %zu are read", text.length, maximum);
     TRY(check_size(text, err));
-    if (fault_is_due()) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
-    json_t *value = json_loadb((const char *)text.data, text.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
-    if (value == NULL) {
-        if (json_error_code(&problem) == json_error_out_of_memory)
-            return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
+    const unsigned before = json_lacks();
+    OWNED_JSON value = json_loadb((const char *)text.data, text.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
+    if (value == NULL)
         return failure(err, ERROR_INVALID, "not JSON: %.120s (line %d, column %d)", problem.text, problem.line,
                        problem.column);
-    }
-    *value_out = value;
+    *value_out = GIVE(value);
     return SUCCESS;
 }
 

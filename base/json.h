@@ -26,6 +26,13 @@ static inline void json_free_owned(json_t **value)
  */
 RESULT json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err);
 
+/**
+ * How often jansson got no memory in this thread, from its start. jansson 2.14 says then that a good text is wrong, or
+ * reads it with a letter less, or copies it with a member less: whoever uses it, or a library on it, compares this with
+ * what it was before.
+ */
+unsigned json_lacks(void);
+
 /** Appends the canonical text of `value` (RFC 8785, for values without fractions). ERROR_INVALID for reals. */
 RESULT json_write_canonical(struct buffer *buffer, const json_t *value, struct error *err);
 

@@ -8,14 +8,14 @@
 NO_LEAK_BEGIN /* where it is inlined into memory_copy_text(), whose caller frees it */
 void *memory_zeroed(size_t count, size_t size)
 {
-    if (fault_is_due()) return NULL;
+    if (fault_is_due(FAULT_MEMORY)) return NULL;
     return calloc(count, size);
 }
 NO_LEAK_END
 
 void *memory_resize(void *old, size_t size)
 {
-    return fault_is_due() ? NULL : realloc(old, size);
+    return fault_is_due(FAULT_MEMORY) ? NULL : realloc(old, size);
 }
 
 char *memory_copy_text(const char *text, size_t length)

@@ -80,32 +80,60 @@ static int base64_value(enum base64_kind kind, uint8_t letter)
     return found == NULL ? -1 : (int)(found - alphabet(kind));
 }
 
-struct result text_from_base64(struct buffer *buffer, enum base64_kind kind, struct bytes text, struct error *err)
+/* Takes the padding off. */
+static struct result trim_padding(enum base64_kind kind, struct bytes *text, struct error *err)
 {
-    size_t length = text.length;
-    uint8_t *place = NULL;
+    const size_t whole = text->length;
 
     if (kind == BASE64_STANDARD) {
-        if (length % 4 != 0) return failure(err, ERROR_INVALID, "base64 without its padding");
-        while (length > 0 && text.length - length < 2 && text.data[length - 1] == '=') length--;
+        if (whole % 4 != 0) return failure(err, ERROR_INVALID, "base64 without its padding");
+        while (text->length > 0 && whole - text->length < 2 && text->data[text->length - 1] == '=') text->length--;
     }
-    if (length % 4 == 1) return failure(err, ERROR_INVALID, "base64 of an impossible length");
+    if (text->length % 4 == 1) return failure(err, ERROR_INVALID, "base64 of an impossible length");
+    return SUCCESS;
+}
 
-    const size_t decoded = length / 4 * 3 + (length % 4 == 0 ? 0 : length % 4 - 1);
-    TRY(buffer_reserve(buffer, decoded, &place, err));
+/* How many bytes the letters stand for, without padding. */
+static size_t decoded_length(struct bytes letters)
+{
+    return letters.length / 4 * 3 + (letters.length % 4 == 0 ? 0 : letters.length % 4 - 1);
+}
+
+static struct result decode(enum base64_kind kind, struct bytes letters, uint8_t *place, struct error *err)
+{
+    const size_t tail = letters.length % 4;
     uint32_t group = 0;
     size_t out = 0;
-    for (size_t i = 0; i < length; i++) {
-        const int value = base64_value(kind, text.data[i]);
+
+    for (size_t i = 0; i < letters.length; i++) {
+        const int value = base64_value(kind, letters.data[i]);
         if (value < 0) return failure(err, ERROR_INVALID, "a character that base64 does not have");
         group = group << 6 | (uint32_t)value;
         if (i % 4 == 0) continue;
         place[out++] = (uint8_t)(group >> (6 - 2 * (i % 4)));
     }
-    if ((length % 4 == 2 && (group & 15) != 0) || (length % 4 == 3 && (group & 3) != 0))
+    if ((tail == 2 && (group & 15) != 0) || (tail == 3 && (group & 3) != 0))
         return failure(err, ERROR_INVALID, "base64 with set trailing bits");
-    buffer->length += decoded;
     return SUCCESS;
+}
+
+struct result text_from_base64(struct buffer *buffer, enum base64_kind kind, struct bytes text, struct error *err)
+{
+    uint8_t *place = NULL;
+
+    TRY(trim_padding(kind, &text, err));
+    TRY(buffer_reserve(buffer, decoded_length(text), &place, err));
+    TRY(decode(kind, text, place, err));
+    buffer->length += decoded_length(text);
+    return SUCCESS;
+}
+
+bool text_from_base64_exactly(enum base64_kind kind, struct bytes text, uint8_t *out, size_t length)
+{
+    struct error ignored;
+
+    return trim_padding(kind, &text, &ignored).ok && decoded_length(text) == length &&
+           decode(kind, text, out, &ignored).ok;
 }
 
 bool text_consists_of(struct bytes text, const char *letters)

@@ -29,6 +29,8 @@ enum base64_kind {
 RESULT text_base64(struct buffer *buffer, enum base64_kind kind, struct bytes data, struct error *err);
 /** Appends the decoded bytes; ERROR_INVALID for foreign characters, wrong padding or set trailing bits. */
 RESULT text_from_base64(struct buffer *buffer, enum base64_kind kind, struct bytes text, struct error *err);
+/** The same for exactly `length` bytes, without memory that could lack. On false `out` may be overwritten. */
+bool text_from_base64_exactly(enum base64_kind kind, struct bytes text, uint8_t *out, size_t length);
 
 /** Does `text` consist of `letters` only? True for "". */
 bool text_consists_of(struct bytes text, const char *letters);

@@ -11,11 +11,18 @@
 #define LABEL_MAX 4096
 
 /* Sends `body`, prints the answer. */
+/* Why there is no JSON of what was given; the command ends with it. */
+static struct result no_json(const char *what, struct error *err)
+{
+    if (json_lacks() > 0) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
+    return failure(err, ERROR_INVALID, "%s that is not UTF-8", what);
+}
+
 static struct result create(struct invocation *invocation, const char *path, const json_t *body, struct error *err)
 {
     OWNED_JSON answer = NULL;
 
-    if (body == NULL) return failure(err, ERROR_INVALID, "a name that is not UTF-8");
+    if (body == NULL) return no_json("a name", err);
     TRY(api_call(invocation, "POST", path, body, &answer, err));
     return api_print(invocation, answer, err);
 }
@@ -31,6 +38,14 @@ static struct result split_name(const char *text, char first[64], const char **r
     first[length] = '\0';
     *rest_out = slash == NULL ? text : slash + 1;
     return SUCCESS;
+}
+
+/* A member that were lost would make another request of it: a robot of all organisations, say. */
+static struct result set_text(json_t *body, const char *key, const char *text, struct error *err)
+{
+    if (body == NULL) return no_json("a name", err);
+    if (json_object_set_new(body, key, json_string(text)) == 0) return SUCCESS;
+    return no_json(key, err);
 }
 
 static struct result set_days(const struct invocation *invocation, json_t *body, struct error *err)
@@ -72,11 +87,12 @@ struct result command_project_create(struct invocation *invocation, struct error
     TRY(split_name(invocation->operands[1], organisation, &name, err));
     if (organisation[0] == '\0') return failure(err, ERROR_INVALID, "a project is ORGANISATION/PROJECT");
     OWNED_JSON body = json_pack("{s:s,s:s}", "organisation", organisation, "name", name);
-    if (region != NULL && body != NULL) (void)json_object_set_new(body, "region", json_string(region));
-    if (label != NULL && body != NULL) {
+    if (body == NULL) return no_json("a name", err);
+    if (region != NULL) TRY(set_text(body, "region", region, err));
+    if (label != NULL) {
         json_t *value = NULL;
         TRY(json_read(bytes_of_text(label), LABEL_MAX, &value, err));
-        (void)json_object_set_new(body, "label", value);
+        if (json_object_set_new(body, "label", value) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     }
     return create(invocation, "/projects", body, err);
 }
@@ -107,8 +123,7 @@ struct result command_robot_create(struct invocation *invocation, struct error *
 
     TRY(split_name(invocation->operands[1], organisation, &name, err));
     OWNED_JSON body = json_pack("{s:s}", "name", name);
-    if (body != NULL && organisation[0] != '\0')
-        (void)json_object_set_new(body, "organisation", json_string(organisation));
+    if (organisation[0] != '\0') TRY(set_text(body, "organisation", organisation, err));
     if (body != NULL) TRY(set_days(invocation, body, err));
     return create(invocation, "/robots", body, err);
 }
@@ -152,13 +167,13 @@ struct result command_binding_create(struct invocation *invocation, struct error
     OWNED_JSON body = json_pack("{s:s,s:s}", "role", invocation->operands[2], "scope", invocation->operands[3]);
     char id[64];
 
-    if (body == NULL) return failure(err, ERROR_INVALID, "a role or scope that is not UTF-8");
+    if (body == NULL) return no_json("a role or scope", err);
     if (issuer != NULL) {
-        (void)json_object_set_new(body, "issuer", json_string(issuer));
-        (void)json_object_set_new(body, "subject", json_string(principal));
+        TRY(set_text(body, "issuer", issuer, err));
+        TRY(set_text(body, "subject", principal, err));
     } else {
         TRY(robot_id(invocation, principal, id, err));
-        (void)json_object_set_new(body, "robot", json_string(id));
+        TRY(set_text(body, "robot", id, err));
     }
     TRY(set_days(invocation, body, err));
     return create(invocation, "/bindings", body, err);

@@ -17,7 +17,7 @@ struct result gcm_new(const uint8_t key[GCM_KEY_SIZE], struct gcm **gcm_out, str
 {
     OWNED(gcm) *gcm = memory_zeroed(1, sizeof *gcm);
 
-    if (gcm != NULL && !fault_is_due()) gcm->context = EVP_CIPHER_CTX_new();
+    if (gcm != NULL && !fault_is_due(FAULT_MEMORY)) gcm->context = EVP_CIPHER_CTX_new();
     if (gcm == NULL || gcm->context == NULL ||
         EVP_EncryptInit_ex(gcm->context, EVP_aes_256_gcm(), NULL, key, NULL) != 1)
         return failure(err, ERROR_NO_MEMORY, "no memory for an AES-256-GCM key");

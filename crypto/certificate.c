@@ -60,7 +60,7 @@ static bool add_extension(X509 *certificate, X509 *issuer, int nid, const char *
 static struct result sign_and_write(X509 *certificate, const struct ecdsa_key *key, struct buffer *pem,
                                     struct error *err)
 {
-    BIO *output = fault_is_due() ? NULL : BIO_new(BIO_s_mem());
+    BIO *output = fault_is_due(FAULT_MEMORY) ? NULL : BIO_new(BIO_s_mem());
     char *text = NULL;
     struct result result = {.ok = false};
 
@@ -85,7 +85,7 @@ struct result certificate_authority(const char *common_name, const struct ecdsa_
     if (days == 0 || days > AUTHORITY_DAYS_MAX)
         return failure(err, ERROR_INVALID, "an authority lives 1 to %d days", AUTHORITY_DAYS_MAX);
 
-    OWNED_X509 certificate = fault_is_due() ? NULL : X509_new();
+    OWNED_X509 certificate = fault_is_due(FAULT_MEMORY) ? NULL : X509_new();
     if (certificate == NULL || X509_set_version(certificate, X509_VERSION_3) != 1 || !set_serial(certificate) ||
         !set_period(certificate, time(NULL) + (int64_t)days * DAY_S) || !set_subject(certificate, common_name) ||
         X509_set_issuer_name(certificate, X509_get_subject_name(certificate)) != 1 ||
@@ -190,7 +190,7 @@ struct result certificate_issue(const struct certificate_request *request, struc
         ERR_clear_error();
         return failure(err, ERROR_INVALID, "the private key does not belong to the certificate authority");
     }
-    OWNED_X509 certificate = fault_is_due() ? NULL : X509_new();
+    OWNED_X509 certificate = fault_is_due(FAULT_MEMORY) ? NULL : X509_new();
     if (certificate == NULL) return failure(err, ERROR_NO_MEMORY, "no certificate could be made");
     TRY(fill_server(certificate, request, authority, err));
     return sign_and_write(certificate, authority_key, pem, err);

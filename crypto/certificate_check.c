@@ -18,7 +18,7 @@ static struct result open_pem(struct bytes pem, BIO **input_out, struct error *e
 {
     if (pem.length > CERTIFICATE_PEM_MAX)
         return failure(err, ERROR_INVALID, "a PEM file of more than %d bytes", CERTIFICATE_PEM_MAX);
-    BIO *input = fault_is_due() ? NULL : BIO_new_mem_buf(pem.data, (int)pem.length);
+    BIO *input = fault_is_due(FAULT_MEMORY) ? NULL : BIO_new_mem_buf(pem.data, (int)pem.length);
     if (input == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read a certificate");
     *input_out = input;
     return SUCCESS;
@@ -54,7 +54,7 @@ static struct result read_facts(X509 *certificate, struct certificate_facts *fac
     if (!certificate_time(X509_get0_notBefore(certificate), &facts.not_before_s) ||
         !certificate_time(X509_get0_notAfter(certificate), &facts.not_after_s))
         return failure(err, ERROR_INVALID, "a certificate without a valid period");
-    const int length = fault_is_due() ? -1 : i2d_X509(certificate, &der);
+    const int length = fault_is_due(FAULT_MEMORY) ? -1 : i2d_X509(certificate, &der);
     if (length <= 0) return failure(err, ERROR_NO_MEMORY, "no memory to read a certificate");
     sha256_of((struct bytes){der, (size_t)length}, facts.sha256);
     OPENSSL_free(der);

@@ -53,7 +53,7 @@ struct result ecdsa_key_adopt(EVP_PKEY *pkey, bool is_private, struct ecdsa_key 
 
 struct result ecdsa_key_new(struct ecdsa_key **key_out, struct error *err)
 {
-    EVP_PKEY *pkey = fault_is_due() ? NULL : EVP_EC_gen(SN_X9_62_prime256v1);
+    EVP_PKEY *pkey = fault_is_due(FAULT_MEMORY) ? NULL : EVP_EC_gen(SN_X9_62_prime256v1);
 
     if (pkey == NULL) return failure(err, ERROR_NO_MEMORY, "no key could be made");
     return ecdsa_key_adopt(pkey, true, key_out, err);
@@ -62,7 +62,7 @@ struct result ecdsa_key_new(struct ecdsa_key **key_out, struct error *err)
 /* `scalar` may be NULL: the public half alone. */
 static EVP_PKEY *pkey_from(const uint8_t *point, const BIGNUM *scalar)
 {
-    OSSL_PARAM_BLD *builder = fault_is_due() ? NULL : OSSL_PARAM_BLD_new();
+    OSSL_PARAM_BLD *builder = fault_is_due(FAULT_MEMORY) ? NULL : OSSL_PARAM_BLD_new();
     EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
     OSSL_PARAM *parameters = NULL;
     EVP_PKEY *pkey = NULL;
@@ -93,7 +93,7 @@ struct result ecdsa_key_from_public(const uint8_t point[ECDSA_PUBLIC_SIZE], stru
 /* scalar * G in constant time; false also for 0 and for what is not below the order. */
 static bool multiply(const BIGNUM *scalar, uint8_t point_out[ECDSA_PUBLIC_SIZE])
 {
-    EC_GROUP *group = fault_is_due() ? NULL : EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1);
+    EC_GROUP *group = fault_is_due(FAULT_MEMORY) ? NULL : EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1);
     EC_POINT *point = group == NULL ? NULL : EC_POINT_new(group);
 
     const bool ok = point != NULL && !BN_is_zero(scalar) && BN_cmp(scalar, EC_GROUP_get0_order(group)) < 0 &&

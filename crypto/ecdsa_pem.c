@@ -20,7 +20,7 @@ struct result ecdsa_key_from_pem(struct bytes pem, struct ecdsa_key **key_out, s
     bool is_private = true;
 
     if (pem.length > ECDSA_PEM_MAX) return failure(err, ERROR_INVALID, "a key in PEM is at most 4096 bytes");
-    BIO *input = fault_is_due() ? NULL : BIO_new_mem_buf(pem.data, (int)pem.length);
+    BIO *input = fault_is_due(FAULT_MEMORY) ? NULL : BIO_new_mem_buf(pem.data, (int)pem.length);
     if (input == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read a key");
     EVP_PKEY *pkey = PEM_read_bio_PrivateKey(input, NULL, no_password, NULL);
     if (pkey == NULL) {
@@ -60,7 +60,7 @@ struct result ecdsa_key_load(const char *path, struct ecdsa_key **key_out, struc
 
 static struct result private_pem(const struct ecdsa_key *key, struct buffer *pem, struct error *err)
 {
-    BIO *output = fault_is_due() ? NULL : BIO_new(BIO_s_secmem());
+    BIO *output = fault_is_due(FAULT_MEMORY) ? NULL : BIO_new(BIO_s_secmem());
     char *text = NULL;
     struct result result = {.ok = false};
 
@@ -89,7 +89,7 @@ struct result ecdsa_key_save(const struct ecdsa_key *key, const char *path, stru
 
 struct result ecdsa_key_public_pem(const struct ecdsa_key *key, struct buffer *pem, struct error *err)
 {
-    BIO *output = fault_is_due() ? NULL : BIO_new(BIO_s_mem());
+    BIO *output = fault_is_due(FAULT_MEMORY) ? NULL : BIO_new(BIO_s_mem());
     char *text = NULL;
     struct result result = {.ok = false};
 

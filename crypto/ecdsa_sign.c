@@ -12,7 +12,7 @@ static struct result sign(const struct ecdsa_key *key, struct bytes message, uin
     size_t length = ECDSA_DER_MAX;
 
     assert(key->is_private);
-    EVP_MD_CTX *context = fault_is_due() ? NULL : EVP_MD_CTX_new();
+    EVP_MD_CTX *context = fault_is_due(FAULT_MEMORY) ? NULL : EVP_MD_CTX_new();
     const bool ok = context != NULL && EVP_DigestSignInit(context, NULL, EVP_sha256(), NULL, key->pkey) == 1 &&
                     EVP_DigestSign(context, der_out, &length, message.data, message.length) == 1;
     EVP_MD_CTX_free(context);

@@ -33,7 +33,7 @@ struct result hkdf_sha256(struct bytes key, struct bytes salt, struct bytes info
 
     assert(key.length > 0 && length > 0 && length <= HKDF_LENGTH_MAX);
     (void)pthread_once(&once, fetch);
-    EVP_KDF_CTX *context = algorithm == NULL || fault_is_due() ? NULL : EVP_KDF_CTX_new(algorithm);
+    EVP_KDF_CTX *context = algorithm == NULL || fault_is_due(FAULT_MEMORY) ? NULL : EVP_KDF_CTX_new(algorithm);
     if (context == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to derive a key");
 
     const OSSL_PARAM parameters[] = {

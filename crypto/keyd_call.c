@@ -131,7 +131,7 @@ static struct result connect_socket(const struct keyd_client *client, int fd, in
     const struct timeval limit = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
 
     if (left_ms <= 0) return failure(err, ERROR_UNAVAILABLE, "sijil-keyd does not answer in time");
-    if (fault_is_due() || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
+    if (fault_is_due(FAULT_SOCKET) || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
         connect(fd, (const struct sockaddr *)&client->address, sizeof client->address) != 0 ||
         fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
         return failure(err, ERROR_UNAVAILABLE, "sijil-keyd can't be reached at %.108s: %s", client->address.sun_path,
@@ -143,7 +143,7 @@ static struct result reconnect(const struct keyd_client *client, struct keyd_con
                                int64_t deadline_ms, struct error *err)
 {
     disconnect(connection);
-    const int fd = fault_is_due() ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int fd = fault_is_due(FAULT_SOCKET) ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "no socket for sijil-keyd: %s", strerror(errno));
     const struct result result = connect_socket(client, fd, deadline_ms, err);
     if (result.ok)

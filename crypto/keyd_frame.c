@@ -69,7 +69,7 @@ struct result keyd_send(int fd, struct bytes message, int64_t deadline_ms, struc
     size_t sent = 0;
 
     while (sent < message.length) {
-        if (fault_is_due()) return failure(err, ERROR_UNAVAILABLE, "a key socket broke");
+        if (fault_is_due(FAULT_SOCKET)) return failure(err, ERROR_UNAVAILABLE, "a key socket broke");
         const ssize_t moved = send(fd, message.data + sent, message.length - sent, MSG_NOSIGNAL);
         TRY(settle(fd, moved, POLLOUT, deadline_ms, err));
         if (moved > 0) sent += (size_t)moved;
@@ -82,7 +82,7 @@ static struct result receive(int fd, uint8_t *into, size_t length, int64_t deadl
     size_t received = 0;
 
     while (received < length) {
-        if (fault_is_due()) return failure(err, ERROR_UNAVAILABLE, "a key socket broke");
+        if (fault_is_due(FAULT_SOCKET)) return failure(err, ERROR_UNAVAILABLE, "a key socket broke");
         const ssize_t moved = recv(fd, into + received, length - received, 0);
         TRY(settle(fd, moved, POLLIN, deadline_ms, err));
         if (moved > 0) received += (size_t)moved;

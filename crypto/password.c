@@ -15,7 +15,7 @@ struct result password_key(struct bytes password, const uint8_t salt[PASSWORD_SA
         return failure(err, ERROR_INVALID, "a passphrase cost of %u passes over %u KiB is out of bounds", cost.passes,
                        cost.memory_kib);
     TRY(secret_new(PASSWORD_KEY_SIZE, &key, err));
-    if (fault_is_due() || crypto_pwhash(key->bytes, key->length, (const char *)password.data, password.length, salt,
+    if (fault_is_due(FAULT_MEMORY) || crypto_pwhash(key->bytes, key->length, (const char *)password.data, password.length, salt,
                                         cost.passes, (size_t)cost.memory_kib * 1024,
                                         crypto_pwhash_ALG_ARGON2ID13) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory to stretch the passphrase (%u KiB are needed)",

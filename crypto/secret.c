@@ -24,7 +24,7 @@ struct result secret_new(size_t length, struct secret **secret_out, struct error
     sodium_ready();
     OWNED(secret) *secret = memory_zeroed(1, sizeof *secret);
     if (secret == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a secret");
-    secret->bytes = fault_is_due() ? NULL : sodium_malloc(length);
+    secret->bytes = fault_is_due(FAULT_MEMORY) ? NULL : sodium_malloc(length);
     /* sodium_malloc() goes on when it can't lock; we do not. Locking twice is harmless. */
     if (secret->bytes == NULL || (length > 0 && sodium_mlock(secret->bytes, length) != 0))
         return failure(err, ERROR_NO_MEMORY, "no locked memory for a secret; raise RLIMIT_MEMLOCK");

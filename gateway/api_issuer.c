@@ -114,8 +114,9 @@ static json_t *describe(const struct issuer_record *record)
 
     uuid_format(&record->id, id);
     for (enum jose_algorithm i = 0; i < JOSE_ALGORITHM_COUNT; i++)
-        if ((record->algorithms & 1U << i) != 0)
-            (void)json_array_append_new(algorithms, json_string(jose_algorithm_name(i)));
+        if ((record->algorithms & 1U << i) != 0 &&
+            json_array_append_new(algorithms, json_string(jose_algorithm_name(i))) != 0)
+            return NULL;
     return json_pack("{s:s, s:s, s:s, s:O, s:i}", "id", id, "url", record->url, "audience", record->audience, "algorithms",
                      algorithms, "lifetime_max", (int)record->lifetime_max_s);
 }

@@ -153,8 +153,10 @@ static json_t *describe(const struct uuid *id, const char *name, const char *reg
 
     uuid_format(id, text);
     json_t *object = json_pack("{s:s, s:s, s:o*}", "id", text, "name", name, "label", label);
-    if (object != NULL && region[0] != '\0') (void)json_object_set_new(object, "region", json_string(region));
-    return object;
+    if (object == NULL || region[0] == '\0' || json_object_set_new(object, "region", json_string(region)) == 0)
+        return object;
+    json_decref(object);
+    return NULL;
 }
 
 static void answer(struct request *request, unsigned status, json_t *value)

@@ -127,7 +127,7 @@ void response_problem_with(struct request *request, unsigned status, const char 
     OWNED_JSON body = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title", title, "status",
                                 (int)status, "detail", detail, "instance", instance);
     OWNED_JSON beside = extra == NULL ? NULL : json_deep_copy(extra);
-    if (body != NULL && beside != NULL) (void)json_object_update_missing(body, beside);
+    if (body != NULL && beside != NULL) (void)json_object_update_missing(body, beside); /* says less if memory lacks */
     json_body(request, status, "application/problem+json", body);
 }
 

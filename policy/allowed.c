@@ -5,9 +5,10 @@
 /* What a region could be at best. */
 static struct result strongest(const struct target *region, struct target **target_out, struct error *err)
 {
+    const unsigned before = json_lacks();
     OWNED_JSON json = json_copy(region->json); /* of one level; the members are shared */
 
-    if (json == NULL || json_object_set_new(json, "assurance", json_integer(4)) != 0 ||
+    if (json == NULL || json_lacks() != before || json_object_set_new(json, "assurance", json_integer(4)) != 0 ||
         json_object_set_new(json, "recipient", json_string("same-controller")) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for facts");
     return target_new(json, target_out, err);

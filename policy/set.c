@@ -94,9 +94,10 @@ static struct result compile_exceptions(struct policy_set *set, const json_t *ar
 static struct result digest_of_set(const json_t *json, char digest_out[SHA_TEXT_SIZE], struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
+    const unsigned before = json_lacks();
     OWNED_JSON rest = json_copy((json_t *)(uintptr_t)json); /* of one level; the members are shared */
 
-    if (rest == NULL) return no_memory(err);
+    if (rest == NULL || json_lacks() != before) return no_memory(err);
     (void)json_object_del(rest, "digest");
     TRY(json_write_canonical(&text, rest, err));
     sha_text(buffer_bytes(&text), digest_out);
@@ -147,11 +148,9 @@ NO_LEAK_END
 
 /* --- the envelope --- */
 
-static json_t *or_empty(json_t *given, json_t *empty)
+static json_t *or_empty(json_t *given, json_t *(*empty)(void))
 {
-    if (given == NULL) return empty;
-    json_decref(empty);
-    return json_incref(given);
+    return given == NULL ? empty() : json_incref(given);
 }
 
 static struct result put_together(const struct policy_set_parts *parts, json_t **json_out, struct error *err)
@@ -162,11 +161,11 @@ static struct result put_together(const struct policy_set_parts *parts, json_t *
         return failure(err, ERROR_INVALID, "set.epoch: a whole number from 1 expected");
     OWNED_JSON json = json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "apiVersion", "sijil.policy/v1", "kind",
                                 "PolicySet", "epoch", (json_int_t)parts->epoch, "policies",
-                                or_empty(parts->policies, json_array()), "regions",
-                                or_empty(parts->regions, json_object()), "groups",
-                                or_empty(parts->groups, json_object()), "networks",
-                                or_empty(parts->networks, json_array()), "exceptions",
-                                or_empty(parts->exceptions, json_array()));
+                                or_empty(parts->policies, json_array), "regions",
+                                or_empty(parts->regions, json_object), "groups",
+                                or_empty(parts->groups, json_object), "networks",
+                                or_empty(parts->networks, json_array), "exceptions",
+                                or_empty(parts->exceptions, json_array));
     if (json == NULL) return no_memory(err);
     TRY(digest_of_set(json, digest, err));
     if (json_object_set_new(json, "digest", json_string(digest)) != 0) return no_memory(err);

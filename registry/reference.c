@@ -117,19 +117,13 @@ bool tag_is_valid(struct bytes text)
 
 bool upload_location_parse(struct bytes text, struct upload_location *location_out)
 {
-    struct buffer OWNED_BUFFER secret = BUFFER(UPLOAD_SECRET_SIZE);
     struct upload_location location = {0};
-    struct error err = {0};
 
     if (text.length != UPLOAD_LOCATION_SIZE - 1 || text.data[UUID_LENGTH] != '.') return false;
     if (!uuid_parse((struct bytes){text.data, UUID_LENGTH}, &location.upload)) return false;
     const struct bytes letters = {text.data + UUID_LENGTH + 1, SECRET_LENGTH};
-    const bool ok = text_from_base64(&secret, BASE64_URL, letters, &err).ok && secret.length == UPLOAD_SECRET_SIZE;
-    if (ok) {
-        memcpy(location.secret, secret.data, UPLOAD_SECRET_SIZE);
-        *location_out = location;
-    }
-    if (secret.data != NULL) secret_wipe(secret.data, secret.capacity);
+    const bool ok = text_from_base64_exactly(BASE64_URL, letters, location.secret, sizeof location.secret);
+    if (ok) *location_out = location;
     secret_wipe(location.secret, sizeof location.secret);
     return ok;
 }

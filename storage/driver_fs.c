@@ -123,7 +123,7 @@ static struct result push_out(struct fs_extent *extent, struct error *err)
     const uint64_t count = extent->length - extent->pushed_out;
 
     if (count < PUSH_OUT_EVERY) return SUCCESS;
-    if (fault_is_due() ||
+    if (fault_is_due(FAULT_FILE) ||
         sync_file_range(extent->file, (off_t)extent->pushed_out, (off_t)count, SYNC_FILE_RANGE_WRITE) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't write back %s: %s", extent->path, strerror(errno));
     extent->pushed_out = extent->length;
@@ -269,7 +269,7 @@ static struct result fs_small_remove(struct driver *driver, const struct uuid *b
     char path[PATH_SIZE];
 
     format_path(blob, name, path);
-    if (fault_is_due() || (unlinkat(fs_of(driver)->root, path, 0) != 0 && errno != ENOENT))
+    if (fault_is_due(FAULT_FILE) || (unlinkat(fs_of(driver)->root, path, 0) != 0 && errno != ENOENT))
         return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", path, strerror(errno));
     return SUCCESS;
 }
@@ -306,7 +306,7 @@ static struct result open_listing(int root, const char *path, DIR **listing_out,
     OWNED_FD folder = -1;
 
     TRY(open_folder(root, path, &folder, err));
-    DIR *listing = fault_is_due() ? NULL : fdopendir(folder);
+    DIR *listing = fault_is_due(FAULT_FILE) ? NULL : fdopendir(folder);
     if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "can't list the folder %.2s", path);
     folder = -1;
     *listing_out = listing;
@@ -342,7 +342,7 @@ static struct result fs_remove(struct driver *driver, const struct uuid *blob, c
     TRY(open_listing(fs_of(driver)->root, path, &listing, err));
     while ((name = next_entry(listing, &entry)) != NULL) {
         if (!uuid_equal(&entry.blob, blob) || is_kept(&entry, kept_parts, kept_count)) continue;
-        if (fault_is_due() || (unlinkat(dirfd(listing), name, 0) != 0 && errno != ENOENT))
+        if (fault_is_due(FAULT_FILE) || (unlinkat(dirfd(listing), name, 0) != 0 && errno != ENOENT))
             return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", name, strerror(errno));
     }
     return file_sync(dirfd(listing), err);
@@ -415,7 +415,7 @@ static struct result make_folders(int root, struct error *err)
         char folder[3];
 
         (void)snprintf(folder, sizeof folder, "%02x", i & 0xff);
-        if (fault_is_due() || (mkdirat(root, folder, 0700) != 0 && errno != EEXIST))
+        if (fault_is_due(FAULT_FILE) || (mkdirat(root, folder, 0700) != 0 && errno != EEXIST))
             return failure(err, errno == ENOSPC ? ERROR_FULL : ERROR_UNAVAILABLE,
                            "can't make the folder %s: %s", folder, strerror(errno));
     }

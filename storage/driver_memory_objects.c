@@ -11,7 +11,7 @@ struct result memory_reach(const struct memory_driver *memory, struct error *err
     const struct timespec delay = {memory->delay_ms / 1000, (long)(memory->delay_ms % 1000) * 1000000};
 
     if (memory->delay_ms > 0) (void)nanosleep(&delay, NULL);
-    if (fault_is_due()) return failure(err, ERROR_UNAVAILABLE, "the memory driver fails on demand");
+    if (fault_is_due(FAULT_FILE)) return failure(err, ERROR_UNAVAILABLE, "the memory driver fails on demand");
     return SUCCESS;
 }
 

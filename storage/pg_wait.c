@@ -45,7 +45,7 @@ struct result pg_before_send(struct pg *pg, struct error *err)
 {
     if (pg->connection == NULL)
         return failure(err, ERROR_UNAVAILABLE, "PostgreSQL: the connection is broken");
-    if (fault_is_due()) return pg_lost(pg, "a failure that a test asked for", err);
+    if (fault_is_due(FAULT_QUERY)) return pg_lost(pg, "a failure that a test asked for", err);
     return SUCCESS;
 }
 
@@ -97,7 +97,7 @@ struct result pg_take(struct pg *pg, const char *name, PGresult **result_out, st
     const int64_t deadline_ms = pg_deadline(pg);
     struct error later;
 
-    if (fault_is_due()) return pg_lost(pg, "a failure that a test asked for", err);
+    if (fault_is_due(FAULT_QUERY)) return pg_lost(pg, "a failure that a test asked for", err);
     TRY(pg_next(pg, deadline_ms, &result, err));
     if (result == NULL) return pg_lost(pg, PQerrorMessage(pg->connection), err);
 

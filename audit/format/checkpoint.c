@@ -27,12 +27,7 @@ static bool read_origin(struct bytes line, struct checkpoint *checkpoint)
 
 static bool read_root(struct bytes line, struct checkpoint *checkpoint)
 {
-    struct buffer OWNED_BUFFER root = BUFFER(MERKLE_HASH_SIZE);
-    struct error ignored;
-
-    if (!text_from_base64(&root, BASE64_STANDARD, line, &ignored).ok || root.length != MERKLE_HASH_SIZE) return false;
-    memcpy(checkpoint->root.bytes, root.data, MERKLE_HASH_SIZE);
-    return true;
+    return text_from_base64_exactly(BASE64_STANDARD, line, checkpoint->root.bytes, MERKLE_HASH_SIZE);
 }
 
 struct result checkpoint_read(struct bytes text, struct checkpoint *checkpoint_out, struct error *err)

@@ -58,7 +58,7 @@ static struct bytes take_until(struct bytes *left, char end)
 
 struct result note_key_read(struct bytes vkey, struct note_key *key_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER material = BUFFER(1 + ED25519_PUBLIC_SIZE);
+    uint8_t material[1 + ED25519_PUBLIC_SIZE];
     struct note_key key;
     uint8_t id[NOTE_KEY_ID_SIZE];
     char name[NOTE_NAME_MAX + 1] = {0};
@@ -66,11 +66,11 @@ struct result note_key_read(struct bytes vkey, struct note_key *key_out, struct 
     const struct bytes name_bytes = take_until(&vkey, '+');
     const struct bytes hex = take_until(&vkey, '+');
     if (name_bytes.length > NOTE_NAME_MAX || !note_name_is_valid(name_bytes) ||
-        !text_from_hex(hex, id, sizeof id) || !text_from_base64(&material, BASE64_STANDARD, vkey, err).ok ||
-        material.length != 1 + ED25519_PUBLIC_SIZE)
+        !text_from_hex(hex, id, sizeof id) ||
+        !text_from_base64_exactly(BASE64_STANDARD, vkey, material, sizeof material))
         return failure(err, ERROR_INVALID, "a log's public key has the form name+12345678+base64, as the log prints it");
     memcpy(name, name_bytes.data, name_bytes.length);
-    TRY(note_key_make(name, (enum note_algorithm)material.data[0], material.data + 1, &key, err));
+    TRY(note_key_make(name, (enum note_algorithm)material[0], material + 1, &key, err));
     if (memcmp(id, key.id, sizeof id) != 0)
         return failure(err, ERROR_INVALID, "the log's public key is damaged: its key id is not that of the key");
     *key_out = key;

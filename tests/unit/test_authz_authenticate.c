@@ -213,53 +213,47 @@ static void keys_are_replaced_as_a_whole(void **state)
     assert_int_equal(issuer_key_serial(issuer, &token), 0);
 }
 
+static struct result authenticate_once(void *header, struct error *err)
+{
+    const struct credential credential = {
+        .place = CREDENTIAL_AT_ROUTE, .authorization = header, .now_ms = world.now_s * 1000};
+    struct authentication found = {.error = OAUTH_INVALID_REQUEST};
+
+    if (authenticate(world.authenticator, &credential, &found, err).ok) {
+        assert_int_equal(found.error, OAUTH_NONE);
+        return SUCCESS;
+    }
+    assert_int_equal(found.error, OAUTH_INVALID_REQUEST);
+    return (struct result){.ok = false};
+}
+
 static void authenticating_survives_lack_of_memory(void **state)
 {
     const struct token_row row = {"", BY_A, "ES256", A_HEADER, A_PAYLOAD, NULL};
+    OWNED_STRING token = make_token(&row); /* its signature is cached only once it was found good */
+    OWNED_STRING header = NULL;
 
     (void)state;
-    for (unsigned long nth = 1;; nth++) {
-        OWNED_STRING token = make_token(&row); /* a fresh signature each time: never from the cache */
-        OWNED_STRING header = NULL;
-        assert_true(asprintf(&header, "Bearer %s", token) > 0);
-        const struct credential credential = {
-            .place = CREDENTIAL_AT_ROUTE, .authorization = header, .now_ms = world.now_s * 1000};
-        struct authentication found = {.error = OAUTH_INVALID_REQUEST};
-        struct error err = {0};
-        fault_arm(nth);
-        const bool ok = authenticate(world.authenticator, &credential, &found, &err).ok;
-        if (!fault_has_fired()) {
-            assert_true(ok && found.error == OAUTH_NONE);
-            break;
-        }
-        assert_false(ok);
-        assert_int_equal(err.kind, ERROR_NO_MEMORY);
-        assert_int_equal(found.error, OAUTH_INVALID_REQUEST);
-    }
-    fault_arm(0);
+    assert_true(asprintf(&header, "Bearer %s", token) > 0);
+    fail_each(authenticate_once, header, ERROR_NO_MEMORY, 3);
+}
+
+static struct result build_once(void *parts, struct error *err)
+{
+    OWNED(authz_snapshot) *snapshot = NULL;
+
+    TRY_UNTOUCHED(snapshot, authz_snapshot_build(parts, &snapshot, err));
+    return SUCCESS;
 }
 
 static void making_issuers_survives_lack_of_memory(void **state)
 {
     OWNED_STRING jwks = hostile_jwks(world.a, "key-a", NULL);
     const struct issuer_record record = make_issuer(ISSUER_A, 1U << JOSE_ES256, jwks);
-    const struct authz_parts parts = {.issuers = &record, .issuer_count = 1};
+    struct authz_parts parts = {.issuers = &record, .issuer_count = 1};
 
     (void)state;
-    for (unsigned long nth = 1;; nth++) {
-        OWNED(authz_snapshot) *snapshot = NULL;
-        struct error err = {0};
-        fault_arm(nth);
-        const bool ok = authz_snapshot_build(&parts, &snapshot, &err).ok;
-        if (!fault_has_fired()) {
-            assert_true(ok);
-            break;
-        }
-        assert_false(ok);
-        assert_int_equal(err.kind, ERROR_NO_MEMORY);
-        assert_null(snapshot);
-    }
-    fault_arm(0);
+    fail_each(build_once, &parts, ERROR_NO_MEMORY, 10);
 }
 
 int main(void)

@@ -132,33 +132,27 @@ static void refuses_names(void **state)
     assert_int_equal(pem.length, 0);
 }
 
-/* Every allocation of ours fails once; nothing leaks, and the error says what it was. */
-static void lack_of_memory_is_said(void **state)
+static struct result issue_and_inspect(void *context, struct error *err)
 {
     static const char *const names[] = {"localhost", "127.0.0.1"};
+    OWNED(ecdsa_key) *key = NULL;
+    struct buffer OWNED_BUFFER authority = BUFFER(CERTIFICATE_PEM_MAX);
+    struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
+    struct certificate_facts facts = {0};
 
+    (void)context;
+    TRY_UNTOUCHED(key, ecdsa_key_new(&key, err));
+    TRY_UNTOUCHED(authority.length, certificate_authority("ca", key, 10, &authority, err));
+    const struct certificate_request request = {.key = key, .names = names, .name_count = 2, .days = 5};
+    TRY_UNTOUCHED(pem.length, certificate_issue(&request, buffer_bytes(&authority), key, &pem, err));
+    TRY_UNTOUCHED(facts.not_after_s, certificate_inspect(buffer_bytes(&pem), &facts, err));
+    return SUCCESS;
+}
+
+static void lack_of_memory_is_said(void **state)
+{
     (void)state;
-    for (unsigned long nth = 1;; nth++) {
-        OWNED(ecdsa_key) *key = NULL;
-        struct buffer OWNED_BUFFER authority = BUFFER(CERTIFICATE_PEM_MAX);
-        struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
-        struct certificate_facts facts;
-        struct error err = {0};
-
-        fault_arm(nth);
-        bool ok = ecdsa_key_new(&key, &err).ok && certificate_authority("ca", key, 10, &authority, &err).ok;
-        const struct certificate_request request = {.key = key, .names = names, .name_count = 2, .days = 5};
-        ok = ok && certificate_issue(&request, buffer_bytes(&authority), key, &pem, &err).ok &&
-             certificate_inspect(buffer_bytes(&pem), &facts, &err).ok;
-        if (!fault_has_fired()) {
-            assert_true(ok);
-            assert_true(nth > 6);
-            break;
-        }
-        assert_false(ok);
-        assert_int_equal(err.kind, ERROR_NO_MEMORY);
-    }
-    fault_arm(0);
+    fail_each(issue_and_inspect, NULL, ERROR_NO_MEMORY, 6);
 }
 
 int main(void)

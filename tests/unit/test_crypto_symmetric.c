@@ -399,34 +399,29 @@ static void passwords(void **state)
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
-static void lack_of_memory_is_said(void **state)
+static struct result use_all(void *context, struct error *err)
 {
     static const uint8_t salt[PASSWORD_SALT_SIZE];
     static const struct password_cost small = {.passes = 1, .memory_kib = 64};
+    OWNED(secret) *secret = NULL;
+    OWNED(secret) *stretched = NULL;
+    OWNED(hasher) *hasher = NULL;
+    OWNED(gcm) *gcm = NULL;
+    uint8_t key[32] = {0}, out[32];
 
+    (void)context;
+    TRY_UNTOUCHED(secret, secret_random(32, &secret, err));
+    TRY_UNTOUCHED(hasher, hasher_new(DIGEST_SHA256, &hasher, err));
+    TRY_UNTOUCHED(gcm, gcm_new(key, &gcm, err));
+    TRY(hkdf_sha256(secret_bytes(secret), bytes_of_text(""), bytes_of_text("x"), out, 32, err));
+    TRY_UNTOUCHED(stretched, password_key(bytes_of_text("p"), salt, small, &stretched, err));
+    return SUCCESS;
+}
+
+static void lack_of_memory_is_said(void **state)
+{
     (void)state;
-    for (unsigned long nth = 1;; nth++) {
-        OWNED(secret) *secret = NULL;
-        OWNED(secret) *stretched = NULL;
-        OWNED(hasher) *hasher = NULL;
-        OWNED(gcm) *context = NULL;
-        struct error err = {0};
-        uint8_t key[32] = {0}, out[32];
-
-        fault_arm(nth);
-        const bool ok = secret_random(32, &secret, &err).ok && hasher_new(DIGEST_SHA256, &hasher, &err).ok &&
-                        gcm_new(key, &context, &err).ok &&
-                        hkdf_sha256(secret_bytes(secret), bytes_of_text(""), bytes_of_text("x"), out, 32, &err).ok &&
-                        password_key(bytes_of_text("p"), salt, small, &stretched, &err).ok;
-        if (!fault_has_fired()) {
-            assert_true(ok);
-            assert_true(nth > 6);
-            break;
-        }
-        assert_false(ok);
-        assert_int_equal(err.kind, ERROR_NO_MEMORY);
-    }
-    fault_arm(0);
+    fail_each(use_all, NULL, ERROR_NO_MEMORY, 6);
 }
 
 int main(void)

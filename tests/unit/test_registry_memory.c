@@ -262,26 +262,22 @@ static void writers_expire(void **state)
     upload_table_give(uploads->table, &live);
 }
 
-static void lack_of_memory_is_said(void **state)
+static struct result make_both(void *context, struct error *err)
 {
     const struct upload_limits limits = {.writers_max = 1, .idle_max = 1};
+    OWNED(key_cache) *cache = NULL;
+    OWNED(upload_table) *table = NULL;
 
+    (void)context;
+    TRY_UNTOUCHED(cache, key_cache_new(4, 1, &cache, err));
+    TRY_UNTOUCHED(table, upload_table_new(&limits, &table, err));
+    return SUCCESS;
+}
+
+static void lack_of_memory_is_said(void **state)
+{
     (void)state;
-    for (unsigned long nth = 1;; nth++) {
-        OWNED(key_cache) *cache = NULL;
-        OWNED(upload_table) *table = NULL;
-        struct error err = {0};
-
-        fault_arm(nth);
-        const bool ok = key_cache_new(4, 1, &cache, &err).ok && upload_table_new(&limits, &table, &err).ok;
-        if (!fault_has_fired()) {
-            assert_true(ok && nth > 4);
-            break;
-        }
-        assert_false(ok);
-        assert_int_equal(err.kind, ERROR_NO_MEMORY);
-    }
-    fault_arm(0);
+    fail_each(make_both, NULL, ERROR_NO_MEMORY, 4);
 }
 
 int main(void)
