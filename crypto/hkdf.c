@@ -9,11 +9,17 @@
 #include "base/fault.h"
 #include "crypto/secret.h"
 
-static EVP_KDF *algorithm; /* looked up once: a fetch costs more than the derivation */
-
-static void fetch(void)
+/* Looked up once, because a fetch costs more than the derivation. What lacked memory is tried again by the next. */
+static EVP_KDF *algorithm(void)
 {
-    algorithm = EVP_KDF_fetch(NULL, OSSL_KDF_NAME_HKDF, NULL);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static EVP_KDF *known;
+
+    (void)pthread_mutex_lock(&lock);
+    if (known == NULL) known = EVP_KDF_fetch(NULL, OSSL_KDF_NAME_HKDF, NULL);
+    EVP_KDF *found = known;
+    (void)pthread_mutex_unlock(&lock);
+    return found;
 }
 
 /* OpenSSL 3.0 refuses a parameter whose data is NULL, also when its length is 0. */
@@ -28,12 +34,11 @@ static OSSL_PARAM parameter(const char *name, struct bytes value)
 struct result hkdf_sha256(struct bytes key, struct bytes salt, struct bytes info, uint8_t *out, size_t length,
                           struct error *err)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char digest[] = "SHA256";
 
     assert(key.length > 0 && length > 0 && length <= HKDF_LENGTH_MAX);
-    (void)pthread_once(&once, fetch);
-    EVP_KDF_CTX *context = algorithm == NULL || fault_is_due(FAULT_MEMORY) ? NULL : EVP_KDF_CTX_new(algorithm);
+    EVP_KDF *kdf = algorithm();
+    EVP_KDF_CTX *context = kdf == NULL || fault_is_due(FAULT_MEMORY) ? NULL : EVP_KDF_CTX_new(kdf);
     if (context == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to derive a key");
 
     const OSSL_PARAM parameters[] = {

@@ -22,7 +22,7 @@ static int start(void **state)
     struct error err = {0};
 
     (void)state;
-    keyd_daemon_prepare(&process);
+    keyd_daemon_prepare(&process, KEYD_DAEMON_ORIGIN);
     keyd_daemon_start(&process, NULL);
     assert_true(keyd_client_new(process.socket, CALL_MS, &client, &err).ok);
     return 0;

@@ -48,7 +48,7 @@ static int set_up(void **state)
     struct error err = {0};
 
     (void)state;
-    keyd_daemon_prepare(&world.daemon);
+    keyd_daemon_prepare(&world.daemon, KEYD_DAEMON_ORIGIN);
     keyd_daemon_start(&world.daemon, NULL);
     if (!keyd_client_new(world.daemon.socket, 5000, &world.client, &err).ok ||
         !keyd_identify(world.client, &identity, &err).ok || !authz_directory_new(&world.directory, &err).ok)

@@ -1,20 +1,17 @@
 #include "tests/support/keyd_daemon.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/unit.h"
 
 enum { ARGUMENTS = 24, WAIT_STEP_MS = 5, WAIT_STEPS = 4000 };
 
@@ -25,29 +22,23 @@ static void pause_ms(long ms)
     (void)nanosleep(&time, NULL);
 }
 
-static const char *program(void)
-{
-    const char *path = getenv("SIJIL_KEYD");
-
-    assert_non_null(path);
-    return path;
-}
-
 /* Starts the program; what it writes on standard error goes to `errors`. */
 static pid_t spawn(const struct keyd_daemon *process, const char *const *options, int errors)
 {
-    const char *arguments[ARGUMENTS] = {program(), "--directory", process->directory};
+    const char *arguments[ARGUMENTS] = {SIJIL_KEYD, "--directory", process->directory};
     size_t count = 3;
 
     for (size_t i = 0; options != NULL && options[i] != NULL; i++) {
         assert_true(count < ARGUMENTS - 1);
         arguments[count++] = options[i];
     }
-    const pid_t pid = fork();
+    const pid_t parent = getpid(), pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing running */
+        if (getppid() != parent) _exit(127);
         if (errors >= 0) (void)dup2(errors, STDERR_FILENO);
-        (void)execv(program(), (char *const *)(uintptr_t)arguments);
+        (void)execv(SIJIL_KEYD, (char *const *)(uintptr_t)arguments);
         _exit(127);
     }
     return pid;
@@ -69,7 +60,7 @@ int keyd_daemon_run(const struct keyd_daemon *process, const char *const *option
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void keyd_daemon_prepare(struct keyd_daemon *process)
+void keyd_daemon_prepare(struct keyd_daemon *process, const char *origin)
 {
     char said[1024];
 
@@ -82,8 +73,7 @@ void keyd_daemon_prepare(struct keyd_daemon *process)
     const int fd = open(process->passphrase, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0 && write(fd, "correct horse\n", 14) == 14);
     (void)close(fd);
-    const char *const options[] = {"--init", "--origin", KEYD_DAEMON_ORIGIN, "--passphrase-file",
-                                   process->passphrase, NULL};
+    const char *const options[] = {"--init", "--origin", origin, "--passphrase-file", process->passphrase, NULL};
     assert_int_equal(keyd_daemon_run(process, options, said, sizeof said), 0);
 }
 

@@ -1,7 +1,7 @@
 /*
  * tests/support/keyd_daemon.h -- a real sijil-keyd in a folder of its own, for tests.
  *
- * The program is $SIJIL_KEYD. Nothing is left behind after keyd_daemon_remove().
+ * SIJIL_KEYD names the program (tests/integration/CMakeLists.txt). Nothing is left behind after keyd_daemon_remove().
  */
 #pragma once
 
@@ -18,8 +18,8 @@ struct keyd_daemon {
 
 #define KEYD_DAEMON_ORIGIN "test.example/audit"
 
-/** Makes the folders and the key ring. Asserts. */
-void keyd_daemon_prepare(struct keyd_daemon *process);
+/** Makes the folders and a key ring for the log `origin`. Asserts. */
+void keyd_daemon_prepare(struct keyd_daemon *process, const char *origin);
 /** Starts it and waits until its socket is there. `options` (NULL-terminated) may be NULL. */
 void keyd_daemon_start(struct keyd_daemon *process, const char *const *options);
 /** Sends `signal` and returns the status of waitpid(). */

@@ -1,25 +1,22 @@
 /*
- * tests/support/keyd_process.h -- a real sijil-keyd with a fresh key ring, for tests.
+ * tests/support/keyd_process.h -- a daemon of tests/support/keyd_daemon.h and a client of it, as one thing.
  *
- * Trouble fails the test at once. SIJIL_KEYD names the program (tests/integration/CMakeLists.txt).
+ * Trouble fails the test at once.
  */
 #pragma once
-
-#include <sys/types.h>
 
 #include "base/owned.h"
 #include "crypto/keyd_client.h"
 
 struct keyd_process;
 
-/** Makes a key ring for the log `origin` in a folder of its own, starts keyd and waits until it answers. */
+/** Makes a key ring for the log `origin` in a folder of its own, starts keyd and waits until it serves. */
 struct keyd_process *keyd_process_new(const char *origin);
 /** A client with short time-outs; lives as long as the process. */
 struct keyd_client *keyd_process_client(struct keyd_process *keyd);
-pid_t keyd_process_pid(const struct keyd_process *keyd);
 /** kill -9, and back with the same folder. */
 void keyd_process_kill(struct keyd_process *keyd);
 void keyd_process_restart(struct keyd_process *keyd);
-/** Ends it and removes its folder. */
+/** Ends it in order, asserts that it did, and removes its folder. */
 void keyd_process_free(struct keyd_process *keyd);
 DEFINE_OWNED(keyd_process);

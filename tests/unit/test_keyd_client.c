@@ -1,0 +1,485 @@
+/* The client of sijil-keyd against a peer that does what keyd never should: every such call ends, in words. */
+#include "tests/support/unit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "crypto/keyd_client.h"
+#include "crypto/keyd_client_priv.h"
+#include "crypto/keyd_frame.h"
+
+enum { TIMEOUT_MS = 300, PEERS_MAX = 512 };
+
+enum manner {
+    HONEST,
+    CLOSES,      /* without a word */
+    WRONG_ID,
+    WRONG_TYPE,
+    GARBAGE,
+    SAYS_NO,
+    SILENT,
+    LATE,        /* but in time */
+    TOO_SHORT,   /* a length that no message has */
+    TOO_LONG,
+    BREAKS_OFF,  /* in the middle of a reply */
+    TRICKLES,
+};
+
+static _Atomic enum manner manner;
+static int listener;
+static pthread_t acceptor, peers[PEERS_MAX];
+static atomic_size_t peer_count;
+static char folder[] = "/tmp/sijil-keyd-client-XXXXXX", path[64];
+
+/* ---- system calls that fail once, on this thread ---- */
+
+static _Thread_local struct failing {
+    int poll, recv, send, getsockopt, setsockopt; /* errno of the next one, or 0 */
+} failing;
+
+#define FAILS(call) (failing.call != 0 ? (errno = failing.call, failing.call = 0, true) : false)
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    return FAILS(poll) ? -1 : __real_poll(fds, count, timeout_ms);
+}
+ssize_t __real_recv(int fd, void *into, size_t length, int flags);
+ssize_t __wrap_recv(int fd, void *into, size_t length, int flags);
+ssize_t __wrap_recv(int fd, void *into, size_t length, int flags)
+{
+    return FAILS(recv) ? -1 : __real_recv(fd, into, length, flags);
+}
+ssize_t __real_send(int fd, const void *from, size_t length, int flags);
+ssize_t __wrap_send(int fd, const void *from, size_t length, int flags);
+ssize_t __wrap_send(int fd, const void *from, size_t length, int flags)
+{
+    return FAILS(send) ? -1 : __real_send(fd, from, length, flags);
+}
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+    return FAILS(getsockopt) ? -1 : __real_getsockopt(fd, level, name, value, length);
+}
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t length);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+    return FAILS(setsockopt) ? -1 : __real_setsockopt(fd, level, name, value, length);
+}
+
+/* ---- the peer ---- */
+
+static void send_all(int fd, struct bytes bytes)
+{
+    (void)__real_send(fd, bytes.data, bytes.length, MSG_NOSIGNAL);
+}
+
+static struct keyd_reply reply_to(const struct keyd_request *request)
+{
+    static const uint8_t key[32] = {1};
+    struct keyd_reply reply = {.type = request->type, .id = request->id};
+
+    if (request->type == KEYD_IDENTIFY)
+        reply.as.identity = (struct keyd_identity){.origin = "o", .log_vkey = "v", .token_kid = "k"};
+    else if (request->type == KEYD_UNWRAP)
+        reply.as.data_key = (struct bytes){key, sizeof key};
+    else if (request->type == KEYD_SUBJECT_KEY_NEW || request->type == KEYD_SUBJECT_KEY_OPEN)
+        reply.as.subject_key.key = (struct bytes){key, sizeof key};
+    else if (request->type == KEYD_TOKEN)
+        reply.as.token.text = bytes_of_text("a.b.c");
+    else if (request->type == KEYD_CHECKPOINT)
+        reply.as.note = bytes_of_text("note");
+    return reply;
+}
+
+static void trickle(int fd, struct bytes bytes)
+{
+    for (size_t i = 0; i < bytes.length; i++) {
+        send_all(fd, (struct bytes){bytes.data + i, 1});
+        if (i < 20) (void)usleep(2000);
+    }
+}
+
+/* False: the connection ends. */
+static bool answer(int fd, const struct keyd_request *request)
+{
+    struct keyd_reply reply = reply_to(request);
+    struct buffer OWNED_BUFFER frame = BUFFER(KEYD_MESSAGE_MAX);
+    struct error err = {0};
+    const enum manner now = atomic_load(&manner);
+
+    if (now == CLOSES) return false;
+    if (now == SILENT) (void)usleep(2 * TIMEOUT_MS * 1000);
+    if (now == LATE) (void)usleep(TIMEOUT_MS * 1000 / 3);
+    if (now == WRONG_ID) reply.id++;
+    if (now == WRONG_TYPE) reply = (struct keyd_reply){.type = KEYD_PIN_APPROVER, .id = request->id};
+    if (now == SAYS_NO)
+        reply = (struct keyd_reply){.type = KEYD_ERROR, .id = request->id,
+                                    .as.error = {ERROR_LIMIT, bytes_of_text("enough for now")}};
+    if (!keyd_reply_write(&frame, &reply, &err).ok) return false;
+    if (now == GARBAGE) frame.data[5] = 99;
+    if (now == TOO_SHORT) store_u32(frame.data, 3);
+    if (now == TOO_LONG) store_u32(frame.data, KEYD_MESSAGE_MAX);
+    if (now == BREAKS_OFF) frame.length -= 1;
+    if (now == TRICKLES) trickle(fd, buffer_bytes(&frame));
+    else send_all(fd, buffer_bytes(&frame));
+    return now != BREAKS_OFF;
+}
+
+static void *serve(void *argument)
+{
+    const int fd = (int)(intptr_t)argument;
+    struct keyd_frame frame = {0};
+    struct keyd_request request;
+    struct bytes message;
+    struct error err = {0};
+
+    if (keyd_frame_init(&frame, &err).ok)
+        while (keyd_receive(fd, &frame, clock_monotonic_ms() + 60000, &message, &err).ok &&
+               keyd_request_read(message, &request, &err).ok && answer(fd, &request))
+            keyd_frame_wipe(&frame);
+    keyd_frame_done(&frame);
+    (void)close(fd);
+    return NULL;
+}
+
+static void *accept_all(void *unused)
+{
+    (void)unused;
+    for (int fd; (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
+        const size_t place = atomic_fetch_add(&peer_count, 1);
+        assert_true(place < PEERS_MAX);
+        assert_int_equal(pthread_create(&peers[place], NULL, serve, (void *)(intptr_t)fd), 0);
+    }
+    return NULL;
+}
+
+static int start_peer(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    (void)state;
+    if (mkdtemp(folder) == NULL) return -1;
+    (void)snprintf(path, sizeof path, "%s/socket", folder);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(listener, (const struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 16) != 0) return -1;
+    return pthread_create(&acceptor, NULL, accept_all, NULL);
+}
+
+static int end_peer(void **state)
+{
+    (void)state;
+    (void)shutdown(listener, SHUT_RDWR);
+    (void)pthread_join(acceptor, NULL);
+    for (size_t i = 0; i < atomic_load(&peer_count); i++) (void)pthread_join(peers[i], NULL);
+    (void)close(listener);
+    (void)unlink(path);
+    return rmdir(folder);
+}
+
+static struct keyd_client *client_new(void)
+{
+    struct keyd_client *client = NULL;
+    struct error err = {0};
+
+    atomic_store(&manner, HONEST);
+    assert_true(keyd_client_new(path, TIMEOUT_MS, &client, &err).ok);
+    return client;
+}
+
+/* ---- tests ---- */
+
+static const struct manner_row {
+    const char *name;
+    enum manner manner;
+    enum error_kind kind; /* ERROR_NONE: the call succeeds */
+} manner_rows[] = {
+    {"honest", HONEST, ERROR_NONE},
+    {"late, but in time", LATE, ERROR_NONE},
+    {"byte by byte", TRICKLES, ERROR_NONE},
+    {"says no", SAYS_NO, ERROR_LIMIT},
+    {"closes", CLOSES, ERROR_UNAVAILABLE},
+    {"another request's reply", WRONG_ID, ERROR_UNAVAILABLE},
+    {"another type's reply", WRONG_TYPE, ERROR_UNAVAILABLE},
+    {"garbage", GARBAGE, ERROR_UNAVAILABLE},
+    {"silent", SILENT, ERROR_UNAVAILABLE},
+    {"too short", TOO_SHORT, ERROR_INVALID},
+    {"too long", TOO_LONG, ERROR_INVALID},
+    {"breaks off", BREAKS_OFF, ERROR_UNAVAILABLE},
+};
+
+static void every_call_ends(void **state)
+{
+    const struct manner_row *row = *state;
+    OWNED(keyd_client) *client = client_new();
+    struct keyd_identity identity = {.log_size = 77};
+    struct error err = {0};
+
+    atomic_store(&manner, row->manner);
+    const int64_t before_ms = clock_monotonic_ms();
+    const bool ok = keyd_identify(client, &identity, &err).ok;
+    assert_true(clock_monotonic_ms() - before_ms < 20 * TIMEOUT_MS);
+    assert_int_equal(ok ? ERROR_NONE : err.kind, row->kind);
+    if (!ok) assert_int_equal(identity.log_size, 77);
+    atomic_store(&manner, HONEST);
+    assert_true(keyd_identify(client, &identity, &err).ok); /* and the client goes on */
+    assert_int_equal(identity.log_size, 0);
+}
+
+/* A system call fails once, on a connection that worked: the call as a whole still succeeds. */
+static const struct broken_row {
+    const char *name;
+    size_t call; /* its place in struct failing */
+    int code;
+    enum manner manner;
+} broken_rows[] = {
+    {"recv is interrupted", offsetof(struct failing, recv), EINTR, HONEST},
+    {"recv breaks", offsetof(struct failing, recv), ECONNRESET, HONEST}, /* a stale connection is tried once more */
+    {"send is interrupted", offsetof(struct failing, send), EINTR, HONEST},
+    {"send would wait", offsetof(struct failing, send), EAGAIN, HONEST},
+    {"send breaks", offsetof(struct failing, send), EPIPE, HONEST},
+    {"poll is interrupted", offsetof(struct failing, poll), EINTR, LATE},
+    {"poll breaks", offsetof(struct failing, poll), ENOMEM, LATE},
+};
+
+static void broken_calls(void **state)
+{
+    const struct broken_row *row = *state;
+    OWNED(keyd_client) *client = client_new();
+    struct keyd_identity identity;
+    struct error err = {0};
+
+    assert_true(keyd_identify(client, &identity, &err).ok);
+    atomic_store(&manner, row->manner);
+    int *code = (int *)(void *)((char *)&failing + row->call);
+    *code = row->code;
+    assert_true(keyd_identify(client, &identity, &err).ok);
+    assert_int_equal(*code, 0);
+    atomic_store(&manner, HONEST);
+}
+
+static void a_connection_that_can_not_be_made(void **state)
+{
+    OWNED(keyd_client) *client = client_new();
+    struct keyd_identity identity;
+    struct error err = {0};
+
+    (void)state;
+    failing.setsockopt = EINVAL;
+    assert_false(keyd_identify(client, &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+
+    keyd_client_expect_uid(client, geteuid());
+    failing.getsockopt = EINVAL;
+    assert_false(keyd_identify(client, &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_true(keyd_identify(client, &identity, &err).ok);
+
+    OWNED(keyd_client) *strict = client_new();
+    keyd_client_expect_uid(strict, geteuid() + 1);
+    assert_false(keyd_identify(strict, &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+
+    OWNED(keyd_client) *lost = NULL;
+    assert_true(keyd_client_new("/tmp/sijil-nobody-serves-this", TIMEOUT_MS, &lost, &err).ok);
+    assert_false(keyd_identify(lost, &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+
+    struct keyd_client *none = NULL;
+    char long_path[sizeof((struct sockaddr_un *)0)->sun_path + 1];
+    memset(long_path, 'a', sizeof long_path - 1);
+    long_path[sizeof long_path - 1] = '\0';
+    assert_false(keyd_client_new(long_path, TIMEOUT_MS, &none, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_null(none);
+}
+
+/* A deadline that is over before anything was sent; keyd answers nothing that late. */
+static void no_time_at_all(void **state)
+{
+    OWNED(keyd_client) *client = NULL;
+    struct keyd_identity identity;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(keyd_client_new(path, 0, &client, &err).ok);
+    assert_false(keyd_identify(client, &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+}
+
+static struct keyd_request identify(void)
+{
+    return (struct keyd_request){.type = KEYD_IDENTIFY};
+}
+
+static void *give_back_soon(void *call)
+{
+    (void)usleep(TIMEOUT_MS * 1000 / 3);
+    keyd_call_done(call);
+    return NULL;
+}
+
+/* Eight calls hold the eight connections: the ninth waits, in vain or until one is given back. */
+static void a_pool_has_an_end(void **state)
+{
+    OWNED(keyd_client) *client = client_new();
+    struct keyd_call calls[8] = {0}, ninth = {0};
+    struct keyd_request request = identify();
+    pthread_t giver;
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(calls); i++) assert_true(keyd_call(client, &request, &calls[i], &err).ok);
+    assert_false(keyd_call(client, &request, &ninth, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    keyd_call_done(&ninth); /* of a call that never began */
+    assert_int_equal(pthread_create(&giver, NULL, give_back_soon, &calls[3]), 0);
+    assert_true(keyd_call(client, &request, &ninth, &err).ok);
+    (void)pthread_join(giver, NULL);
+    keyd_call_done(&ninth);
+    for (size_t i = 0; i < COUNT(calls); i++) keyd_call_done(&calls[i]);
+}
+
+/* What is connected is taken before what would have to connect. */
+static void live_connections_are_preferred(void **state)
+{
+    OWNED(keyd_client) *client = client_new();
+    struct keyd_call first = {0}, second = {0};
+    struct keyd_request request = identify();
+    struct error err = {0};
+
+    (void)state;
+    assert_true(keyd_call(client, &request, &first, &err).ok);
+    assert_true(keyd_call(client, &request, &second, &err).ok);
+    keyd_call_done(&second);
+    keyd_call_done(&first);
+    atomic_store(&manner, TOO_SHORT);
+    assert_false(keyd_call(client, &request, &first, &err).ok); /* breaks the first one */
+    keyd_call_done(&first);
+    atomic_store(&manner, HONEST);
+    const size_t before = atomic_load(&peer_count);
+    assert_true(keyd_call(client, &request, &first, &err).ok);
+    keyd_call_done(&first);
+    assert_int_equal(atomic_load(&peer_count), before);
+}
+
+/* Whatever of ours fails during a call: it is said, the result stays as it was, and the next call works. */
+static struct result each_call(struct keyd_client *client, struct error *err)
+{
+    static const uint8_t index[32];
+    OWNED(secret) *key = NULL;
+    OWNED(secret) *opened = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(64);
+    struct buffer OWNED_BUFFER note = BUFFER(64);
+    struct wrapped_key wrapped = {0};
+    struct keyd_identity identity;
+    uint8_t hash[32];
+    int64_t issued_s = 0;
+    uint64_t epoch = 0;
+    const struct token_request token = {.issuer = "i", .audience = "a", .subject = "s", .source = "c", .access_count = 1,
+                                        .access = {{.name = "n", .pull = true}}};
+    const struct checkpoint_request checkpoint = {.size = 1};
+    const struct key_binding binding = {.scope = {.region = "r"}};
+
+    TRY(keyd_identify(client, &identity, err));
+    TRY(keyd_subject_index(client, "issuer", "subject", hash, err));
+    TRY(keyd_subject_key_new(client, index, &key, &wrapped, err));
+    TRY(keyd_subject_key_open(client, index, &wrapped, &opened, err));
+    TRY(keyd_wrap(client, &binding, key, &wrapped, err));
+    secret_free(GIVE(opened));
+    TRY(keyd_unwrap(client, &binding, &wrapped, &opened, err));
+    TRY(keyd_sign_token(client, &token, &text, &issued_s, err));
+    TRY(keyd_sign_checkpoint(client, &checkpoint, &note, err));
+    TRY(keyd_pin_approver(client, (const uint8_t[65]){4}, err));
+    return keyd_pin_policy(client, bytes_of_text("{}"), &epoch, hash, err);
+}
+
+static void our_own_failures(void **state)
+{
+    unsigned long nth = 1, noticed = 0;
+
+    (void)state;
+    for (;; nth++) {
+        OWNED(keyd_client) *client = client_new();
+        struct error err = {0};
+
+        fault_arm(nth);
+        const bool ok = each_call(client, &err).ok;
+        if (!fault_has_fired()) {
+            if (!ok) fail_msg("%s", err.message);
+            break;
+        }
+        fault_arm(0);
+        noticed += !ok; /* a connection that broke is made anew, once: not noticed */
+        if (!ok) assert_true(err.kind == ERROR_NO_MEMORY || err.kind == ERROR_UNAVAILABLE);
+    }
+    fault_arm(0);
+    assert_true(nth > 30 && noticed > 10);
+}
+
+static void tokens_have_bounds(void **state)
+{
+    OWNED(keyd_client) *client = client_new();
+    struct token_request token = {.issuer = "i", .audience = "a", .subject = "s", .source = "c",
+                                  .access_count = TOKEN_ACCESS_MAX + 1};
+    struct buffer OWNED_BUFFER text = BUFFER(64);
+    struct buffer OWNED_BUFFER narrow = BUFFER(2);
+    int64_t issued_s = -1;
+    struct error err = {0};
+
+    (void)state;
+    assert_false(keyd_sign_token(client, &token, &text, &issued_s, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    token.access_count = 0;
+    assert_false(keyd_sign_token(client, &token, &narrow, &issued_s, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_true(issued_s == -1);
+}
+
+/* A policy set is the one message that does not fit into the locked memory. */
+static void large_messages(void **state)
+{
+    OWNED(keyd_client) *client = client_new();
+    static uint8_t envelope[3 * KEYD_MESSAGE_MAX];
+    uint64_t epoch = 5;
+    uint8_t digest[32];
+    struct error err = {0};
+
+    (void)state;
+    memset(envelope, '{', sizeof envelope);
+    assert_true(keyd_pin_policy(client, (struct bytes){envelope, sizeof envelope}, &epoch, digest, &err).ok);
+    assert_int_equal(epoch, 0);
+    assert_false(keyd_pin_policy(client, (struct bytes){envelope, KEYD_POLICY_MAX + 1}, &epoch, digest, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_connection_that_can_not_be_made),
+        cmocka_unit_test(no_time_at_all),
+        cmocka_unit_test(a_pool_has_an_end),
+        cmocka_unit_test(live_connections_are_preferred),
+        cmocka_unit_test(our_own_failures),
+        cmocka_unit_test(tokens_have_bounds),
+        cmocka_unit_test(large_messages),
+    };
+
+    if (start_peer(NULL) != 0) return 1;
+    const int failed = RUN_TABLE(manner_rows, every_call_ends) + RUN_TABLE(broken_rows, broken_calls) +
+                       cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return failed + (end_peer(NULL) != 0);
+}
