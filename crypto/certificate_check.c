@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -41,7 +42,8 @@ bool certificate_time(const ASN1_TIME *time, int64_t *seconds_out)
 {
     struct tm parts = {0};
 
-    if (time == NULL || ASN1_TIME_to_tm(time, &parts) != 1) return false;
+    assert(time != NULL); /* for which OpenSSL would take the present */
+    if (ASN1_TIME_to_tm(time, &parts) != 1) return false;
     *seconds_out = timegm(&parts);
     return true;
 }

@@ -20,7 +20,7 @@ static bool is_p256(EVP_PKEY *pkey)
     char group[32] = ""; /* the longest name of OpenSSL's curves is 22 letters */
 
     return EVP_PKEY_is_a(pkey, "EC") == 1 && EVP_PKEY_get_group_name(pkey, group, sizeof group, NULL) == 1 &&
-           (strcmp(group, SN_X9_62_prime256v1) == 0 || strcmp(group, "P-256") == 0);
+           strcmp(group, SN_X9_62_prime256v1) == 0;
 }
 
 static bool read_coordinate(EVP_PKEY *pkey, const char *name, uint8_t out[COORDINATE_SIZE])

@@ -13,9 +13,10 @@ static void encode(const uint8_t bytes[COORDINATE_SIZE], char text_out[COORDINAT
 
     for (size_t i = 0; i < COORDINATE_SIZE; i += 3) {
         const size_t left = COORDINATE_SIZE - i;
-        const uint32_t group = (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                               (left > 2 ? bytes[i + 2] : 0);
-        for (size_t j = 0; j < (left > 2 ? 4 : left + 1); j++)
+        const bool is_whole = left > 2; /* of the last group there are two bytes */
+        const uint32_t group =
+            (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | (is_whole ? bytes[i + 2] : 0);
+        for (size_t j = 0; j < (is_whole ? 4 : 3); j++)
             text_out[length++] = letters[group >> (18 - 6 * j) & 63];
     }
     text_out[length] = '\0';

@@ -44,7 +44,7 @@ static struct result reserve(struct buffer *pem, struct error *err)
 
 static void wipe(struct buffer *pem)
 {
-    if (pem->data != NULL) secret_wipe(pem->data, pem->capacity);
+    secret_wipe(pem->data, pem->capacity);
 }
 
 struct result ecdsa_key_load(const char *path, struct ecdsa_key **key_out, struct error *err)

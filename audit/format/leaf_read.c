@@ -199,7 +199,8 @@ struct result leaf_read(struct bytes text, struct leaf *leaf_out, struct error *
     struct leaf leaf = {0};
 
     TRY(json_read(text, LEAF_MAX, &object, err));
-    if (!json_is_object(object)) return failure(err, ERROR_INVALID, "not an event of the log: it is no JSON object");
+    if (json_typeof(object) != JSON_OBJECT)
+        return failure(err, ERROR_INVALID, "not an event of the log: it is no JSON object");
     TRY(require_canonical(text, object, err));
     TRY(read_members(object, &leaf, err));
     *leaf_out = leaf;

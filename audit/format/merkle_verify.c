@@ -1,6 +1,8 @@
 /* RFC 9162 2.1.3.2 and 2.1.4.2: constant memory, no recursion. */
 #include "audit/format/merkle.h"
 
+#include <assert.h>
+
 /* A path from a node to the root: `node` is its index in its row, `last` that of the row's last node. */
 struct path {
     uint64_t node, last;
@@ -20,7 +22,8 @@ static void climb(struct path *path)
 /* The last node of an odd row has no sibling: it stands in the rows above until it is a right child. */
 static void climb_over_rows_without_sibling(struct path *path)
 {
-    while ((path->node & 1) == 0 && path->node != 0) climb(path);
+    assert(path->node != 0); /* the root has been reached before */
+    while ((path->node & 1) == 0) climb(path);
 }
 
 bool merkle_verify_inclusion(uint64_t index, uint64_t size, const struct merkle_hash *leaf_hash,

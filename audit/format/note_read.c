@@ -49,15 +49,13 @@ static struct result read_signature(struct bytes line, struct note_signature *si
 
 static struct result read_signatures(struct bytes lines, struct note *note, struct error *err)
 {
+    struct bytes line;
+
     note->count = 0;
-    while (lines.length > 0) {
-        const uint8_t *end = memchr(lines.data, '\n', lines.length);
-        if (end == NULL) return failure(err, ERROR_INVALID, "the note does not end in a line feed");
+    while (next_line(&lines, &line)) {
         if (note->count == NOTE_SIGNATURES_MAX)
             return failure(err, ERROR_INVALID, "a note with more than %d signatures", NOTE_SIGNATURES_MAX);
-        const struct bytes line = {lines.data, (size_t)(end - lines.data)};
         TRY(read_signature(line, &note->signatures[note->count++], err));
-        lines = (struct bytes){end + 1, lines.length - line.length - 1};
     }
     if (note->count == 0) return failure(err, ERROR_INVALID, "the note has no signature");
     return SUCCESS;

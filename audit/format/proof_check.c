@@ -36,6 +36,7 @@ static struct result check_inclusion(const struct tlog_proof *proof, struct byte
                                           "proof, were changed, or they do not belong together", proof->index);
     report->index = proof->index;
     report->is_event = leaf_read(entry, &report->event, &unread).ok;
+    if (!report->is_event && unread.kind == ERROR_NO_MEMORY) return failure(err, unread.kind, "%s", unread.message);
     if (report->is_event && report->event.sequence != proof->index)
         return failure(err, ERROR_DENIED, "the entry calls itself number %" PRIu64 ", but stands at number %" PRIu64,
                        report->event.sequence, proof->index);

@@ -32,14 +32,14 @@ static int32_t next_code_point(struct reader *reader)
     return reader->failed || point < smallest[length] || is_surrogate || point > 0x10ffff ? -1 : point;
 }
 
-/* unicode.IsSpace: what Go's readers refuse in a name. */
+/* unicode.IsSpace, which Go's readers refuse in a name, above the control characters. */
 static bool is_blank(int32_t point)
 {
     static const int32_t blanks[] = {0x20, 0x85, 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000};
 
     for (size_t i = 0; i < sizeof blanks / sizeof blanks[0]; i++)
         if (point == blanks[i]) return true;
-    return (point >= 0x09 && point <= 0x0d) || (point >= 0x2000 && point <= 0x200a);
+    return point >= 0x2000 && point <= 0x200a;
 }
 
 bool leaf_text_is_valid(struct bytes text)

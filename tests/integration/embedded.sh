@@ -2,6 +2,7 @@
 # sijild --embedded as a person uses it: started, stopped, killed, started again, and where it can't run.
 # usage: embedded.sh FOLDER-OF-SIJILD. As root it uses the three system users; else everything runs as one.
 set -euo pipefail
+. "$(dirname "$0")/../support/wait.sh"
 
 programs=$1
 work=$(mktemp -d /var/tmp/sijil-embedded.XXXXXX)
@@ -30,15 +31,6 @@ finish() {
 }
 trap finish EXIT
 
-# wait_until SECONDS COMMAND...
-wait_until() {
-    local tries=$(($1 * 10)); shift
-    while ! "$@"; do
-        tries=$((tries - 1))
-        if [ "$tries" -le 0 ]; then return 1; fi
-        sleep 0.1
-    done
-}
 get() { curl -fsS --max-time 10 --cacert "$directory/ca.pem" "$@" 2>/dev/null; }
 is_ready() { get "$url/readyz" >/dev/null; }
 is_gone() { ! kill -0 "$1" 2>/dev/null || [ "$(ps -o stat= -p "$1" | cut -c1)" = Z ]; }
@@ -59,12 +51,11 @@ stop() {
 }
 # refuses WORDS ARGUMENTS...: it must end by itself, and say so.
 refuses() {
-    local words=$1 out; shift
-    if out=$(timeout 60 "$programs/sijild" --listen-port "$port" "$@" 2>&1); then die "it started: $*"; fi
-    grep -qF -- "$words" <<<"$out" || { say "$out"; die "it does not say '$words'"; }
+    local words=$1; shift
+    fails_with "$words" timeout 60 "$programs/sijild" --listen-port "$port" "$@"
 }
-child() { # of the supervisor, by its program's name
-    pgrep -P "$supervisor" "$1" || die "no process $1"
+child() { # of the supervisor, by its program's name: the oldest, as one that is to become another program has ours at first
+    pgrep -o -P "$supervisor" "$1" || die "no process $1"
 }
 # projects NAME SECRET: what this robot sees
 token() { get -u "$1:$2" "$url/token?service=sijil&scope=registry:admin:*" | jq -r .token; }

@@ -2,6 +2,7 @@
 # sijild with a configuration file, as docs/production.md says, beside a PostgreSQL that it does not start.
 # usage: production.sh FOLDER-OF-SIJILD SOURCE-FOLDER
 set -euo pipefail
+. "$(dirname "$0")/../support/wait.sh"
 
 programs=$1 source=$2
 work=$(mktemp -d /var/tmp/sijil-production.XXXXXX)
@@ -18,19 +19,6 @@ finish() {
     exit "$status"
 }
 trap finish EXIT
-wait_until() {
-    local tries=$(($1 * 10)); shift
-    while ! "$@"; do
-        tries=$((tries - 1))
-        if [ "$tries" -le 0 ]; then return 1; fi
-        sleep 0.1
-    done
-}
-fails_with() { # WORDS COMMAND...
-    local words=$1 out; shift
-    if out=$("$@" 2>&1); then die "it succeeded: $*"; fi
-    grep -qF -- "$words" <<<"$out" || { say "$out"; die "it does not say '$words'"; }
-}
 
 say "a database, keys and certificates that others made"
 # The server with its roles; the tables are made below.

@@ -21,6 +21,7 @@
 #define TAKE_5(a, b, c, d, e) TAKE_4(a, b, c, d), e e_
 #define TAKE_6(a, b, c, d, e, f)    TAKE_5(a, b, c, d, e), f f_
 #define TAKE_7(a, b, c, d, e, f, g) TAKE_6(a, b, c, d, e, f), g g_
+#define TAKE_8(a, b, c, d, e, f, g, h) TAKE_7(a, b, c, d, e, f, g), h h_
 #define TAKE_0(none)          none
 #define GIVE_0
 #define GIVE_1 a_
@@ -30,6 +31,7 @@
 #define GIVE_5 GIVE_4, e_
 #define GIVE_6 GIVE_5, f_
 #define GIVE_7 GIVE_6, g_
+#define GIVE_8 GIVE_7, h_
 
 #define X(type, name, failed, count, ...)                             \
     type __real_##name(__VA_ARGS__);                                  \

@@ -6,6 +6,10 @@
 #include "audit/format/leaf.h"
 #include "base/text.h"
 
+#define ALSO "[\"blob.read\",\"acme\",\"\"]"
+#define KEYS "{\"act:0f0f\":7,\"org:acme\":12,\"out:denied\":3,\"prj:acme/models\":11,\"res:acme/models/digits\":9}"
+#define WHY  "{\"id\":\"sha256:01\",\"policy\":\"sha256:02\",\"rules\":[\"SYS-NO-BINDING\"]}"
+
 static const char good[] =
     "{\"act\":\"blob.read\",\"actor\":\"0f0f\",\"cls\":600302,"
     "\"k\":{\"act:0f0f\":7,\"org:acme\":12,\"out:denied\":3,\"prj:acme/models\":11,\"res:acme/models/digits\":9},"
@@ -66,6 +70,39 @@ static const struct change_row {
     {"an empty text that must be left out", "\"id\":\"sha256:01\"", "\"id\":\"\""},
     {"no rules in the list", "[\"SYS-NO-BINDING\"]", "[]"},
     {"a source of two", "[\"gw1\",3,17]", "[\"gw1\",3]"},
+    {"an actor that is a number", "\"0f0f\"", "7"},
+    {"a request that is too long", "5f0c8f0e", "5f0c8f0e0"},
+    {"no resource", "\"res\":\"acme/models/digits#sha256:aa\",", ""},
+    {"no time", "\"ts\":1795171186123,", ""},
+    {"a class of 33 bits", "600302", "4294967296"},
+    {"no class", "\"cls\":600302,", ""},
+    {"version 0", "\"v\":1", "\"v\":0"},
+    {"a source that is no list", "[\"gw1\",3,17]", "7"},
+    {"a source without a name", "[\"gw1\",3,17]", "[1,3,17]"},
+    {"a source of a negative start", "[\"gw1\",3,17]", "[\"gw1\",-3,17]"},
+    {"a source without a number", "[\"gw1\",3,17]", "[\"gw1\",3,null]"},
+    {"no source", "\"src\":[\"gw1\",3,17],", ""},
+    {"an empty list of further targets", "\"cls\"", "\"also\":[],\"cls\""},
+    {"four further targets", "\"cls\"", "\"also\":[" ALSO "," ALSO "," ALSO "," ALSO "],\"cls\""},
+    {"a further target of two", "\"cls\"", "\"also\":[[\"blob.read\",\"acme\"]],\"cls\""},
+    {"a further target without an action", "\"cls\"", "\"also\":[[1,\"acme\",\"\"]],\"cls\""},
+    {"a further target without a name", "\"cls\"", "\"also\":[[\"blob.read\",1,\"\"]],\"cls\""},
+    {"a further target without a region", "\"cls\"", "\"also\":[[\"blob.read\",\"acme\",1]],\"cls\""},
+    {"a commitment that is a number", "\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\"", "7"},
+    {"a reason that is a number", WHY, "7"},
+    {"no reason", ",\"why\":" WHY, ""},
+    {"a decision that is a number", "\"id\":\"sha256:01\"", "\"id\":1"},
+    {"a policy that is a number", "\"policy\":\"sha256:02\"", "\"policy\":2"},
+    {"a note that is a number", "\"policy\"", "\"note\":1,\"policy\""},
+    {"a bound that is text", "\"id\"", "\"bound\":\"1\",\"id\""},
+    {"a negative count", "\"id\"", "\"count\":-1,\"id\""},
+    {"an opening that is text", "\"policy\"", "\"opened\":\"1\",\"policy\""},
+    {"five rules", "[\"SYS-NO-BINDING\"]", "[\"A\",\"B\",\"C\",\"D\",\"E\"]"},
+    {"a rule that is a number", "[\"SYS-NO-BINDING\"]", "[7]"},
+    {"keys that are a number", KEYS, "7"},
+    {"no keys", "\"k\":" KEYS ",", ""},
+    {"a negative ordinal", "\"org:acme\":12", "\"org:acme\":-12"},
+    {"a list", good, "[]"},
     {"something after it", "[\"SYS-NO-BINDING\"]}}", "[\"SYS-NO-BINDING\"]}} "},
 };
 
@@ -111,6 +148,20 @@ static void keys_follow_from_the_rest(void **state)
                                            "prj:acme/models", "res:acme/models/new", "res:acme/models/old", "res:beta"};
     assert_int_equal(leaf.key_count, COUNT(expected));
     for (size_t i = 0; i < COUNT(expected); i++) assert_string_equal(leaf.keys[i].name, expected[i]);
+}
+
+/* A name that no key can have leaves the event without that key; the event itself still says it. */
+static void names_that_are_too_long_have_no_key(void **state)
+{
+    struct leaf leaf = small_leaf();
+
+    (void)state;
+    memset(leaf.targets[0].resource, 'a', LEAF_NAME_MAX + 1);
+    leaf_fill_keys(&leaf);
+    assert_int_equal(leaf.key_count, 1);
+    leaf.reason.rule_count = 1;
+    leaf_shorten(&leaf);
+    assert_int_equal(leaf.reason.rule_count, 1);
 }
 
 static void what_a_reader_would_refuse_is_not_written(void **state)
@@ -181,6 +232,7 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_leaf_is_read_and_written_to_the_byte),
         cmocka_unit_test(keys_follow_from_the_rest),
+        cmocka_unit_test(names_that_are_too_long_have_no_key),
         cmocka_unit_test(what_a_reader_would_refuse_is_not_written),
         cmocka_unit_test(a_leaf_is_bounded),
         cmocka_unit_test(commitments_bind_salt_and_payload),

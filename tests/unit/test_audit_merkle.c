@@ -357,6 +357,35 @@ static void verifiers_refuse_what_means_nothing(void **state)
     assert_false(merkle_prove_consistency(&log.source, 0, 8, &proof, &err).ok);
     assert_false(merkle_prove_consistency(&log.source, 8, 3, &proof, &err).ok);
     assert_false(merkle_prove_inclusion(&log.source, 8, 8, &proof, &err).ok);
+
+    /* A hash more than there are rows, a right old root with a wrong new one, and the other way round. */
+    const struct merkle_hash root1 = leaves[0], root2 = tree_hash(leaves, 2);
+    const struct merkle_proof long_proof = {.count = 2, .hashes = {leaves[1], leaves[2]}};
+    const struct merkle_proof right = {.count = 1, .hashes = {leaves[1]}};
+    assert_false(merkle_verify_inclusion(0, 2, &leaves[0], &long_proof, &root2));
+    assert_false(merkle_verify_consistency(1, 2, &root1, &root2, &long_proof));
+    assert_true(merkle_verify_consistency(1, 2, &root1, &root2, &right));
+    assert_false(merkle_verify_consistency(1, 2, &root1, &root8, &right));
+    assert_false(merkle_verify_consistency(1, 2, &root8, &root2, &right));
+    assert_false(merkle_verify_consistency(8, 8, &root3, &root8, &empty));
+}
+
+/* No log is larger than 2^63 - 1: nothing is proven for one that says so. */
+static void no_log_is_that_large(void **state)
+{
+    const uint64_t size = MERKLE_SIZE_MAX + UINT64_C(1);
+    struct merkle_hash leaves[8], root;
+    struct merkle_proof proof = {0};
+    struct memory_log log = log_of_leaves(leaves, 8);
+    struct error err = {0};
+
+    (void)state;
+    assert_false(merkle_root_at(&log.source, size, &root, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_false(merkle_prove_inclusion(&log.source, 1, size, &proof, &err).ok);
+    assert_false(merkle_prove_consistency(&log.source, 1, size, &proof, &err).ok);
+    assert_int_equal(tile_partial_width(size - 1, TILE_LEVEL_MAX + 1), 0);
+    assert_int_equal(tile_full_count(size - 1, TILE_LEVEL_MAX), 0);
 }
 
 static void frontiers_survive_storage(void **state)
@@ -391,6 +420,7 @@ int main(void)
         cmocka_unit_test(tile_paths),
         cmocka_unit_test(proofs_hold_and_nothing_else_does),
         cmocka_unit_test(verifiers_refuse_what_means_nothing),
+        cmocka_unit_test(no_log_is_that_large),
         cmocka_unit_test(frontiers_survive_storage),
     };
 

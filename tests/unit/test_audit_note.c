@@ -149,6 +149,16 @@ static const struct note_row {
     {"trailing bits", "text\n\n\xe2\x80\x94 a AAAAAQIDBB==\n", false},
     {"the key id only", "text\n\n\xe2\x80\x94 a AAAAAQ==\n", false},
     {"two blanks", "text\n\n\xe2\x80\x94 a  AAAAAQIDBA==\n", false},
+    {"a stray continuation byte", "te\x80xt\n\n" SIGNATURE_LINE, false},
+    {"a broken character", "te\xc3xt\n\n" SIGNATURE_LINE, false},
+    {"a cut character", "text\n\n" SIGNATURE_LINE "\xe2\x80", false},
+    {"beyond Unicode", "te\xf4\x90\x80\x80xt\n\n" SIGNATURE_LINE, false},
+    {"a private character", "te\xee\x80\x80xt\n\n" SIGNATURE_LINE, true},
+    {"a thin space in the name", "text\n\n\xe2\x80\x94 a\xe2\x80\x89" "b AAAAAQIDBA==\n", false},
+    {"a dash in the name", "text\n\n\xe2\x80\x94 a\xe2\x80\x94" "b AAAAAQIDBA==\n", true},
+    {"DEL in the name, which Go allows", "text\n\n\xe2\x80\x94 a\x7f AAAAAQIDBA==\n", true},
+    {"a short line", "text\n\n\xe2\x80\x94\n", false},
+    {"only a name", "text\n\n\xe2\x80\x94 name\n", false},
     {"a text line among the signatures", "text\n\n" SIGNATURE_LINE "x\n", false},
 };
 
@@ -213,6 +223,7 @@ static const struct checkpoint_row {
     {"a short root", "o\n8\nXcnaeacGWamtVZy3Ad7ZoqudgjqtL0lgz+Nw7/RgQw==\n", false},
     {"a root without padding", "o\n8\nXcnaeacGWamtVZy3Ad7ZoqudgjqtL0lgz+Nw7/RgQyg\n", false},
     {"no root", "o\n8\n", false},
+    {"no size", "o\n", false},
     {"no final line feed", "o\n8\nXcnaeacGWamtVZy3Ad7ZoqudgjqtL0lgz+Nw7/RgQyg=", false},
     {"nothing", "", false},
 };
@@ -265,6 +276,9 @@ static const struct proof_row {
     {"an index that no log has", PROOF_START "index 18446744073709551615\n\nnote", false},
     {"a hash too short", PROOF_START "index 0\nYWJj\n\nnote", false},
     {"no blank line", PROOF_START "index 0\n", false},
+    {"the first line alone", PROOF_START, false},
+    {"an extra line and no more", PROOF_START "extra YWJj\n", false},
+    {"a hash that is not base64", PROOF_START "index 0\n????\n\nnote", false},
     {"nothing", "", false},
 };
 

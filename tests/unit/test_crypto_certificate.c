@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/file.h"
 #include "crypto/certificate.h"
 
@@ -105,6 +104,10 @@ static void certificates_know_their_key(void **state)
     (void)unlink(other);
 }
 
+#define LETTERS_50 "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee"
+static const char long_host[] = LETTERS_50 LETTERS_50 LETTERS_50 LETTERS_50 LETTERS_50 "four";
+static const char host_of_70[] = LETTERS_50 ".registry.example.org";
+
 static const struct bad_name_row {
     const char *name, *host;
     unsigned days;
@@ -113,6 +116,9 @@ static const struct bad_name_row {
     {"upper case", "Registry.example", 90},
     {"a blank", "registry example", 90},
     {"another extension smuggled in", "a,DNS:b", 90},
+    {"a hyphen first", "-registry.example", 90},
+    {"a dot first", ".registry.example", 90},
+    {"a name of 254 letters", long_host, 90},
     {"four hundred days", "registry.example", 398},
     {"no day", "registry.example", 0},
 };
@@ -132,27 +138,84 @@ static void refuses_names(void **state)
     assert_int_equal(pem.length, 0);
 }
 
-static struct result issue_and_inspect(void *context, struct error *err)
-{
-    static const char *const names[] = {"localhost", "127.0.0.1"};
-    OWNED(ecdsa_key) *key = NULL;
-    struct buffer OWNED_BUFFER authority = BUFFER(CERTIFICATE_PEM_MAX);
-    struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
-    struct certificate_facts facts = {0};
+static const struct bad_authority_row {
+    const char *name, *common_name;
+    unsigned days;
+} bad_authority_rows[] = {
+    {"no name", "", 10},
+    {"a name of 65 letters", LETTERS_50 "fifteen letters", 10},
+    {"no day", "ca", 0},
+    {"more than ten years", "ca", 3654},
+};
 
-    (void)context;
-    TRY_UNTOUCHED(key, ecdsa_key_new(&key, err));
-    TRY_UNTOUCHED(authority.length, certificate_authority("ca", key, 10, &authority, err));
-    const struct certificate_request request = {.key = key, .names = names, .name_count = 2, .days = 5};
-    TRY_UNTOUCHED(pem.length, certificate_issue(&request, buffer_bytes(&authority), key, &pem, err));
-    TRY_UNTOUCHED(facts.not_after_s, certificate_inspect(buffer_bytes(&pem), &facts, err));
-    return SUCCESS;
+static void refuses_authorities(void **state)
+{
+    const struct bad_authority_row *row = *state;
+    OWNED(ecdsa_key) *key = NULL;
+    struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
+    struct error err = {0};
+
+    assert_true(ecdsa_key_new(&key, &err).ok);
+    assert_false(certificate_authority(row->common_name, key, row->days, &pem, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_int_equal(pem.length, 0);
 }
 
-static void lack_of_memory_is_said(void **state)
+static time_t ahead_s; /* how far our clock is ahead: the linker leads time() here */
+time_t __real_time(time_t *out);
+time_t __wrap_time(time_t *out);
+time_t __wrap_time(time_t *out)
 {
+    const time_t now = __real_time(NULL) + ahead_s;
+
+    if (out != NULL) *out = now;
+    return now;
+}
+
+/* No server outlives its authority, and an authority that has ended makes none. */
+static void authorities_end(void **state)
+{
+    static const char *const names[] = {host_of_70}; /* too long for a common name: it is an alternative name alone */
+    struct authority authority __attribute__((cleanup(release_authority)));
+    struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
+    struct certificate_facts of_authority, of_server;
+    struct error err = {0};
+
     (void)state;
-    fail_each(issue_and_inspect, NULL, ERROR_NO_MEMORY, 6);
+    make_authority(&authority);
+    assert_true(certificate_inspect(buffer_bytes(&authority.pem), &of_authority, &err).ok);
+    const struct certificate_request request = {.key = authority.server_key, .names = names, .name_count = 1, .days = 397};
+    ahead_s = 3500 * 86400L;
+    assert_true(certificate_issue(&request, buffer_bytes(&authority.pem), authority.key, &pem, &err).ok);
+    assert_true(certificate_inspect(buffer_bytes(&pem), &of_server, &err).ok);
+    assert_true(of_server.not_after_s == of_authority.not_after_s);
+    ahead_s = 3651 * 86400L;
+    assert_false(certificate_issue(&request, buffer_bytes(&authority.pem), authority.key, &pem, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    ahead_s = 0;
+}
+
+static void requests_have_bounds(void **state)
+{
+    static const char *names[CERTIFICATE_NAMES_MAX + 1];
+    static const size_t counts[] = {0, CERTIFICATE_NAMES_MAX + 1};
+    static uint8_t large[CERTIFICATE_PEM_MAX + 1];
+    struct authority authority __attribute__((cleanup(release_authority)));
+    struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
+    struct certificate_facts facts;
+    struct error err = {0};
+
+    (void)state;
+    make_authority(&authority);
+    for (size_t i = 0; i < COUNT(names); i++) names[i] = "localhost";
+    for (size_t i = 0; i < COUNT(counts); i++) {
+        const struct certificate_request request = {
+            .key = authority.server_key, .names = names, .name_count = counts[i], .days = 5};
+        assert_false(certificate_issue(&request, buffer_bytes(&authority.pem), authority.key, &pem, &err).ok);
+        assert_int_equal(err.kind, ERROR_INVALID);
+    }
+    assert_false(certificate_inspect((struct bytes){large, sizeof large}, &facts, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
 }
 
 int main(void)
@@ -160,8 +223,10 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(certificates_verify),
         cmocka_unit_test(certificates_know_their_key),
-        cmocka_unit_test(lack_of_memory_is_said),
+        cmocka_unit_test(authorities_end),
+        cmocka_unit_test(requests_have_bounds),
     };
 
-    return RUN_TABLE(bad_name_rows, refuses_names) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(bad_name_rows, refuses_names) + RUN_TABLE(bad_authority_rows, refuses_authorities) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

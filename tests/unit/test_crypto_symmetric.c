@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/text.h"
 #include "crypto/aead.h"
 #include "crypto/digest.h"
@@ -399,29 +398,52 @@ static void passwords(void **state)
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
-static struct result use_all(void *context, struct error *err)
-{
-    static const uint8_t salt[PASSWORD_SALT_SIZE];
-    static const struct password_cost small = {.passes = 1, .memory_kib = 64};
-    OWNED(secret) *secret = NULL;
-    OWNED(secret) *stretched = NULL;
-    OWNED(hasher) *hasher = NULL;
-    OWNED(gcm) *gcm = NULL;
-    uint8_t key[32] = {0}, out[32];
+static const struct cost_row {
+    const char *name;
+    struct password_cost cost;
+} cost_rows[] = {
+    {"no pass", {0, 64}},
+    {"seventeen passes", {17, 64}},
+    {"seven KiB", {1, 7}},
+    {"more than a GiB", {1, 1024 * 1024 + 1}},
+};
 
-    (void)context;
-    TRY_UNTOUCHED(secret, secret_random(32, &secret, err));
-    TRY_UNTOUCHED(hasher, hasher_new(DIGEST_SHA256, &hasher, err));
-    TRY_UNTOUCHED(gcm, gcm_new(key, &gcm, err));
-    TRY(hkdf_sha256(secret_bytes(secret), bytes_of_text(""), bytes_of_text("x"), out, 32, err));
-    TRY_UNTOUCHED(stretched, password_key(bytes_of_text("p"), salt, small, &stretched, err));
-    return SUCCESS;
+static void costs_have_bounds(void **state)
+{
+    const struct cost_row *row = *state;
+    static const uint8_t salt[PASSWORD_SALT_SIZE];
+    struct secret *key = NULL;
+    struct error err = {0};
+
+    assert_false(password_key(bytes_of_text("p"), salt, row->cost, &key, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_null(key);
 }
 
-static void lack_of_memory_is_said(void **state)
+static void nothing_can_be_a_secret(void **state)
 {
+    OWNED(secret) *empty = NULL;
+    struct error err = {0};
+
     (void)state;
-    fail_each(use_all, NULL, ERROR_NO_MEMORY, 6);
+    assert_true(secret_copy((struct bytes){0}, &empty, &err).ok);
+    assert_int_equal(secret_bytes(empty).length, 0);
+}
+
+/* A tag alone seals nothing: it is checked all the same. */
+static void a_tag_alone_is_checked(void **state)
+{
+    static const uint8_t key[XCHACHA_KEY_SIZE], nonce[XCHACHA_NONCE_SIZE];
+    uint8_t tag[XCHACHA_TAG_SIZE], nothing = 7;
+    struct error err = {0};
+
+    (void)state;
+    xchacha_seal(key, nonce, bytes_of_text("a"), (struct bytes){0}, tag);
+    const struct bytes sealed = {tag, sizeof tag};
+    assert_true(xchacha_open(key, nonce, bytes_of_text("a"), sealed, &nothing, &err).ok);
+    assert_false(xchacha_open(key, nonce, bytes_of_text("b"), sealed, &nothing, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_int_equal(nothing, 7);
 }
 
 int main(void)
@@ -435,10 +457,12 @@ int main(void)
         cmocka_unit_test(xchacha_matches_the_draft),
         cmocka_unit_test(boxes_are_never_equal_and_check_themselves),
         cmocka_unit_test(passwords),
-        cmocka_unit_test(lack_of_memory_is_said),
+        cmocka_unit_test(nothing_can_be_a_secret),
+        cmocka_unit_test(a_tag_alone_is_checked),
     };
 
     return RUN_TABLE(digest_rows, digests) + RUN_TABLE(bad_digest_rows, refuses_digests) +
            RUN_TABLE(hmac_rows, hmac) + RUN_TABLE(hkdf_rows, hkdf) + RUN_TABLE(gcm_rows, gcm) +
+           RUN_TABLE(cost_rows, costs_have_bounds) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

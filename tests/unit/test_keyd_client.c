@@ -44,7 +44,7 @@ static char folder[] = "/tmp/sijil-keyd-client-XXXXXX", path[64];
 /* ---- system calls that fail once, on this thread ---- */
 
 static _Thread_local struct failing {
-    int poll, recv, send, getsockopt, setsockopt; /* errno of the next one, or 0 */
+    int poll, recv, send, getsockopt, setsockopt, fcntl; /* errno of the next one, or 0 */
 } failing;
 
 #define FAILS(call) (failing.call != 0 ? (errno = failing.call, failing.call = 0, true) : false)
@@ -77,6 +77,13 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
     return FAILS(setsockopt) ? -1 : __real_setsockopt(fd, level, name, value, length);
+}
+
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, long value);
+int __wrap_fcntl(int fd, int command, long value) /* ours is the one that takes a number */
+{
+    return FAILS(fcntl) ? -1 : __real_fcntl(fd, command, value);
 }
 
 /* ---- the peer ---- */
@@ -147,7 +154,7 @@ static void *serve(void *argument)
     struct error err = {0};
 
     if (keyd_frame_init(&frame, &err).ok)
-        while (keyd_receive(fd, &frame, clock_monotonic_ms() + 60000, &message, &err).ok &&
+        while (keyd_receive(fd, &frame, clock_monotonic_ms() + 120000, &message, &err).ok &&
                keyd_request_read(message, &request, &err).ok && answer(fd, &request))
             keyd_frame_wipe(&frame);
     keyd_frame_done(&frame);
@@ -279,6 +286,10 @@ static void a_connection_that_can_not_be_made(void **state)
 
     (void)state;
     failing.setsockopt = EINVAL;
+    assert_false(keyd_identify(client, &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+
+    failing.fcntl = EINVAL;
     assert_false(keyd_identify(client, &identity, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
 
