@@ -3,23 +3,28 @@
 
 #include "audit/audit_store.h"
 
+#define ADVANCE                                                                                               \
+    "WITH fenced AS (UPDATE audit_log SET size = $3, last_ts = $4, frontier = $5, altered = greatest(altered, $6)" \
+    " WHERE size = $1 AND epoch = $2"
+
 static const struct pg_statement statements[] = {
     {"audit_hold_epoch", "SELECT 1::int8 FROM pg_advisory_xact_lock_shared(7307, 1)", "", "int8"},
     {"audit_lock_epoch", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 1)", "", "int8"},
     {"audit_lock_log", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 2)", "", "int8"},
     {"audit_read_state",
      "SELECT l.size, l.epoch, l.last_ts, (extract(epoch FROM clock_timestamp()) * 1000)::int8, a.epoch, l.frontier,"
-     " l.origin FROM audit_log l, authorization_epoch a",
-     "", "int8 int8 int8 int8 int8 bytea text"},
+     " l.origin, l.altered FROM audit_log l, authorization_epoch a",
+     "", "int8 int8 int8 int8 int8 bytea text int8"},
     {"audit_read_heads",
      "SELECT coalesce(h.n, 0) FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place)"
      " LEFT JOIN audit_key_head h USING (key) ORDER BY wanted.place",
      "bytea[]", "int8"},
     /* A fence that hits no row divides by zero: the rest of the pipeline, COMMIT included, is then passed over. */
     {"audit_advance",
-     "WITH fenced AS (UPDATE audit_log SET size = $3, last_ts = $4, frontier = $5 WHERE size = $1 AND epoch = $2"
-     " RETURNING 1) SELECT 1 / count(*) FROM fenced",
-     "int8 int8 int8 int8 bytea", "int8"},
+     ADVANCE " RETURNING 1) SELECT 1 / count(*) FROM fenced", "int8 int8 int8 int8 bytea int8", "int8"},
+    {"audit_advance_unread",
+     ADVANCE " AND $7 = (SELECT epoch FROM authorization_epoch) RETURNING 1) SELECT 1 / count(*) FROM fenced",
+     "int8 int8 int8 int8 bytea int8 int8", "int8"},
     {"audit_insert_entries",
      "INSERT INTO audit_entry (seq, ts, leaf, leaf_hash, action, outcome)"
      " SELECT $1 + e.place - 1, $2, e.leaf, e.leaf_hash, e.action, e.outcome"
@@ -66,6 +71,7 @@ static struct result read_state(const struct pg_rows *rows, struct audit_state *
     state.last_time_ms = pg_int8(rows, 0, 2);
     state.now_ms = pg_int8(rows, 0, 3);
     state.authorization_epoch = (uint64_t)pg_int8(rows, 0, 4);
+    state.altered = (uint64_t)pg_int8(rows, 0, 7);
     TRY(merkle_frontier_read(state.size, pg_bytes(rows, 0, 5), &state.frontier, err));
     TRY(copy_text(pg_text(rows, 0, 6), state.origin, sizeof state.origin, err));
     *state_out = state;
@@ -81,6 +87,14 @@ static struct result read_heads(const struct pg_rows *rows, const struct audit_h
 }
 
 #define BEGIN_STEPS 5 /* BEGIN, two locks, state, heads */
+#define LOCK_STEPS  3 /* of them */
+
+static struct result add_locks(struct pg *pg, bool exclusive_epoch, struct error *err)
+{
+    TRY(pg_pipeline_begin(pg, err));
+    TRY(pg_pipeline_add(pg, exclusive_epoch ? "audit_lock_epoch" : "audit_hold_epoch", NULL, err));
+    return pg_pipeline_add(pg, "audit_lock_log", NULL, err);
+}
 
 static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads,
                                struct error *err)
@@ -88,9 +102,7 @@ static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct
     struct pg_arguments arguments = {0};
 
     pg_add_bytes_array(&arguments, heads->keys, heads->count);
-    TRY(pg_pipeline_begin(pg, err));
-    TRY(pg_pipeline_add(pg, exclusive_epoch ? "audit_lock_epoch" : "audit_hold_epoch", NULL, err));
-    TRY(pg_pipeline_add(pg, "audit_lock_log", NULL, err));
+    TRY(add_locks(pg, exclusive_epoch, err));
     TRY(pg_pipeline_add(pg, "audit_read_state", NULL, err));
     return pg_pipeline_add(pg, "audit_read_heads", &arguments, err);
 }
@@ -110,16 +122,28 @@ struct result audit_begin(struct pg *pg, bool exclusive_epoch, const struct audi
     return result;
 }
 
+/* `authorization_epoch`: NULL if it was read under the lock, else what it must be. */
+static struct result add_advance(struct pg *pg, const struct audit_append *append, const uint64_t *authorization_epoch,
+                                 struct error *err)
+{
+    const uint64_t size = append->old_size + append->count;
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)append->old_size);
+    pg_add_int8(&arguments, append->epoch);
+    pg_add_int8(&arguments, (int64_t)size);
+    pg_add_int8(&arguments, append->time_ms);
+    pg_add_bytes(&arguments, append->frontier);
+    pg_add_int8(&arguments, append->alters ? (int64_t)size : 0);
+    if (authorization_epoch == NULL) return pg_pipeline_add(pg, "audit_advance", &arguments, err);
+    pg_add_int8(&arguments, (int64_t)*authorization_epoch);
+    return pg_pipeline_add(pg, "audit_advance_unread", &arguments, err);
+}
+
 static struct result add_entries(struct pg *pg, const struct audit_append *append, struct error *err)
 {
-    struct pg_arguments advance = {0}, entries = {0};
+    struct pg_arguments entries = {0};
 
-    pg_add_int8(&advance, (int64_t)append->old_size);
-    pg_add_int8(&advance, append->epoch);
-    pg_add_int8(&advance, (int64_t)(append->old_size + append->count));
-    pg_add_int8(&advance, append->time_ms);
-    pg_add_bytes(&advance, append->frontier);
-    TRY(pg_pipeline_add(pg, "audit_advance", &advance, err));
     pg_add_int8(&entries, (int64_t)append->old_size);
     pg_add_int8(&entries, append->time_ms);
     pg_add_bytes_array(&entries, append->leaves, append->count);
@@ -169,20 +193,46 @@ static struct result add_tiles(struct pg *pg, const struct audit_append *append,
 
 #define COMMIT_STEPS_MAX 7 /* the fence, entries, keys, heads, payloads, tiles, COMMIT */
 
-struct result audit_commit(struct pg *pg, const struct audit_append *append, struct error *err)
+static size_t commit_steps(const struct audit_append *append)
 {
-    struct pg_rows *rows[COMMIT_STEPS_MAX];
-    const size_t steps =
-        COMMIT_STEPS_MAX - (append->payload_count == 0 ? (size_t)1 : 0) - (append->tile_count == 0 ? (size_t)1 : 0);
+    return COMMIT_STEPS_MAX - (append->payload_count == 0 ? (size_t)1 : 0) - (append->tile_count == 0 ? (size_t)1 : 0);
+}
 
+static struct result add_rows_and_commit(struct pg *pg, const struct audit_append *append, struct error *err)
+{
     TRY(add_entries(pg, append, err));
     TRY(add_keys(pg, append, err));
     TRY(add_payloads(pg, append, err));
     TRY(add_tiles(pg, append, err));
-    TRY(pg_pipeline_commit(pg, err));
+    return pg_pipeline_commit(pg, err);
+}
+
+static struct result run_steps(struct pg *pg, size_t steps, struct error *err)
+{
+    struct pg_rows *rows[LOCK_STEPS + COMMIT_STEPS_MAX];
+
     TRY(pg_pipeline_run(pg, rows, steps, err));
     for (size_t i = 0; i < steps; i++) pg_rows_free(rows[i]);
     return SUCCESS;
+}
+
+struct result audit_commit(struct pg *pg, const struct audit_append *append, struct error *err)
+{
+    TRY(add_advance(pg, append, NULL, err));
+    TRY(add_rows_and_commit(pg, append, err));
+    return run_steps(pg, commit_steps(append), err);
+}
+
+struct result audit_append_at_once(struct pg *pg, const struct audit_append *append, uint64_t authorization_epoch,
+                                   bool *is_behind_out, struct error *err)
+{
+    *is_behind_out = false;
+    TRY(add_locks(pg, false, err));
+    TRY(add_advance(pg, append, &authorization_epoch, err));
+    TRY(add_rows_and_commit(pg, append, err));
+    const struct result result = run_steps(pg, LOCK_STEPS + commit_steps(append), err);
+    *is_behind_out = !result.ok && !pg_is_broken(pg) && err->kind != ERROR_UNCERTAIN;
+    return result;
 }
 
 static struct result find_entry(struct pg *pg, uint64_t sequence, const struct merkle_hash *hash, bool *has_out,

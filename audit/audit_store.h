@@ -19,6 +19,7 @@ struct audit_state {
     uint64_t size;
     int64_t epoch, last_time_ms, now_ms;
     uint64_t authorization_epoch;
+    uint64_t altered; /* the size after the last append with a change that readers may not remember across */
     struct merkle_frontier frontier;
     char origin[128];
 };
@@ -40,6 +41,7 @@ RESULT audit_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads
 struct audit_append {
     uint64_t old_size, count;
     int64_t epoch, time_ms;
+    bool alters;
     struct bytes frontier; /* of the new size */
     const struct bytes *leaves, *hashes, *actions, *outcomes; /* `count` of each */
     size_t key_count; /* one for each event and key */
@@ -57,6 +59,13 @@ struct audit_append {
 };
 /** The fenced update, the rows and COMMIT in one round trip. ERROR_UNCERTAIN as pg_commit(). */
 RESULT audit_commit(struct pg *pg, const struct audit_append *append, struct error *err);
+
+/**
+ * The whole append in one round trip, from BEGIN to COMMIT, for who knows what audit_begin() would say. *is_behind_out
+ * when it failed because size, epoch or authorization epoch are others: the transaction is open and must be rolled back.
+ */
+RESULT audit_append_at_once(struct pg *pg, const struct audit_append *append, uint64_t authorization_epoch,
+                            bool *is_behind_out, struct error *err);
 
 /** Is the entry `sequence` there, with this hash? Takes the log's lock, so whatever was under way is over. */
 RESULT audit_has_entry(struct pg *pg, uint64_t sequence, const struct merkle_hash *hash, bool *has_out,

@@ -166,6 +166,7 @@ static struct result allocate(struct sequencer *sequencer, struct error *err)
     sequencer->sign_tiles = memory_zeroed(1, sizeof *sequencer->sign_tiles);
     if (sequencer->group == NULL || sequencer->sign_tiles == NULL)
         return failure(err, ERROR_NO_MEMORY, "no memory for the sequencer of the log");
+    TRY(log_memory_new(&sequencer->memory, err));
     sequencer->group->boxes = BUFFER(GROUP_RECORDS_MAX * (size_t)32768);
     sequencer->group->leaves = BUFFER(GROUP_EVENTS_MAX * (size_t)LEAF_MAX * 2);
     sequencer->group->frontier_text = BUFFER(64 * MERKLE_HASH_SIZE);
@@ -261,6 +262,7 @@ void sequencer_free(struct sequencer *sequencer)
     pg_free(sequencer->clerk_pg);
     free_group(sequencer->group);
     free(sequencer->sign_tiles);
+    log_memory_free(sequencer->memory);
     subject_cache_free(sequencer->subjects);
     (void)pthread_cond_destroy(&sequencer->work);
     (void)pthread_cond_destroy(&sequencer->unresolved_work);

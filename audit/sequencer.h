@@ -16,6 +16,13 @@ struct record_waiter;
 struct sequencer;
 struct keyd_client;
 
+/** Who must not answer from memory any more once a change is durable (sequencer_alterations()). */
+enum change_reach {
+    CHANGE_REACHES_ALL = 0,    /* whatever is kept: what a change is that says nothing */
+    CHANGE_REACHES_REPOSITORY, /* manifests and tags of change->repository */
+    CHANGE_REACHES_NOTHING     /* sessions, blobs: nobody keeps them */
+};
+
 /** A short change that is made in the same transaction as its event. */
 struct change {
     /**
@@ -29,6 +36,8 @@ struct change {
      * so that what was decided before the change is decided again after it.
      */
     bool raises_epoch;
+    enum change_reach reach;
+    struct uuid repository; /* CHANGE_REACHES_REPOSITORY */
 };
 
 /** Who, from where: goes into the encrypted payload, never into the leaf. Views must outlive the record. */
@@ -88,6 +97,14 @@ void record_done(struct record *record);
  */
 RESULT permit_for_job(struct sequencer *sequencer, const struct action_pair *pair, struct permit **permit_out,
                       struct error *err) __attribute__((nonnull));
+
+/**
+ * A number that is another one once a durable change, of this gateway or any other, reached what may be kept in memory
+ * of `repository`. Ask before reading rows; when it is the same after a later record is done, then no change that was
+ * acknowledged before that record was submitted reached them. Never blocks.
+ */
+uint64_t sequencer_alterations(const struct sequencer *sequencer, const struct uuid *repository)
+    __attribute__((nonnull));
 
 /** One more request that libmicrohttpd or our gate refused by itself; becomes an http.refused event within seconds. */
 void sequencer_count_refused(struct sequencer *sequencer);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "audit/sequencer_priv.h"
+#include "base/clock.h"
 
 /* A hole of exactly as many numbers as events were lost stands before the event that says so. */
 static void number_events(struct sequencer *sequencer, struct group *group)
@@ -111,6 +112,9 @@ static struct result begin(struct sequencer *sequencer, struct group *group, str
                        "the database has %llu events, but had %llu: it was restored from an older backup while the "
                        "gateway ran. Restore the newest one; nothing is recorded until then",
                        (unsigned long long)group->state.size, (unsigned long long)sequencer->appended_size);
+    if (group->state.size > sequencer->appended_size && group->state.altered > sequencer->appended_size)
+        sequencer_note_all(sequencer); /* another gateway did it */
+    log_memory_read(sequencer->memory, &group->state, clock_monotonic_ms());
     memset(group->touched, 0, group->key_count * sizeof group->touched[0]);
     TRY(drop_stale(sequencer, group, err));
     place_events(group);
@@ -145,7 +149,33 @@ static struct result run_changes(struct sequencer *sequencer, struct group *grou
     return SUCCESS;
 }
 
-struct result group_append(struct sequencer *sequencer, struct group *group, struct error *err)
+/* A change has to be asked what came of it, and a tile above another needs rows: both read first. */
+static bool needs_reading(const struct group *group, const struct audit_state *state)
+{
+    const uint64_t end = state->size + group->count, wide = (uint64_t)TILE_WIDTH * TILE_WIDTH;
+
+    for (size_t i = 0; i < group->count; i++) {
+        const struct event *event = &group->events[i];
+        if (is_stale(event, state->authorization_epoch)) return true;
+        if (event->record != NULL && event->record->change != NULL) return true;
+    }
+    return end / wide != state->size / wide;
+}
+
+/* True: the state and the heads of the group are as remembered, and its events have their places. */
+static bool recall(struct sequencer *sequencer, struct group *group)
+{
+    const struct audit_heads heads = {group->key_count, group->key_views, group->heads};
+
+    if (!log_memory_state(sequencer->memory, clock_monotonic_ms(), &group->state)) return false;
+    if (group->state.size != sequencer->appended_size || sequencer->tail_size != group->state.size) return false;
+    if (needs_reading(group, &group->state) || !log_memory_heads(sequencer->memory, &heads)) return false;
+    memset(group->touched, 0, group->key_count * sizeof group->touched[0]);
+    place_events(group);
+    return true;
+}
+
+static struct result append_after_reading(struct sequencer *sequencer, struct group *group, struct error *err)
 {
     bool must_restart = true;
 
@@ -156,5 +186,18 @@ struct result group_append(struct sequencer *sequencer, struct group *group, str
         if (must_restart || group->count == 0) pg_rollback(sequencer->pg);
         if (must_restart) metric_add(AUDIT_METRIC(audit_rollbacks), 1);
     }
-    return group->count == 0 ? SUCCESS : group_write(sequencer, group, err);
+    return group->count == 0 ? SUCCESS : group_write(sequencer, group, NULL, err);
+}
+
+struct result group_append(struct sequencer *sequencer, struct group *group, struct error *err)
+{
+    bool is_behind = false;
+
+    if (!recall(sequencer, group)) return append_after_reading(sequencer, group, err);
+    const struct result appended = group_write(sequencer, group, &is_behind, err);
+    if (!is_behind) return appended;
+    metric_add(AUDIT_METRIC(audit_beaten), 1);
+    log_memory_forget(sequencer->memory);
+    pg_rollback(sequencer->pg);
+    return append_after_reading(sequencer, group, err);
 }

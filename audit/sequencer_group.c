@@ -44,8 +44,11 @@ static bool wait_for_work(struct sequencer *sequencer)
     return goes_on;
 }
 
+/* A COMMIT that got no answer may still come true, so nothing that was remembered counts any more. */
 static void set_broken(struct sequencer *sequencer, const struct error *why)
 {
+    log_memory_forget(sequencer->memory);
+    sequencer_note_all(sequencer);
     (void)pthread_mutex_lock(&sequencer->mutex);
     sequencer->is_broken = true;
     sequencer->last_error = *why;
@@ -105,6 +108,7 @@ static void finish_event(struct sequencer *sequencer, struct event *event)
         return;
     }
     record->sequence = event->sequence;
+    if (record->change != NULL && !event->has_failed) sequencer_note_change(sequencer, record->change);
     if (!event->has_failed) record->permit = GIVE(event->permit);
     if (event->has_failed) record->error = event->error;
     event_done(event);
@@ -200,6 +204,7 @@ static bool settle(struct sequencer *sequencer, bool *is_durable_out)
     if (!connect_again(sequencer)) return false;
     if (audit_has_entry(sequencer->pg, sequencer->doubt.sequence, &sequencer->doubt.hash, is_durable_out, &err).ok) {
         sequencer->doubt.exists = false;
+        sequencer_note_all(sequencer); /* rows may have been read before they came true */
         return true;
     }
     set_broken(sequencer, &err);

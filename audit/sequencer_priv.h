@@ -12,6 +12,7 @@
 
 #include "audit/audit_store.h"
 #include "audit/event_priv.h"
+#include "audit/log_memory_priv.h"
 #include "audit/log_tiles_priv.h"
 #include "audit/metrics.h"
 
@@ -36,6 +37,8 @@
 #define CHALLENGES_AT_ONCE 50
 #define BACKOFF_MIN_MS     50
 #define BACKOFF_MAX_MS     2000
+
+#define ALTERATION_SLOTS   1024  /* repositories that share one only make each other read again */
 
 #define AUDIT_PARTITION_BITS 24  /* entries of a partition: migrations/0002_audit.sql */
 #define APPEND_TABLES_MAX    16  /* statement tables of changes, and ours */
@@ -115,6 +118,7 @@ struct sequencer {
     size_t thread_count; /* of the four that run */
     pthread_t group_thread, clerk_thread, sign_thread, watch_thread;
     atomic_uint_fast64_t refused;
+    atomic_uint_fast64_t altered, altered_slots[ALTERATION_SLOTS]; /* counters; slots by repository */
 
     pthread_mutex_t mutex; /* guards down to `group`; never held over I/O */
     pthread_cond_t work, unresolved_work, sign_work, watch_work;
@@ -141,6 +145,7 @@ struct sequencer {
     int64_t retry_at_ms, backoff_ms, refused_at_ms;
     uint64_t tail_size; /* for which `tail` is right */
     struct merkle_hash tail[TILE_WIDTH];
+    struct log_memory *memory;
     struct burst burst;
     struct doubt doubt;
 
@@ -192,8 +197,17 @@ RESULT group_append(struct sequencer *sequencer, struct group *group, struct err
 void group_clear_keys(struct group *group);
 /** The place of a key in the group's table; it is added if it is new. */
 uint32_t group_key_place(struct group *group, const char *name);
-/** Leaves, hashes, ordinals, tiles and columns, from the state on; then the last round trip. */
-RESULT group_write(struct sequencer *sequencer, struct group *group, struct error *err);
+/**
+ * Leaves, hashes, ordinals, tiles and columns, from the state on; then the last round trip. With `is_behind_out` it is
+ * the only one, because the state was remembered: audit_append_at_once() says what becomes of *is_behind_out.
+ */
+RESULT group_write(struct sequencer *sequencer, struct group *group, bool *is_behind_out, struct error *err);
+
+/* sequencer_alter.c */
+/** A change of the group's is durable. Before whoever waits for it is told. */
+void sequencer_note_change(struct sequencer *sequencer, const struct change *change);
+/** Anything may have changed. */
+void sequencer_note_all(struct sequencer *sequencer);
 
 /* sequencer_clerk.c, sequencer_sign.c */
 void *sequencer_clerk_run(void *argument);

@@ -233,12 +233,33 @@ static void fill_tile_columns(struct group *group, struct audit_append *append)
     append->tile_roots = columns->tile_roots;
 }
 
-struct result group_write(struct sequencer *sequencer, struct group *group, struct error *err)
+/* Whether the group has a change that somebody must not answer across from memory. */
+static bool alters(const struct group *group)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        const struct event *event = &group->events[i];
+        const struct change *change = event->record == NULL ? NULL : event->record->change;
+        if (change != NULL && !event->has_failed && change->reach != CHANGE_REACHES_NOTHING) return true;
+    }
+    return false;
+}
+
+static struct result commit(struct sequencer *sequencer, struct group *group, const struct audit_append *append,
+                            bool *is_behind_out, struct error *err)
+{
+    if (is_behind_out == NULL) TRY(audit_commit(sequencer->pg, append, err));
+    else TRY(audit_append_at_once(sequencer->pg, append, group->state.authorization_epoch, is_behind_out, err));
+    log_memory_appended(sequencer->memory, append, &group->frontier);
+    return SUCCESS;
+}
+
+struct result group_write(struct sequencer *sequencer, struct group *group, bool *is_behind_out, struct error *err)
 {
     const struct audit_state *state = &group->state;
     const int64_t time_ms = state->now_ms > state->last_time_ms ? state->now_ms : state->last_time_ms;
     struct audit_append append = {
-        .old_size = state->size, .count = group->count, .epoch = state->epoch, .time_ms = time_ms};
+        .old_size = state->size, .count = group->count, .epoch = state->epoch, .time_ms = time_ms,
+        .alters = alters(group)};
 
     group->frontier = state->frontier;
     TRY(write_leaves(group, time_ms, err));
@@ -250,5 +271,5 @@ struct result group_write(struct sequencer *sequencer, struct group *group, stru
     fill_keys(group, &append);
     fill_payloads(group, &append);
     fill_tile_columns(group, &append);
-    return audit_commit(sequencer->pg, &append, err);
+    return commit(sequencer, group, &append, is_behind_out, err);
 }

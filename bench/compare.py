@@ -265,4 +265,5 @@ def main():
     print("all figures:", output)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -349,12 +349,14 @@ enum MHD_Result exchange_continue(void *server, struct MHD_Connection *connectio
     (void)url;
     if (exchange == NULL) return MHD_NO; /* no memory to answer with */
     if (exchange->phase == PHASE_HEAD) return take_head(exchange, method, version);
+    if (exchange->phase == PHASE_RECALL && !pipeline_recall(exchange)) return MHD_YES;
     if (exchange->is_at_head) return leave_head(exchange);
     switch (exchange->phase) {
     case PHASE_GATHER: return gather(exchange, data, data_size);
     case PHASE_STREAM: return intake_take(exchange, data, data_size);
     case PHASE_ANSWER: return drain(exchange, data_size);
     case PHASE_HEAD:
+    case PHASE_RECALL:
     case PHASE_WORK:
     case PHASE_SENT: break;
     }

@@ -22,6 +22,7 @@
 enum phase {
     PHASE_HEAD,   /* the head is arriving, or just arrived */
     PHASE_WORK,   /* suspended: a worker or the sequencer has it */
+    PHASE_RECALL, /* recorded: the answer may be at hand */
     PHASE_GATHER, /* the body goes into `body` */
     PHASE_STREAM, /* the body goes into the intake ring */
     PHASE_ANSWER, /* there is an answer; what is left of the body is drained first */
@@ -138,6 +139,8 @@ ssize_t outflow_give(void *context, uint64_t position, char *place, size_t size)
 /* gateway/pipeline.c, beside gateway/pipeline.h */
 /** The gathered body is complete and the exchange is suspended. */
 void pipeline_continue(struct exchange *exchange);
+/** On the event thread: true if the answer was at hand. Else the exchange is suspended, and a worker has it. */
+bool pipeline_recall(struct exchange *exchange);
 /** The streamed body was written; on a mover. */
 void pipeline_finish(struct exchange *exchange, struct pg *pg);
 /** An answer was made, or `failed` is it: goes back to the event thread. */

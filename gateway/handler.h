@@ -22,6 +22,11 @@ typedef RESULT route_target(struct request *request, struct pg *pg, struct error
 typedef RESULT handler_function(struct request *request, struct pg *pg, struct error *err);
 
 /**
+ * What can be had from memory is decided and answered without a worker: two thread hand-offs less. A handler that
+ * sets `decides_at_once` says that its target may be called on an event thread, with pg NULL: one that would have to
+ * block or to ask the database sets request->needs_worker then and is called again on a worker. `recall`, after the
+ * record, is the same for the answer: false means that nothing was done, and `handle` is called on a worker.
+ *
  * Routes without a streamed body have only `handle`. Routes with one have `begin`, `write`, `finish`, `cut`:
  *
  *   begin    after the decision, before the first byte is taken. If it makes an answer, or fails, the body is drained
@@ -34,6 +39,8 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  */
 struct handler {
     handler_function *handle;
+    bool (*recall)(struct request *request);
+    bool decides_at_once;
     handler_function *begin;
     RESULT (*write)(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
     handler_function *finish;

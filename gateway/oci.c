@@ -44,7 +44,10 @@ struct result oci_target(struct request *request, struct pg *pg, enum action act
         return oci_refuse(request, 400, "NAME_INVALID", wrong.message);
     struct resource *resource = request_add_pair(request, action, request->name);
     decider_resolve(request->gateway->decider, request->name, resource);
-    TRY(registry_resolve(request->gateway->registry, pg, resource, err));
+    if (request->is_on_worker)
+        TRY(registry_resolve(request->gateway->registry, pg, resource, err));
+    else
+        request->needs_worker = !registry_recall(request->gateway->registry, resource);
     *resource_out = resource;
     return SUCCESS;
 }

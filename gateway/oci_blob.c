@@ -128,5 +128,5 @@ static struct result delete(struct request *request, struct pg *pg, struct error
     return SUCCESS;
 }
 
-const struct handler handler_blob_read = {.handle = read};
+const struct handler handler_blob_read = {.handle = read, .decides_at_once = true};
 const struct handler handler_blob_delete = {.handle = delete};

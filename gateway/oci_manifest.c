@@ -65,25 +65,45 @@ struct result target_manifest_delete(struct request *request, struct pg *pg, str
     return target_manifest(request, pg, action, err);
 }
 
-static struct result read(struct request *request, struct pg *pg, struct error *err)
+static struct manifest_query query_of(const struct request *request)
 {
-    const struct manifest_query query = {
+    return (struct manifest_query){
         .permit = request->permit, .action = action_of(request), .where = oci_where(request), .reference = request->reference};
-    OWNED(stored_manifest) *manifest = NULL;
+}
 
-    if (!stored_manifest_find(request->gateway->registry, pg, &query, &manifest, err).ok)
-        return oci_fail(request, "MANIFEST_UNKNOWN", err);
+static void answer(struct request *request, struct stored_manifest *manifest)
+{
     /* A repository's bytes are what was pushed, whatever the client lists in Accept. */
     const bool is_known = oci_not_modified(request, manifest->digest);
     const struct response_source described = {.length = manifest->size_bytes}; /* HEAD never reads it */
-    if (!is_known && query.action == ACTION_MANIFEST_STAT)
+    if (!is_known && request->method == METHOD_HEAD)
         response_from_source(request, 200, manifest->media_type, &described);
     else if (!is_known)
         oci_body(request, 200, manifest->media_type, &manifest->body);
     response_header(request, "Docker-Content-Digest", "%s", manifest->digest);
     response_header(request, "ETag", "\"%s\"", manifest->digest);
     response_header(request, "Cache-Control", "private, no-cache");
+}
+
+static struct result read(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct manifest_query query = query_of(request);
+    OWNED(stored_manifest) *manifest = NULL;
+
+    if (!stored_manifest_find(request->gateway->registry, pg, &query, &manifest, err).ok)
+        return oci_fail(request, "MANIFEST_UNKNOWN", err);
+    answer(request, manifest);
     return SUCCESS;
+}
+
+static bool recall(struct request *request)
+{
+    const struct manifest_query query = query_of(request);
+    OWNED(stored_manifest) *manifest = NULL;
+
+    if (!stored_manifest_recall(request->gateway->registry, &query, &manifest)) return false;
+    answer(request, manifest);
+    return true;
 }
 
 /* The tags of a push: its reference, unless that is a digest, and each ?tag=. */
@@ -208,6 +228,6 @@ static struct result delete(struct request *request, struct pg *pg, struct error
     return SUCCESS;
 }
 
-const struct handler handler_manifest_read = {.handle = read};
+const struct handler handler_manifest_read = {.handle = read, .recall = recall, .decides_at_once = true};
 const struct handler handler_manifest_push = {.handle = push};
 const struct handler handler_manifest_delete = {.handle = delete};

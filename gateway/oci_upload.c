@@ -172,8 +172,10 @@ static struct result cancel(struct request *request, struct pg *pg, struct error
 }
 
 const struct handler handler_upload_write = {
-    .begin = begin, .write = intake_write, .finish = finish_write, .cut = cut, .release = intake_release};
+    .begin = begin, .write = intake_write, .finish = finish_write, .cut = cut, .release = intake_release,
+    .decides_at_once = true};
 const struct handler handler_upload_commit = {
-    .begin = begin_close, .write = intake_write, .finish = finish_close, .cut = cut, .release = intake_release};
-const struct handler handler_upload_read = {.handle = status};
+    .begin = begin_close, .write = intake_write, .finish = finish_close, .cut = cut, .release = intake_release,
+    .decides_at_once = true};
+const struct handler handler_upload_read = {.handle = status, .decides_at_once = true};
 const struct handler handler_upload_cancel = {.handle = cancel};

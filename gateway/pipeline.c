@@ -16,6 +16,7 @@
 
 enum way {
     WAY_NEXT, /* the next step */
+    WAY_WORKER, /* the same step again, on a worker */
     WAY_WAIT, /* whoever is waited for goes on with the next step; the exchange is not ours any more */
     WAY_ANSWER /* there is an answer */
 };
@@ -110,6 +111,15 @@ static enum way step_form(struct exchange *exchange, struct pg *pg)
     return gather_body(exchange);
 }
 
+/* What has to block, or may have to, goes on where that is allowed. */
+static enum way step_place(struct exchange *exchange, struct pg *pg)
+{
+    const struct request *request = &exchange->request;
+
+    (void)pg;
+    return request->is_on_worker || request->route->handler->decides_at_once ? WAY_NEXT : WAY_WORKER;
+}
+
 static enum credential_place place_of(enum credential_kind kind)
 {
     if (kind == CREDENTIAL_MINT) return CREDENTIAL_AT_TOKEN;
@@ -194,7 +204,9 @@ static enum way step_decide(struct exchange *exchange, struct pg *pg)
 
     if (request->route->record == RECORD_NONE) return WAY_NEXT;
     request->pair_count = 0;
+    request->needs_worker = false;
     if (!request->route->target(request, pg, &err).ok) return answer_failure(exchange, &err);
+    if (request->needs_worker) return WAY_WORKER;
     if (request->response != NULL) return WAY_ANSWER;
     require_actions(request);
     return exchange_decide(exchange, &err).ok ? WAY_NEXT : answer_failure(exchange, &err);
@@ -205,7 +217,13 @@ static void continue_later(struct exchange *exchange);
 /* On the sequencer's thread, which must not be kept. */
 static void recorded(struct record *record)
 {
-    continue_later((struct exchange *)(void *)((char *)record - offsetof(struct exchange, record)));
+    struct exchange *exchange = (struct exchange *)(void *)((char *)record - offsetof(struct exchange, record));
+    const bool is_allowed = record->status == RECORD_DONE && decision_verdict(record->decision) == VERDICT_ALLOW;
+
+    if (is_allowed && exchange->request.route->handler->recall != NULL)
+        exchange_resume(exchange, PHASE_RECALL);
+    else
+        continue_later(exchange);
 }
 
 static enum way step_record(struct exchange *exchange, struct pg *pg)
@@ -351,8 +369,9 @@ static const struct step {
     const char *name;
     enum way (*run)(struct exchange *exchange, struct pg *pg);
 } steps[] = {
-    {"route", step_route},   {"form", step_form},     {"authenticate", step_authenticate}, {"gather", step_gather},
-    {"decide", step_decide}, {"record", step_record}, {"recorded", step_recorded},         {"handle", step_handle},
+    {"route", step_route},   {"form", step_form},     {"place", step_place},
+    {"authenticate", step_authenticate}, {"gather", step_gather}, {"decide", step_decide},
+    {"record", step_record}, {"recorded", step_recorded}, {"handle", step_handle},
 };
 #define STEP_COUNT (sizeof steps / sizeof steps[0])
 
@@ -400,28 +419,55 @@ static bool waited_too_long(const struct exchange *exchange)
 
 static void run_steps(struct exchange *exchange, struct pg *pg)
 {
-    const struct error late = {ERROR_UNAVAILABLE, "no worker was free in time"};
     enum way way = WAY_NEXT;
 
-    if (waited_too_long(exchange)) {
-        metric_add(&metrics_gateway[METRIC_REFUSED_BUSY], 1);
-        pipeline_answer(exchange, &late);
+    while (way == WAY_NEXT && exchange->step < STEP_COUNT) way = steps[exchange->step++].run(exchange, pg);
+    if (way == WAY_WORKER) {
+        exchange->step--;
+        continue_later(exchange);
+    } else if (way != WAY_WAIT) {
+        pipeline_answer(exchange, NULL);
+    }
+}
+
+static void run_on_worker(struct exchange *exchange, struct pg *pg)
+{
+    const struct error late = {ERROR_UNAVAILABLE, "no worker was free in time"};
+
+    exchange->request.is_on_worker = true;
+    if (!waited_too_long(exchange)) {
+        run_steps(exchange, pg);
         return;
     }
-    while (way == WAY_NEXT && exchange->step < STEP_COUNT) way = steps[exchange->step++].run(exchange, pg);
-    if (way != WAY_WAIT) pipeline_answer(exchange, NULL);
+    metric_add(&metrics_gateway[METRIC_REFUSED_BUSY], 1);
+    pipeline_answer(exchange, &late);
 }
 
 static void continue_later(struct exchange *exchange)
 {
     const struct error busy = {ERROR_UNAVAILABLE, "too many requests wait already"};
 
-    if (!exchange_submit(exchange, exchange->server->gateway->readers, run_steps)) pipeline_answer(exchange, &busy);
+    if (!exchange_submit(exchange, exchange->server->gateway->readers, run_on_worker)) pipeline_answer(exchange, &busy);
 }
 
 void pipeline_start(struct exchange *exchange)
 {
+    run_steps(exchange, NULL);
+}
+
+bool pipeline_recall(struct exchange *exchange)
+{
+    struct request *request = &exchange->request;
+
+    exchange_record_take(exchange);
+    exchange->has_begun = true;
+    exchange->phase = PHASE_ANSWER;
+    if (request->route->handler->recall(request)) return true;
+    exchange->phase = PHASE_WORK;
+    exchange->step = STEP_COUNT - 1; /* handle: what came before is done */
+    exchange_suspend(exchange);
     continue_later(exchange);
+    return false;
 }
 
 void pipeline_continue(struct exchange *exchange)

@@ -3,12 +3,13 @@
  *
  *   route -> authenticate -> decide -> record -> handler -> answer
  *
- * The steps are a table in gateway/pipeline.c. They run on reader workers; where a step has to wait (for a body, for
- * the sequencer) the worker goes on with other requests and the step after it runs when the wait is over.
+ * The steps are a table in gateway/pipeline.c. What can be decided from memory runs on the event thread; what may block
+ * runs on reader workers. Where a step has to wait (for a body, for the sequencer) its thread goes on with other requests
+ * and the step after it runs when the wait is over.
  */
 #pragma once
 
 struct exchange;
 
-/** The head was checked and the connection is suspended. */
+/** The head was checked and the connection is suspended. On the event thread. */
 void pipeline_start(struct exchange *exchange);

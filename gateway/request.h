@@ -2,7 +2,8 @@
  * gateway/request.h -- one HTTP request on its way, and what a handler may do with it.
  *
  * The way is the same for all (gateway/pipeline.h): route -> authenticate -> decide -> record -> handler -> answer.
- * Handlers run on a worker, which may block and has a database connection; never on an event thread.
+ * Handlers run on a worker, which may block and has a database connection; what is at hand in memory may be answered on
+ * an event thread (gateway/handler.h).
  * All memory of a request is in its arena and goes with it.
  */
 #pragma once
@@ -63,6 +64,8 @@ struct request {
     struct permit *permit;               /* RECORD_FIRST: set before the handler runs; else by request_record() */
     struct bytes body;                   /* for routes with a gathered body, complete */
 
+    bool is_on_worker;                   /* which may block; else this is an event thread (gateway/handler.h) */
+    bool needs_worker;                   /* set by a target that was called on an event thread and has to block */
     bool speaks_oci;                     /* below /v2: errors are OCI's, not RFC 9457's */
     struct response *response;           /* the answer, once one was made (gateway/response.h) */
     struct response *blank;              /* where it is made; the server's own, as is the next */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "registry/manifest_cache.h"
 #include "registry/registry_priv.h"
 #include "registry/upload_table.h"
 
@@ -40,6 +41,7 @@ struct result registry_new(const struct registry_options *options, struct regist
     registry->sequencer = options->sequencer;
     TRY(key_cache_new(options->key_count, options->key_lifetime_ms, &registry->keys, err));
     TRY(repository_cache_new(&registry->repositories, err));
+    TRY(manifest_cache_new(&registry->manifests, err));
     TRY(upload_table_new(&limits, &registry->uploads, err));
     for (size_t i = 0; i < options->region_count; i++) TRY(open_region(registry, &options->regions[i], err));
     *registry_out = GIVE(registry);
@@ -62,6 +64,7 @@ void registry_free(struct registry *registry)
     upload_table_free(registry->uploads); /* its writers use the regions */
     for (size_t i = 0; i < registry->region_count; i++) blob_store_free(registry->regions[i].blobs);
     repository_cache_free(registry->repositories);
+    manifest_cache_free(registry->manifests);
     key_cache_free(registry->keys);
     free(registry);
 }

@@ -55,6 +55,8 @@ DEFINE_OWNED(registry);
  * Used before the decision, so it tells the caller nothing by itself. ERROR_UNAVAILABLE.
  */
 RESULT registry_resolve(struct registry *registry, struct pg *pg, struct resource *resource, struct error *err);
+/** The same, if it can be done without asking the database; false: nothing was done. */
+bool registry_recall(struct registry *registry, struct resource *resource);
 
 /**
  * One round of cleaning: ends sessions that expired, each with its event, and removes the bytes of ended ones. At

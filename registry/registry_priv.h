@@ -8,6 +8,7 @@
 #include "registry/registry.h"
 #include "storage/blob.h"
 
+struct manifest_cache;
 struct repository_cache;
 struct upload_table;
 
@@ -16,6 +17,7 @@ struct registry {
     struct sequencer *sequencer;
     struct key_cache *keys;
     struct repository_cache *repositories;
+    struct manifest_cache *manifests;
     struct upload_table *uploads;
     size_t region_count;
     struct registry_store {

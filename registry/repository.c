@@ -66,13 +66,20 @@ static void cache_put(struct repository_cache *cache, const struct uuid *project
     (void)pthread_mutex_unlock(&cache->lock);
 }
 
+bool registry_recall(struct registry *registry, struct resource *resource)
+{
+    const char *path = repository_path(resource->name);
+
+    if (uuid_is_nil(&resource->project) || path[0] == '\0') return true;
+    return cache_get(registry->repositories, &resource->project, path, &resource->repository);
+}
+
 struct result registry_resolve(struct registry *registry, struct pg *pg, struct resource *resource,
                                struct error *err)
 {
     const char *path = repository_path(resource->name);
 
-    if (uuid_is_nil(&resource->project) || path[0] == '\0') return SUCCESS;
-    if (cache_get(registry->repositories, &resource->project, path, &resource->repository)) return SUCCESS;
+    if (registry_recall(registry, resource)) return SUCCESS;
     TRY(repository_find(pg, &resource->project, path, &resource->repository, err));
     if (!uuid_is_nil(&resource->repository))
         cache_put(registry->repositories, &resource->project, path, &resource->repository);

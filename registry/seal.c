@@ -60,15 +60,22 @@ static struct result derive_key(struct registry *registry, const struct sealing 
                        XCHACHA_KEY_SIZE, err);
 }
 
+/* Of the derived key, in the cache. */
+static void name_key(const struct sealing *sealing, uint8_t name_out[KEY_CACHE_NAME_SIZE])
+{
+    const struct key_scope scope = registry_key_scope(sealing->where);
+
+    key_cache_name(&scope, sealing->key, name_out);
+    name_out[0] = (uint8_t)~name_out[0];
+}
+
 /* The caller wipes key_out. */
 static struct result manifest_key(struct registry *registry, const struct sealing *sealing,
                                   uint8_t key_out[XCHACHA_KEY_SIZE], struct error *err)
 {
-    const struct key_scope scope = registry_key_scope(sealing->where);
     uint8_t name[KEY_CACHE_NAME_SIZE];
 
-    key_cache_name(&scope, sealing->key, name);
-    name[0] = (uint8_t)~name[0];
+    name_key(sealing, name);
     if (key_cache_get(registry->keys, name, key_out)) return SUCCESS;
     TRY(derive_key(registry, sealing, key_out, err));
     key_cache_put(registry->keys, name, key_out);
@@ -90,18 +97,37 @@ struct result manifest_seal(struct registry *registry, const struct sealing *sea
     return SUCCESS;
 }
 
-struct result manifest_unseal(struct registry *registry, const struct sealing *sealing, struct bytes sealed,
+/* Wipes the key. */
+static struct result open_box(uint8_t key[XCHACHA_KEY_SIZE], const struct sealing *sealing, struct bytes sealed,
                               struct buffer *plain, struct error *err)
 {
     const struct associated associated = associate(sealing);
-    uint8_t key[XCHACHA_KEY_SIZE], *place = NULL;
+    uint8_t *place = NULL;
+    struct result result = buffer_reserve(plain, sealed.length - BOX_OVERHEAD, &place, err);
+
+    if (result.ok) result = box_open(key, (struct bytes){associated.bytes, associated.length}, sealed, place, err);
+    if (result.ok) plain->length += sealed.length - BOX_OVERHEAD;
+    secret_wipe(key, XCHACHA_KEY_SIZE);
+    return result;
+}
+
+struct result manifest_unseal(struct registry *registry, const struct sealing *sealing, struct bytes sealed,
+                              struct buffer *plain, struct error *err)
+{
+    uint8_t key[XCHACHA_KEY_SIZE];
 
     if (sealed.length < BOX_OVERHEAD) return failure(err, ERROR_CORRUPT, "a sealed manifest of %zu bytes", sealed.length);
-    TRY(buffer_reserve(plain, sealed.length - BOX_OVERHEAD, &place, err));
     TRY(manifest_key(registry, sealing, key, err));
-    const struct result opened =
-        box_open(key, (struct bytes){associated.bytes, associated.length}, sealed, place, err);
-    secret_wipe(key, sizeof key);
-    if (opened.ok) plain->length += sealed.length - BOX_OVERHEAD;
-    return opened;
+    return open_box(key, sealing, sealed, plain, err);
+}
+
+bool manifest_unseal_at_hand(struct registry *registry, const struct sealing *sealing, struct bytes sealed,
+                             struct buffer *plain)
+{
+    uint8_t name[KEY_CACHE_NAME_SIZE], key[XCHACHA_KEY_SIZE];
+    struct error ignored = {0};
+
+    name_key(sealing, name);
+    return sealed.length >= BOX_OVERHEAD && key_cache_get(registry->keys, name, key) &&
+           open_box(key, sealing, sealed, plain, &ignored).ok;
 }

@@ -34,3 +34,6 @@ RESULT manifest_seal(struct registry *registry, const struct sealing *sealing, s
 /** Appends the bytes to `plain`. ERROR_CORRUPT. */
 RESULT manifest_unseal(struct registry *registry, const struct sealing *sealing, struct bytes sealed,
                        struct buffer *plain, struct error *err);
+/** The same with a key that is in the cache; never blocks. False: it is not there, or anything else; ask manifest_unseal(). */
+bool manifest_unseal_at_hand(struct registry *registry, const struct sealing *sealing, struct bytes sealed,
+                             struct buffer *plain);

@@ -72,7 +72,7 @@ static void mark_damaged(struct stored_blob *blob)
     (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%s", blob->digest);
     if (!permit_for_job(blob->registry->sequencer, &pair, &permit, &ignored).ok) return;
     struct damage_change change = {
-        .change = {.run = run_damage}, .where = pair.resource, .blob = blob->row.key.id};
+        .change = {.run = run_damage, .reach = CHANGE_REACHES_NOTHING}, .where = pair.resource, .blob = blob->row.key.id};
     job_recorder_init(&recorder, blob->registry->sequencer, permit);
     (void)recorder.recorder
         .record(&recorder.recorder, OUTCOME_COMPLETED, "stored bytes do not verify", &change.change, &ignored)

@@ -159,7 +159,7 @@ static struct result run_mount(struct change *change, struct pg *pg, const struc
 void blob_mount_prepare(const struct resource *target, const struct resource *source, const char *digest,
                         struct blob_mount *mount_out)
 {
-    *mount_out = (struct blob_mount){.change = {.run = run_mount}, .target = *target, .source = *source};
+    *mount_out = (struct blob_mount){.change = {.run = run_mount, .reach = CHANGE_REACHES_NOTHING}, .target = *target, .source = *source};
     (void)snprintf(mount_out->digest, sizeof mount_out->digest, "%s", digest);
 }
 
@@ -181,7 +181,7 @@ static struct result run_unlink(struct change *change, struct pg *pg, const stru
 
 void blob_unlink_prepare(const struct resource *where, const char *digest, struct blob_unlink *unlink_out)
 {
-    *unlink_out = (struct blob_unlink){.change = {.run = run_unlink}, .where = *where};
+    *unlink_out = (struct blob_unlink){.change = {.run = run_unlink, .reach = CHANGE_REACHES_NOTHING}, .where = *where};
     (void)snprintf(unlink_out->digest, sizeof unlink_out->digest, "%s", digest);
 }
 

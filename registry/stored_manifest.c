@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "crypto/aead.h"
+#include "registry/manifest_cache.h"
+#include "registry/registry_priv.h"
 #include "registry/seal.h"
 #include "registry/stored_manifest_store.h"
 
@@ -26,7 +28,8 @@ struct result manifest_push_prepare(struct registry *registry, struct pg *pg, co
     assert(push->manifest != NULL && push->tag_count <= MANIFEST_TAGS_MAX && push->digest[0] != '\0');
     if (uuid_is_nil(&where->repository))
         return failure(err, ERROR_NOT_FOUND, "there is no such repository: the first upload of a blob makes it");
-    push->change.run = run_push;
+    push->change = (struct change){
+        .run = run_push, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository};
     push->where = *where;
     push->size_bytes = body.length;
     push->sealed = BUFFER(MANIFEST_SIZE_MAX + BOX_OVERHEAD);
@@ -43,24 +46,58 @@ void manifest_push_done(struct manifest_push *push)
     buffer_done(&push->sealed);
 }
 
-/* Opens a row and holds the bytes against the digest that they are asked for by. */
-static struct result unseal(struct registry *registry, const struct resource *where, const struct manifest_row *row,
-                            struct buffer *body, struct error *err)
+/* Whether the bytes are what they are asked for as. */
+static struct result check_digest(const struct manifest_row *row, struct bytes body, struct error *err)
 {
-    const struct sealing sealing = {.where = where, .digest = row->digest, .key = &row->key};
     struct digest digest;
 
-    TRY(manifest_unseal(registry, &sealing, row->sealed, body, err));
     TRY(digest_parse(bytes_of_text(row->digest), &digest, err));
-    const struct digest actual = digest_of(digest.algorithm, buffer_bytes(body));
+    const struct digest actual = digest_of(digest.algorithm, body);
     if (!digest_equal(&actual, &digest))
         return failure(err, ERROR_CORRUPT, "a stored manifest is not what its digest says");
     return SUCCESS;
 }
 
+static struct result unseal(struct registry *registry, const struct resource *where, const struct manifest_row *row,
+                            struct buffer *body, struct error *err)
+{
+    const struct sealing sealing = {.where = where, .digest = row->digest, .key = &row->key};
+
+    TRY(manifest_unseal(registry, &sealing, row->sealed, body, err));
+    return check_digest(row, buffer_bytes(body), err);
+}
+
 static struct result no_such_manifest(struct error *err)
 {
     return failure(err, ERROR_NOT_FOUND, "this repository has no such manifest");
+}
+
+static void require(const struct manifest_query *query)
+{
+    permit_require(query->permit, query->action, query->where);
+    assert(query->action == ACTION_MANIFEST_READ || query->action == ACTION_MANIFEST_STAT);
+}
+
+static struct manifest_place place_of(const struct registry *registry, const struct manifest_query *query)
+{
+    const struct uuid *repository = &query->where->repository;
+
+    return (struct manifest_place){.repository = *repository,
+                                   .reference = query->reference,
+                                   .alterations = sequencer_alterations(registry->sequencer, repository)};
+}
+
+/* Without its body. */
+static struct stored_manifest *describe(const struct manifest_row *row)
+{
+    struct stored_manifest *manifest = memory_zeroed(1, sizeof *manifest);
+
+    if (manifest == NULL) return NULL;
+    manifest->body = BUFFER(MANIFEST_SIZE_MAX);
+    (void)snprintf(manifest->digest, sizeof manifest->digest, "%s", row->digest);
+    (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%s", row->media_type);
+    manifest->size_bytes = (size_t)row->size_bytes;
+    return manifest;
 }
 
 struct result stored_manifest_find(struct registry *registry, struct pg *pg, const struct manifest_query *query,
@@ -69,21 +106,43 @@ struct result stored_manifest_find(struct registry *registry, struct pg *pg, con
     OWNED(pg_rows) *rows = NULL;
     struct manifest_row row;
 
-    permit_require(query->permit, query->action, query->where);
-    assert(query->action == ACTION_MANIFEST_READ || query->action == ACTION_MANIFEST_STAT);
+    require(query);
     if (uuid_is_nil(&query->where->repository)) return no_such_manifest(err);
-    TRY(manifest_rows_find(pg, &query->where->repository, query->reference, &rows, err));
+    const struct manifest_place place = place_of(registry, query); /* before the row is read */
+    TRY(manifest_rows_find(pg, &place.repository, query->reference, &rows, err));
     if (pg_rows_count(rows) == 0) return no_such_manifest(err);
     TRY(manifest_row_read(rows, 0, &row, err));
-    OWNED(stored_manifest) *manifest = memory_zeroed(1, sizeof *manifest);
+    OWNED(stored_manifest) *manifest = describe(&row);
     if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest");
-    manifest->body = BUFFER(MANIFEST_SIZE_MAX);
-    (void)snprintf(manifest->digest, sizeof manifest->digest, "%s", row.digest);
-    (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%s", row.media_type);
-    manifest->size_bytes = (size_t)row.size_bytes;
     if (query->action == ACTION_MANIFEST_READ) TRY(unseal(registry, query->where, &row, &manifest->body, err));
+    manifest_cache_put(registry->manifests, &place, &row);
     *manifest_out = GIVE(manifest);
     return SUCCESS;
+}
+
+static bool unseal_at_hand(struct registry *registry, const struct manifest_query *query,
+                           const struct manifest_row *row, struct buffer *body)
+{
+    const struct sealing sealing = {.where = query->where, .digest = row->digest, .key = &row->key};
+    struct error ignored = {0};
+
+    return manifest_unseal_at_hand(registry, &sealing, row->sealed, body) &&
+           check_digest(row, buffer_bytes(body), &ignored).ok;
+}
+
+bool stored_manifest_recall(struct registry *registry, const struct manifest_query *query,
+                            struct stored_manifest **manifest_out)
+{
+    struct manifest_row row;
+
+    require(query);
+    const struct manifest_place place = place_of(registry, query);
+    OWNED(cached_manifest) *cached = manifest_cache_get(registry->manifests, &place, &row);
+    OWNED(stored_manifest) *manifest = cached == NULL ? NULL : describe(&row);
+    if (manifest == NULL) return false;
+    if (query->action == ACTION_MANIFEST_READ && !unseal_at_hand(registry, query, &row, &manifest->body)) return false;
+    *manifest_out = GIVE(manifest);
+    return true;
 }
 
 void stored_manifest_free(struct stored_manifest *manifest)
@@ -103,7 +162,8 @@ static struct result run_delete(struct change *change, struct pg *pg, const stru
 
 void manifest_delete_prepare(const struct resource *where, const char *digest, struct manifest_delete *delete_out)
 {
-    *delete_out = (struct manifest_delete){.change = {.run = run_delete}, .where = *where};
+    *delete_out = (struct manifest_delete){.where = *where,
+        .change = {.run = run_delete, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository}};
     (void)snprintf(delete_out->digest, sizeof delete_out->digest, "%s", digest);
 }
 

@@ -43,6 +43,9 @@ struct manifest_query {
 };
 RESULT stored_manifest_find(struct registry *registry, struct pg *pg, const struct manifest_query *query,
                             struct stored_manifest **manifest_out, struct error *err);
+/** The same from memory: never blocks. False: it is not at hand, or anything else; ask stored_manifest_find(). */
+bool stored_manifest_recall(struct registry *registry, const struct manifest_query *query,
+                            struct stored_manifest **manifest_out);
 void stored_manifest_free(struct stored_manifest *manifest);
 DEFINE_OWNED(stored_manifest);
 

@@ -56,6 +56,7 @@ static struct result run_delete(struct change *change, struct pg *pg, const stru
 
 void tag_delete_prepare(const struct resource *where, const char *name, struct tag_delete *delete_out)
 {
-    *delete_out = (struct tag_delete){.change = {.run = run_delete}, .where = *where};
+    *delete_out = (struct tag_delete){.where = *where,
+        .change = {.run = run_delete, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository}};
     (void)snprintf(delete_out->name, sizeof delete_out->name, "%s", name);
 }

@@ -46,7 +46,7 @@ static struct result expire(struct registry *registry, const struct expired_uplo
     memcpy(where->region, expired->region, sizeof where->region);
     uuid_format(&expired->upload, where->detail);
     TRY(permit_for_job(registry->sequencer, &pair, &permit, err));
-    struct expire_change change = {.change = {.run = run_expire}, .where = *where, .upload = expired->upload};
+    struct expire_change change = {.change = {.run = run_expire, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = expired->upload};
     job_recorder_init(&recorder, registry->sequencer, permit);
     /* cppcheck-suppress returnDanglingLifetime ; what is returned is a truth value, no pointer */
     return recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "expired", &change.change, err);

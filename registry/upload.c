@@ -149,7 +149,7 @@ static struct result run_save(struct change *change, struct pg *pg, const struct
 
 static struct result save(struct upload *upload, struct recorder *recorder, struct error *err)
 {
-    struct save_change change = {.change = {.run = run_save}, .upload = upload};
+    struct save_change change = {.change = {.run = run_save, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
     char note[64];
 
     TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
@@ -208,7 +208,7 @@ static void sweep_dropped(struct upload *upload, struct pg *pg, const struct dro
 struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected,
                             struct recorder *recorder, struct error *err)
 {
-    struct commit_change commit = {.change = {.run = run_commit}, .upload = upload};
+    struct commit_change commit = {.change = {.run = run_commit, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
     char note[64];
 
     assert(upload->is_claimed && !upload->is_dead);
@@ -235,7 +235,7 @@ static struct result run_drop(struct change *change, struct pg *pg, const struct
 struct result upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder,
                           struct error *err)
 {
-    struct save_change drop = {.change = {.run = run_drop}, .upload = upload};
+    struct save_change drop = {.change = {.run = run_drop, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
     struct abandoned_object object = {.blob = upload->row.blob};
 
     assert(upload->is_claimed);

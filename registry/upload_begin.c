@@ -71,7 +71,7 @@ struct result upload_begin_prepare(struct registry *registry, const struct resou
                                    const struct principal *principal, enum digest_algorithm algorithm,
                                    struct upload_begin *begin_out, struct error *err)
 {
-    struct upload_begin begin = {.change = {.run = run_begin}, .where = *where, .algorithm = algorithm};
+    struct upload_begin begin = {.change = {.run = run_begin, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .algorithm = algorithm};
 
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     begin.location.upload = uuid_random();
@@ -102,7 +102,7 @@ void upload_cancel_prepare(const struct resource *where, const struct principal 
                            const struct upload_location *location, struct upload_cancel *cancel_out)
 {
     *cancel_out = (struct upload_cancel){
-        .change = {.run = run_cancel}, .where = *where, .upload = location->upload};
+        .change = {.run = run_cancel, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = location->upload};
     upload_owner_hash(principal, cancel_out->bound_to);
     upload_secret_hash(location, cancel_out->secret_hash);
 }

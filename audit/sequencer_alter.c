@@ -1,0 +1,30 @@
+/* What readers may remember: a counter moves with each change that reaches it. */
+#include "audit/sequencer_priv.h"
+
+/* Ids of repositories are random. */
+static size_t slot_of(const struct uuid *repository)
+{
+    return load_u32(repository->bytes) % ALTERATION_SLOTS;
+}
+
+void sequencer_note_all(struct sequencer *sequencer)
+{
+    atomic_fetch_add(&sequencer->altered, 1);
+}
+
+void sequencer_note_change(struct sequencer *sequencer, const struct change *change)
+{
+    switch (change->reach) {
+    case CHANGE_REACHES_ALL: sequencer_note_all(sequencer); return;
+    case CHANGE_REACHES_REPOSITORY:
+        atomic_fetch_add(&sequencer->altered_slots[slot_of(&change->repository)], 1);
+        return;
+    case CHANGE_REACHES_NOTHING: return;
+    }
+}
+
+/* Both only grow, so the same sum means the same parts. */
+uint64_t sequencer_alterations(const struct sequencer *sequencer, const struct uuid *repository)
+{
+    return atomic_load(&sequencer->altered) + atomic_load(&sequencer->altered_slots[slot_of(repository)]);
+}
