@@ -149,11 +149,14 @@ static struct result run_changes(struct sequencer *sequencer, struct group *grou
     return SUCCESS;
 }
 
-/* A change has to be asked what came of it, and a tile above another needs rows: both read first. */
-static bool needs_reading(const struct group *group, const struct audit_state *state)
+/* A change has to be asked what came of it, and tiles may need rows: both read first. */
+static bool needs_reading(const struct sequencer *sequencer, const struct group *group,
+                          const struct audit_state *state)
 {
     const uint64_t end = state->size + group->count, wide = (uint64_t)TILE_WIDTH * TILE_WIDTH;
+    const bool fills_tile = end / TILE_WIDTH != state->size / TILE_WIDTH;
 
+    if (fills_tile && sequencer->tail_size != state->size) return true;
     for (size_t i = 0; i < group->count; i++) {
         const struct event *event = &group->events[i];
         if (is_stale(event, state->authorization_epoch)) return true;
@@ -168,8 +171,8 @@ static bool recall(struct sequencer *sequencer, struct group *group)
     const struct audit_heads heads = {group->key_count, group->key_views, group->heads};
 
     if (!log_memory_state(sequencer->memory, clock_monotonic_ms(), &group->state)) return false;
-    if (group->state.size != sequencer->appended_size || sequencer->tail_size != group->state.size) return false;
-    if (needs_reading(group, &group->state) || !log_memory_heads(sequencer->memory, &heads)) return false;
+    if (group->state.size != sequencer->appended_size) return false;
+    if (needs_reading(sequencer, group, &group->state) || !log_memory_heads(sequencer->memory, &heads)) return false;
     memset(group->touched, 0, group->key_count * sizeof group->touched[0]);
     place_events(group);
     return true;
