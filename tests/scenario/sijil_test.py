@@ -38,6 +38,20 @@ def sha256(data):
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
+def children_of(process):
+    """Ids of the processes that it has started."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="ascii", errors="replace") as file:
+                    if int(file.read().rsplit(")", 1)[1].split()[1]) == process:
+                        found.append(int(entry))
+            except OSError:
+                pass
+    return found
+
+
 class Answer:
     def __init__(self, response, body):
         self.status, self.body = response.status, body
