@@ -164,6 +164,14 @@ static struct result run(const struct command *command, struct error *err)
     return gateway_run(&settings, err);
 }
 
+static int exit_status(const struct command *command, const struct error *err)
+{
+    if (command->job == JOB_CHECK) return EXIT_USAGE;
+    const bool may_pass =
+        err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_UNCERTAIN || err->kind == ERROR_NO_MEMORY;
+    return may_pass ? EXIT_TRY_AGAIN : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     struct command command = {.config = "/etc/sijil/sijild.conf", .embedded.passphrase_fd = -1};
@@ -173,5 +181,5 @@ int main(int argc, char **argv)
     if (status >= 0) return status;
     if (run(&command, &err).ok) return EXIT_SUCCESS;
     log_error("sijild ends", &err);
-    return command.job == JOB_CHECK ? EXIT_USAGE : EXIT_FAILURE;
+    return exit_status(&command, &err);
 }

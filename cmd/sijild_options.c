@@ -44,6 +44,7 @@ const struct program sijild_program = {
     .groups = groups,
     .group_count = COUNT(groups),
     .closing = "SIGHUP reads certificates again; SIGTERM and SIGINT finish what runs and end.",
-    .exit_status = "0 all is well, 1 something failed, 2 the command line or the configuration is wrong.",
+    .exit_status = "0 all is well, 1 something failed, 2 the command line or the configuration is wrong, 75 a part that it needs "
+                   "was down: the same may work later.",
     .see_also = see_also,
 };

@@ -7,7 +7,8 @@
  * yields the same struct settings that a configuration file would give: there is no second way to run.
  *
  * The one rule: it forks. The caller, with a single thread and no open files of its own, becomes the
- * supervisor, which never returns from it: it restarts what dies and ends with the gateway's exit status.
+ * supervisor, which never returns from it: it restarts what dies, a gateway that could not start again included,
+ * and ends with the gateway's exit status.
  * What returns is a child, the gateway (as the user `sijil` if root started it), and it may return again
  * after a crash. Nothing stays running when the supervisor is killed.
  */
@@ -15,6 +16,9 @@
 
 #include "base/owned.h"
 #include "gateway/settings.h"
+
+/** Exit status of sijild when a peer was away, or memory was short: EX_TEMPFAIL of sysexits.h. The same may work later. */
+#define EXIT_TRY_AGAIN 75
 
 struct embedded;
 

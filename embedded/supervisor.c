@@ -14,6 +14,7 @@
 #define STOP_KEYD_MS           10000
 #define LOOK_AT_CERTIFICATE_MS 3600000
 #define GATEWAY_DIES_MAX       10 /* in a row, each soon after its start: then a person must look */
+#define GATEWAY_SERVES_MS      5000 /* having run that long, its settings and its files were right */
 
 void supervisor_stop(struct embedded *embedded)
 {
@@ -49,7 +50,6 @@ static int status_of(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The gateway ended by itself: so does everything. */
 static _Noreturn void finish(struct embedded *embedded, int code)
 {
     supervisor_stop(embedded);
@@ -57,15 +57,26 @@ static _Noreturn void finish(struct embedded *embedded, int code)
     _exit(code);
 }
 
+/*
+ * A first start that fails for good says why, and everything ends. A gateway that died, that served before, or whose
+ * peers went away while it started, comes back by itself.
+ */
+static bool comes_back(const struct embedded *embedded, int status)
+{
+    if (WIFSIGNALED(status)) return true;
+    return WEXITSTATUS(status) == EXIT_TRY_AGAIN || (WEXITSTATUS(status) != 0 && embedded->has_served);
+}
+
 static void gateway_ended(struct embedded *embedded, int status, bool stopping, unsigned *deaths)
 {
     struct process *gateway = &embedded->processes[PROCESS_GATEWAY];
-    const bool was_steady = clock_monotonic_ms() - gateway->started_ms > 30000;
+    const int64_t lived_ms = clock_monotonic_ms() - gateway->started_ms;
 
-    if (stopping || WIFEXITED(status)) finish(embedded, status_of(status));
+    if (lived_ms > GATEWAY_SERVES_MS) embedded->has_served = true;
+    if (stopping || !comes_back(embedded, status)) finish(embedded, status_of(status));
     process_ended(gateway, status);
-    *deaths = was_steady ? 1 : *deaths + 1;
-    if (*deaths > GATEWAY_DIES_MAX) {
+    *deaths = lived_ms > 30000 ? 1 : *deaths + 1;
+    if (*deaths > GATEWAY_DIES_MAX && (WIFSIGNALED(status) || !embedded->has_served)) {
         log_line(LOG_ERROR, "the gateway dies again and again: giving up", NULL);
         finish(embedded, status_of(status));
     }

@@ -141,7 +141,8 @@ static struct result listen_on(int fd, const struct sockaddr *address, socklen_t
     if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "can't make a socket: %s", strerror(errno));
     if (address->sa_family != AF_UNIX) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (bind(fd, address, length) != 0 || listen(fd, BACKLOG) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "can't listen on %s: %s", what, strerror(errno));
+        return failure(err, errno == EADDRINUSE ? ERROR_CONFLICT : ERROR_INVALID, "can't listen on %s: %s", what,
+                       strerror(errno));
     return SUCCESS;
 }
 

@@ -336,6 +336,7 @@ def strike(server, kind):
     if kind == "several":
         for each in random.sample(["gateway", "keyd", "postmaster", "backend"], random.choice([2, 3])):
             hit(server, each)
+            time.sleep(random.choice([0, 0, random.uniform(0, 0.6)]))  # also while the one before it starts again
     elif kind.startswith("supervisor"):
         hit(server, "supervisor")
         server.process.wait(60)
