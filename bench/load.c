@@ -133,6 +133,18 @@ static bool run_beside(struct load *load)
     return ok && started == load->options.uploads;
 }
 
+/* The blobs and the manifest that the clients ask for are pushed first. */
+static bool run_mixed(struct load *load)
+{
+    struct link link;
+    bool ok = link_open(&link, load);
+
+    for (unsigned i = 0; ok && i < load->options.count; i++) ok = load_push_blob(&link, &load->blobs[i], load->options.size);
+    ok = ok && load_push_manifest(&link);
+    link_close(&link);
+    return ok && load_run_mixed(load);
+}
+
 static bool run_all(struct load *load)
 {
     const struct load_options *options = &load->options;
@@ -140,6 +152,7 @@ static bool run_all(struct load *load)
     struct link link;
     bool ok = true;
 
+    if (strcmp(options->run, "mixed") == 0) return run_mixed(load);
     if (strstr(options->run, "push") != NULL)
         ok = run_phase(load, &(struct phase){"push", options->clients, options->count, bytes, step_push});
     if (ok && strstr(options->run, "pull") != NULL)
@@ -161,13 +174,16 @@ static void usage(FILE *out)
                 "Loads an OCI registry and prints what it saw as JSON.\n"
                 "  --ca-file FILE      certificates to trust\n"
                 "  --login USER:PASS   for tokens at /token (default: no authentication)\n"
-                "  --run LIST          of push,pull,manifest,beside (default: push,pull)\n"
+                "  --run LIST          of push,pull,manifest,beside (default: push,pull); or mixed: all at once, for a time\n"
                 "  --size BYTES        of each blob (default 1048576; at least 16)\n"
                 "  --count NUMBER      blobs (default 10)\n"
                 "  --clients NUMBER    at a time (default 1)\n"
                 "  --requests NUMBER   of manifests (default 1000)\n"
                 "  --uploads NUMBER    beside the manifests (default 3)\n"
+                "  --seconds NUMBER    that a mixed run takes (default 10)\n"
+                "  --interval NUMBER   seconds for which a mixed run prints one line (default 10)\n"
                 "  --patch             POST, PATCH, PUT instead of POST, PUT\n"
+                "  --check             compare the bytes of each pull with those that were pushed\n"
                 "  --pid NUMBER        a process of the server, for CPU time and memory; may be repeated\n",
                 out);
 }
@@ -192,6 +208,7 @@ static bool take_option(struct load_options *options, int letter, const char *te
     case 'l': options->login = text; return true;
     case 'x': options->run = text; return true;
     case 'P': options->patch = true; return true;
+    case 'C': options->check = true; return true;
     case 's': return take_number(text, 16, (uint64_t)1 << 50, &options->size);
     default: break;
     }
@@ -199,6 +216,8 @@ static bool take_option(struct load_options *options, int letter, const char *te
     if (letter == 'n') options->clients = (unsigned)number;
     if (letter == 'k') options->count = (unsigned)number;
     if (letter == 'q') options->requests = (unsigned)number;
+    if (letter == 't') options->seconds = (unsigned)number;
+    if (letter == 'i') options->interval = (unsigned)number;
     if (letter == 'b') options->uploads = number > LOAD_CLIENTS_MAX ? LOAD_CLIENTS_MAX : (unsigned)number;
     if (letter == 'p' && options->pid_count < LOAD_PIDS_MAX) options->pids[options->pid_count++] = (int)number;
     return true;
@@ -212,10 +231,12 @@ int main(int argc, char **argv)
         {"run", required_argument, NULL, 'x'},      {"size", required_argument, NULL, 's'},
         {"count", required_argument, NULL, 'k'},    {"clients", required_argument, NULL, 'n'},
         {"requests", required_argument, NULL, 'q'}, {"uploads", required_argument, NULL, 'b'},
+        {"seconds", required_argument, NULL, 't'},  {"interval", required_argument, NULL, 'i'},
+        {"check", no_argument, NULL, 'C'},
         {"patch", no_argument, NULL, 'P'},          {"pid", required_argument, NULL, 'p'},
         {"help", no_argument, NULL, 'h'},           {0}};
     static struct load load = {.options = {.run = "push,pull", .size = 1 << 20, .count = 10, .clients = 1,
-                                           .requests = 1000, .uploads = 3},
+                                           .requests = 1000, .uploads = 3, .seconds = 10, .interval = 10},
                                .token_mutex = PTHREAD_MUTEX_INITIALIZER};
 
     for (int letter; (letter = getopt_long(argc, argv, "", longs, NULL)) != -1;) {

@@ -20,8 +20,10 @@ struct load_options {
     const char *url, *repository, *ca_file, *login; /* "user:password" for /token, or NULL */
     uint64_t size;
     unsigned count, clients, requests, uploads;
+    unsigned seconds, interval;                     /* of a mixed run */
     bool patch;                                     /* PATCH then PUT, as docker does; else one PUT */
-    const char *run;                                /* "push,pull,manifest,beside" */
+    bool check;                                     /* compare what is pulled with what was pushed */
+    const char *run;                                /* "push,pull,manifest,beside", or "mixed" */
     int pids[LOAD_PIDS_MAX];
     unsigned pid_count;
 };
@@ -48,6 +50,8 @@ struct link {
     CURL *curl;
     char location[2048];
     uint64_t received;
+    const struct load_blob *expected; /* what a pull must bring, or NULL */
+    bool differs;
     struct curl_slist *headers;
 };
 
@@ -67,7 +71,12 @@ bool load_push_manifest(struct link *link);
 bool load_get_manifest(struct link *link);
 /** The common pattern that all blobs consist of, and the digests over it. */
 bool load_make_blobs(struct load *load);
+bool load_make_blob(struct load_blob *blob, uint64_t size);
 void load_blob_bytes(const struct load_blob *blob, uint64_t offset, uint8_t *place, size_t length);
+bool load_blob_matches(const struct load_blob *blob, uint64_t offset, const uint8_t *bytes, size_t length);
+
+/** Clients that push, pull and get manifests for a time; prints a line of JSON for each interval. */
+bool load_run_mixed(struct load *load);
 
 /** CPU seconds and peak memory of the named processes. */
 double load_cpu_seconds(const struct load_options *options);

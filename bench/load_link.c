@@ -34,8 +34,11 @@ static size_t on_send(char *place, size_t size, size_t count, void *context)
 
 static size_t on_receive(char *bytes, size_t size, size_t count, void *context)
 {
-    (void)bytes;
-    ((struct link *)context)->received += size * count;
+    struct link *link = context;
+
+    if (link->expected != NULL && !load_blob_matches(link->expected, link->received, (const uint8_t *)bytes, size * count))
+        link->differs = true;
+    link->received += size * count;
     return size * count;
 }
 
@@ -219,7 +222,12 @@ bool load_pull_blob(struct link *link, const struct load_blob *blob, uint64_t si
 
     (void)snprintf(path, sizeof path, "/v2/%s/blobs/%s", link->load->options.repository, blob->digest);
     const struct exchange get = {.method = "GET", .path = path};
-    return expect("GET of a blob", 200, link_call(link, &get)) && link->received == size;
+    link->expected = link->load->options.check ? blob : NULL;
+    link->differs = false;
+    const long status = link_call(link, &get);
+    link->expected = NULL;
+    if (link->differs) (void)fprintf(stderr, "GET of a blob: other bytes than were pushed\n");
+    return expect("GET of a blob", 200, status) && link->received == size && !link->differs;
 }
 
 bool load_push_manifest(struct link *link)

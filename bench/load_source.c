@@ -14,21 +14,40 @@
 
 static uint8_t pattern[PATTERN_SIZE];
 
+/* The bytes from `offset` on that lie together, and how many. */
+static struct bytes stretch(const struct load_blob *blob, uint64_t offset, size_t length)
+{
+    const bool in_prefix = offset < sizeof blob->prefix;
+    const size_t at = in_prefix ? (size_t)offset : (size_t)((offset - sizeof blob->prefix) % PATTERN_SIZE);
+    const size_t room = in_prefix ? sizeof blob->prefix - at : PATTERN_SIZE - at;
+
+    return (struct bytes){(in_prefix ? blob->prefix : pattern) + at, length < room ? length : room};
+}
+
 void load_blob_bytes(const struct load_blob *blob, uint64_t offset, uint8_t *place, size_t length)
 {
     while (length > 0) {
-        const bool in_prefix = offset < sizeof blob->prefix;
-        const size_t at = in_prefix ? (size_t)offset : (size_t)((offset - sizeof blob->prefix) % PATTERN_SIZE);
-        const size_t room = in_prefix ? sizeof blob->prefix - at : PATTERN_SIZE - at;
-        const size_t count = length < room ? length : room;
-        memcpy(place, in_prefix ? blob->prefix + at : pattern + at, count);
-        place += count;
-        offset += count;
-        length -= count;
+        const struct bytes bytes = stretch(blob, offset, length);
+        memcpy(place, bytes.data, bytes.length);
+        place += bytes.length;
+        offset += bytes.length;
+        length -= bytes.length;
     }
 }
 
-static bool make_blob(struct load_blob *blob, uint64_t size)
+bool load_blob_matches(const struct load_blob *blob, uint64_t offset, const uint8_t *place, size_t length)
+{
+    while (length > 0) {
+        const struct bytes bytes = stretch(blob, offset, length);
+        if (memcmp(place, bytes.data, bytes.length) != 0) return false;
+        place += bytes.length;
+        offset += bytes.length;
+        length -= bytes.length;
+    }
+    return true;
+}
+
+bool load_make_blob(struct load_blob *blob, uint64_t size)
 {
     OWNED(hasher) *hasher = NULL;
     struct error err = {0};
@@ -52,7 +71,7 @@ bool load_make_blobs(struct load *load)
 {
     random_bytes(pattern, sizeof pattern);
     for (unsigned i = 0; i < load->options.count; i++)
-        if (!make_blob(&load->blobs[i], load->options.size)) return false;
+        if (!load_make_blob(&load->blobs[i], load->options.size)) return false;
     return true;
 }
 

@@ -165,15 +165,20 @@ static struct result add_version(int directory, struct bytes passphrase, struct 
     return SUCCESS;
 }
 
-static void wait_for_end(void)
+/* Until a signal ends it, or a ledger that only a new start can read. */
+static struct result wait_for_end(const struct ledger *ledger, struct error *err)
 {
+    const struct timespec look = {.tv_nsec = 200000000};
     sigset_t ends;
-    int which = 0;
 
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGTERM);
     (void)sigaddset(&ends, SIGINT);
-    (void)sigwait(&ends, &which);
+    while (sigtimedwait(&ends, NULL, &look) < 0)
+        if (ledger_is_broken(ledger))
+            return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written: mend the disk; a new start reads "
+                                                   "what it holds");
+    return SUCCESS;
 }
 
 /* All threads inherit the mask, so that only wait_for_end() sees the signals. */
@@ -214,7 +219,7 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
     TRY(sandbox_enter(err));
     server_start(server);
     log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), NULL);
-    wait_for_end();
+    TRY(wait_for_end(keyd->ledger, err));
     log_line(LOG_INFO, "ending", NULL);
     return SUCCESS;
 }

@@ -276,7 +276,7 @@ static enum MHD_Result admit(struct exchange *exchange)
     if (!quota_enter(gateway->quota, "address", request->client_address, &limits, &exchange->tickets[0], &err).ok)
         return refuse_busy(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
     if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)
-        return refuse_busy(exchange, 503, "too many requests wait already", METRIC_REFUSED_BUSY);
+        return refuse_busy(exchange, 503, "too many requests wait already; try again in a second", METRIC_REFUSED_BUSY);
     exchange->phase = PHASE_WORK;
     exchange_suspend(exchange);
     pipeline_start(exchange);

@@ -445,7 +445,7 @@ static void run_on_worker(struct exchange *exchange, struct pg *pg)
 
 static void continue_later(struct exchange *exchange)
 {
-    const struct error busy = {ERROR_UNAVAILABLE, "too many requests wait already"};
+    const struct error busy = {ERROR_UNAVAILABLE, "too many requests wait already; try again in a second"};
 
     if (!exchange_submit(exchange, exchange->server->gateway->readers, run_on_worker)) pipeline_answer(exchange, &busy);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/file.h>
 
@@ -20,7 +21,7 @@ struct ledger {
     pthread_mutex_t lock;    /* of the fields below; held for moments */
     struct ledger_state state;
     uint64_t sequence, durable_unwraps;
-    bool broken; /* a write failed: what the disk holds is not known */
+    atomic_bool broken; /* a write failed: what the disk holds is not known */
 };
 
 struct result ledger_create(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct error *err)
@@ -113,7 +114,7 @@ static struct result persist(struct ledger *ledger, const struct ledger_state *n
     const uint64_t sequence = ledger->sequence + 1;
 
     if (ledger->broken)
-        return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written; restart sijil-keyd on a good disk");
+        return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written: sijil-keyd starts again");
     struct result result = write_copy(ledger, 0, next, sequence, err);
     if (result.ok) result = write_copy(ledger, 1, next, sequence, err);
     ledger->broken = !result.ok;
@@ -174,6 +175,11 @@ struct result ledger_flush(struct ledger *ledger, struct error *err)
     const bool is_durable = ledger->state.unwrap_count == ledger->durable_unwraps;
     (void)pthread_mutex_unlock(&ledger->lock);
     return is_durable ? SUCCESS : ledger_change(ledger, no_change, NULL, err);
+}
+
+bool ledger_is_broken(const struct ledger *ledger)
+{
+    return atomic_load(&ledger->broken);
 }
 
 void ledger_free(struct ledger *ledger)

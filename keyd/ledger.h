@@ -5,7 +5,8 @@
  * ledger_change() returns only when the new state is durable: whoever releases a signature calls it first. The file
  * `ledger` in keyd's folder holds two copies; each change is written to one, fsynced, then to the other and fsynced,
  * so a crash at any moment, or one damaged copy, leaves a valid one that no released signature is ahead of. Copies
- * carry an HMAC under a key of the key ring. After a write that failed nothing more is promised until a restart.
+ * carry an HMAC under a key of the key ring. After a write that failed nothing more is promised: what the disk holds is
+ * not known, and only who reads it anew knows. So keyd then ends, and whoever keeps it running starts it again.
  */
 #pragma once
 
@@ -51,6 +52,9 @@ RESULT ledger_change(struct ledger *ledger,
 void ledger_count_unwrap(struct ledger *ledger, struct bytes record);
 /** Makes the unwraps counted so far durable: before they are told to anyone, and at the end. */
 RESULT ledger_flush(struct ledger *ledger, struct error *err);
+
+/** A write failed: every change is refused from now on. */
+bool ledger_is_broken(const struct ledger *ledger);
 
 void ledger_free(struct ledger *ledger);
 DEFINE_OWNED(ledger);

@@ -71,10 +71,13 @@ class Integrity:
         socket = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
         return os.path.dirname(words[0]), socket, words[words.index("-D") + 1]
 
+    def database(self):
+        return "sijil"
+
     def sql(self, text):
         programs, socket, _ = self.postgres()
         done = subprocess.run([programs + "/psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-h", socket, "-U", "postgres",
-                               "-d", "sijil", "-c", text], capture_output=True, text=True, timeout=120)
+                               "-d", self.database(), "-c", text], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return [line.split("\t") for line in done.stdout.splitlines()]
 
@@ -84,7 +87,7 @@ class Integrity:
     def check_pages(self):
         """Every page of every table and index, and that each index has each row, by PostgreSQL's own checker."""
         programs, socket, _ = self.postgres()
-        done = subprocess.run([programs + "/pg_amcheck", "-h", socket, "-U", "postgres", "-d", "sijil", "--install-missing",
+        done = subprocess.run([programs + "/pg_amcheck", "-h", socket, "-U", "postgres", "-d", self.database(), "--install-missing",
                                "--heapallindexed", "--parent-check"], capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
 

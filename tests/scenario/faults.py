@@ -1,0 +1,594 @@
+#!/usr/bin/env python3
+"""What happens around Sijil, done to it: disks, database, key process, clocks. Each is a clear refusal, and over when it is over.
+
+usage: faults.py [CASE...]     all by default; SIJIL_SOAK=1 lets each fault last longer and adds slower ones
+Nothing is restarted but what ends by itself. The rules for each fault:
+- no request takes longer than its deadlines; who is refused gets a status, a code, a message, and when to come back;
+- /healthz answers all the time; what the fault does not touch goes on;
+- afterwards the same server does everything again, and the log has each event or the exact count of those it has not."""
+import concurrent.futures
+import contextlib
+import errno
+import glob
+import http.client
+import os
+import random
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+import sijil_test
+from integrity import Integrity
+from production import Production
+from sijil_test import Server, sha256
+
+LONG = os.environ.get("SIJIL_SOAK") == "1"
+BROKEN = (OSError, http.client.HTTPException, ssl.SSLError)
+DEADLINE = 25      # seconds: waiting for a worker, for the log and for a row, 10 each at most, never all three in full
+RECOVERED = 20     # seconds after a fault until everything works
+REPOSITORY = "main/models/faults"
+SEEN = {}          # (case, operation) -> statuses, for the table at the end
+
+stack = Production(rate_window=5, header_timeout=5)
+
+
+class Bench:
+    """A server, its log's judge, and everything that clients do, each tried at once with the others."""
+
+    def __init__(self, server):
+        self.server = server
+        self.login = sijil_test.make_robot(server, "faults", "publisher", "main/models")
+        self.auditor = sijil_test.make_robot(server, "auditor", "auditor", "")
+        self.place = server.client(self.login).repository(REPOSITORY)
+        self.data = os.urandom(200_000)
+        self.digest = self.place.push_blob(self.data)
+        self.manifest = self.place.manifest(self.data)
+        assert self.place.put_manifest("one", self.manifest).status == 201
+        self.place.client.token(self.place.scope)
+
+    def operations(self):
+        place, client = self.place, self.server.client()
+        fresh = os.urandom(100_000)
+        octets = {"Content-Type": "application/octet-stream"}
+        manifest = {"Content-Type": "application/vnd.oci.image.manifest.v1+json"}
+        basic = self.server.client(self.login)
+        return {
+            "healthz": lambda: client.call("GET", "/healthz"),
+            "readyz": lambda: client.call("GET", "/readyz"),
+            "token": lambda: token_answer(basic, place.scope),
+            "pull a manifest": lambda: place.call("GET", "manifests/one"),
+            "pull a blob": lambda: place.call("GET", f"blobs/{self.digest}"),
+            "push a blob": lambda: place.call("POST", f"blobs/uploads/?digest={sha256(fresh)}", fresh, octets),
+            "begin an upload": lambda: place.call("POST", "blobs/uploads/"),
+            "push a manifest": lambda: place.call("PUT", f"manifests/m{random.randrange(1 << 30)}", self.manifest, manifest),
+            "list tags": lambda: place.call("GET", "tags/list"),
+        }
+
+    def round(self, case):
+        """Each operation once, all at the same time; every answer is right or a clear refusal, and in time."""
+        answers = {}
+        operations = self.operations()
+        with concurrent.futures.ThreadPoolExecutor(len(operations)) as pool:
+            futures = {name: pool.submit(timed, call) for name, call in operations.items()}
+            for name, future in futures.items():
+                answer, seconds = future.result()
+                assert seconds < DEADLINE, f"{case}: {name} took {seconds:.0f} s"
+                SEEN.setdefault((case, name), []).append((answer.status, seconds))
+                check_answer(case, name, answer)
+                answers[name] = answer.status
+        if answers.get("pull a blob") == 200:
+            assert self.place.call("GET", "manifests/one").status in (200, 503)
+        return answers
+
+    def rounds(self, case, seconds, pause=0.5):
+        until, seen = time.monotonic() + seconds, []
+        while time.monotonic() < until:
+            seen.append(self.round(case))
+            time.sleep(pause)
+        return seen
+
+    def recovers(self, case, seconds=RECOVERED):
+        """Everything works again, and stays so."""
+        until, good = time.monotonic() + seconds, 0
+        while good < 2:
+            answers = self.round(case + ", afterwards")
+            good = good + 1 if all(status < 300 for status in answers.values()) else 0
+            assert good or time.monotonic() < until, f"{case}: still {answers} after {seconds} s"
+            time.sleep(0.2)
+        assert self.server.process.poll() is None, "sijild has ended"
+
+
+class TokenAnswer(sijil_test.Answer):
+    """What /token said where a call needed one first; its headers are not kept."""
+
+    def __init__(self, status, body):
+        self.status, self.body, self.headers = status, body, {"Retry-After": "not kept"}
+
+
+def token_answer(client, scope):
+    client.token(scope, fresh=True)
+    return TokenAnswer(200, b"")
+
+
+def timed(call):
+    began = time.monotonic()
+    try:
+        answer = call()
+    except AssertionError as refused:
+        if not (refused.args and isinstance(refused.args[0], tuple)):
+            raise
+        answer = TokenAnswer(*refused.args[0])
+    return answer, time.monotonic() - began
+
+
+def check_answer(case, name, answer):
+    where = f"{case}: {name}: {answer.status} {answer.body[:300]}"
+    if name == "healthz":
+        assert answer.status == 200, where
+    if answer.status < 300:
+        return
+    assert answer.status in (503, 507, 429), where
+    if name == "readyz":
+        assert len(answer.body) > 10, f"{where}: it does not say what is missing"
+        return
+    assert answer.status == 507 or answer["Retry-After"], f"{where}: it does not say when to come back"
+    text = answer.body.decode()
+    assert "try again" in text or "again" in text or "room" in text, f"{where}: it does not say what to do"
+
+
+@contextlib.contextmanager
+def stopped(processes):
+    """SIGSTOP: they are there, and do nothing."""
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in reversed(processes):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def slowed(processes, run_ms, stop_ms):
+    """A duty cycle of SIGCONT and SIGSTOP: so slow is a machine that is overloaded."""
+    ends = threading.Event()
+
+    def work():
+        while not ends.is_set():
+            with contextlib.suppress(ProcessLookupError), stopped(processes()):
+                ends.wait(stop_ms / 1000)
+            ends.wait(run_ms / 1000)
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        worker.join()
+
+
+def refused(rounds, *names):
+    return [answers for answers in rounds if any(answers[name] >= 500 for name in names)]
+
+
+def served(rounds, *names):
+    return [answers for answers in rounds if all(answers[name] < 300 for name in names)]
+
+
+def metric(server, name):
+    text = server.client().call("GET", "/metrics").body.decode()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
+
+
+# --- the database ----------------------------------------------------------------------------------------------------
+def a_database_that_stands_still():
+    bench = state["bench"]
+    with stopped(stack.postgres_processes()):
+        rounds = bench.rounds("database stopped", 30 if LONG else 8)
+        assert stack.client().call("GET", "/readyz").status == 503
+    assert all(answers["pull a manifest"] == 503 and answers["begin an upload"] == 503 for answers in rounds), rounds
+    bench.recovers("database stopped")
+    state["integrity"].check_log()  # its holes are exactly what log.unrecorded says
+
+
+def a_database_that_is_slow():
+    bench = state["bench"]
+    with slowed(stack.postgres_processes, 50, 450):
+        rounds = bench.rounds("database slow", 30 if LONG else 6)
+    assert served(rounds, "pull a manifest", "push a manifest"), f"a tenth of the speed serves nobody: {rounds}"
+    bench.recovers("database slow")
+
+
+def a_database_whose_disk_is_slow():
+    bench = state["bench"]
+    stack.faults["postgres"].set(sync_ms=1000)
+    rounds = bench.rounds("database's disk slow", 20 if LONG else 5)
+    assert served(rounds, "pull a manifest", "push a manifest"), f"a second for each commit serves nobody: {rounds}"
+    if LONG:  # a commit now takes longer than the log is waited for
+        stack.faults["postgres"].set(sync_ms=14000)
+        rounds = bench.rounds("database's disk hangs", 40)
+        assert refused(rounds, "push a manifest"), rounds
+    stack.calm()
+    bench.recovers("database's disk slow", 40)
+
+
+def somebody_else_locks_the_log():
+    bench = state["bench"]
+    programs = "/usr/lib/postgresql/15/bin"
+    seconds = 25 if LONG else 12
+    with subprocess.Popen([programs + "/psql", "-Xq", "-h", stack.socket, "-U", "postgres", "-d", "sijil_template", "-c",
+                           f"BEGIN; LOCK TABLE audit_log; SELECT pg_sleep({seconds}); ROLLBACK"], stdout=subprocess.DEVNULL):
+        time.sleep(0.5)
+        rounds = bench.rounds("log locked", seconds - 4)
+    assert refused(rounds, "pull a manifest") and refused(rounds, "push a manifest"), rounds
+    bench.recovers("log locked")
+
+
+# --- the key process -------------------------------------------------------------------------------------------------
+def a_key_process_that_stands_still():
+    bench = state["bench"]
+    with stopped([stack.keyd.pid]):
+        rounds = bench.rounds("keyd stopped", 20 if LONG else 9)
+    assert refused(rounds, "token") and refused(rounds, "begin an upload"), rounds
+    # A log that nobody signs is trusted for five seconds.
+    assert rounds[-1]["readyz"] == 503 and rounds[-1]["pull a manifest"] == 503, rounds[-1]
+    bench.recovers("keyd stopped")
+
+
+def a_key_process_that_is_slow():
+    bench = state["bench"]
+    with slowed(lambda: [stack.keyd.pid], 100, 700):
+        rounds = bench.rounds("keyd slow", 20 if LONG else 6)
+    assert served(rounds, "pull a manifest", "begin an upload", "token"), f"an eighth of the speed serves nobody: {rounds}"
+    bench.recovers("keyd slow")
+
+
+def a_key_process_that_dies_again_and_again():
+    bench = state["bench"]
+    until = time.monotonic() + (20 if LONG else 6)
+    while time.monotonic() < until:
+        with contextlib.suppress(ProcessLookupError):
+            stack.keyd.kill()
+        bench.round("keyd dies")
+    bench.recovers("keyd dies")
+
+
+def a_key_process_whose_disk_fails():
+    """It promises nothing after a failed write; its next start reads what the disk holds."""
+    bench, before = state["bench"], stack.keyd.pid
+    stack.faults["keyd"].set(failure=errno.EIO)
+    rounds = bench.rounds("keyd's disk fails", 15 if LONG else 8)
+    assert rounds[-1]["readyz"] == 503, rounds
+    stack.calm()
+    bench.recovers("keyd's disk fails")
+    assert stack.keyd.pid != before, "who could not write its ledger went on as if it could"
+
+
+# --- the disk of the region ------------------------------------------------------------------------------------------
+def a_disk_that_is_slow():
+    bench = state["bench"]
+    stack.faults["gateway"].set(sync_ms=800, write_ms=20)
+    rounds = bench.rounds("disk slow", 20 if LONG else 5)
+    stack.calm()
+    assert all(answers["push a blob"] == 201 and answers["pull a manifest"] == 200 for answers in rounds), rounds
+    bench.recovers("disk slow")
+
+
+def a_disk_that_hangs_holds_up_nobody_else():
+    """More uploads than movers stand before a disk that takes seconds for each write; small things go on."""
+    bench = state["bench"]
+    seconds = 20 if LONG else 6
+    stack.faults["gateway"].set(sync_ms=seconds * 1000)
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        pushes = [pool.submit(timed, bench.operations()["push a blob"]) for _ in range(12)]
+        time.sleep(1)
+        slowest = 0
+        for _ in range(20):
+            answer, took = timed(lambda: bench.place.call("GET", "manifests/one"))
+            slowest = max(slowest, took)
+            assert answer.status == 200, answer.status
+        answer, took = timed(lambda: bench.place.call("GET", f"blobs/{bench.digest}"))
+        check_answer("disk hangs", "pull a blob", answer)
+        SEEN.setdefault(("disk hangs", "pull a blob"), []).append((answer.status, took))
+        assert took < DEADLINE, f"a pull waited {took:.0f} s for a mover"
+        stack.calm()
+        for push in pushes:
+            answer, took = push.result()
+            SEEN.setdefault(("disk hangs", "push a blob"), []).append((answer.status, took))
+            check_answer("disk hangs", "push a blob", answer)
+    assert slowest < 3, f"a manifest took {slowest:.1f} s beside a disk that hangs"
+    bench.recovers("disk hangs")
+
+
+def a_disk_that_is_full_or_fails_keeps_the_upload():
+    bench = state["bench"]
+    for failure, status in ((errno.ENOSPC, 507), (errno.EIO, 503)):
+        first, second = os.urandom(300_000), os.urandom(300_000)
+        location = bench.place.patch(bench.place.begin(), first)["Location"]
+        stack.faults["gateway"].set(failure=failure)
+        answer = bench.place.patch(location, second, len(first))
+        assert answer.status == status, (answer.status, answer.body)
+        check_answer("disk fails", "push a blob", answer)
+        SEEN.setdefault((f"disk: {errno.errorcode[failure]}", "push a blob"), []).append((answer.status, 0))
+        assert bench.place.call("GET", "manifests/one").status == 200
+        stack.calm()
+        kept = bench.place.call("GET", location)
+        assert kept.status == 204 and kept["Range"] == f"0-{len(first) - 1}", (kept.status, kept["Range"])
+        location = bench.place.patch(kept["Location"], second, len(first))["Location"]
+        assert bench.place.close(location, sha256(first + second)).status == 201
+        assert bench.place.call("GET", f"blobs/{sha256(first + second)}").body == first + second
+    bench.recovers("disk fails")
+
+
+def a_disk_that_is_full_for_all_of_it():
+    """Region, database and key process on one disk that has no byte left: refusals, and then all is as before."""
+    if os.geteuid() != 0:
+        print("     (left out: mounting a small file system needs root)")
+        return
+    folder = os.path.join(stack.root, "small")
+    os.mkdir(folder)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m,mode=755", "tmpfs", folder], check=True)
+    try:
+        with Server(folder=folder) as small:
+            bench = Bench(small)
+            integrity = Integrity(small, bench.auditor)
+            bench.recovers("all of the disk full")
+            ballast = os.path.join(folder, "ballast")
+            subprocess.run(["dd", "if=/dev/zero", "of=" + ballast, "bs=64k", "conv=notrunc"], check=False, capture_output=True)
+            rounds = bench.rounds("all of the disk full", 40 if LONG else 12)
+            assert refused(rounds, "push a blob"), rounds
+            os.remove(ballast)
+            bench.recovers("all of the disk full", 60)
+            assert bench.place.call("GET", f"blobs/{bench.digest}").body == bench.data
+            time.sleep(2)
+            integrity.check({})
+    finally:
+        subprocess.run(["umount", "-l", folder], check=False)
+
+
+# --- clocks ----------------------------------------------------------------------------------------------------------
+HOUR = 3_600_000
+
+
+def times_of_log():
+    return [int(row[0]) for row in state["integrity"].sql("SELECT ts FROM audit_entry ORDER BY seq")]
+
+
+def a_gateway_whose_clock_is_wrong():
+    """Tokens look expired, or as if they came from the future: refused, and said so."""
+    bench = state["bench"]
+    token = {"Authorization": "Bearer " + bench.place.client.token(bench.place.scope, fresh=True)}
+    for step, words in ((HOUR, b"expired"), (-HOUR, b"future")):
+        stack.faults["gateway"].set(clock_ms=step)
+        answer = stack.client().call("GET", f"/v2/{REPOSITORY}/tags/list", headers=token)
+        SEEN.setdefault((f"gateway's clock {step // HOUR:+} h", "list tags"), []).append((answer.status, 0))
+        assert answer.status == 401 and words in answer.body, (step, answer.status, answer.body)
+        assert 'error="invalid_token"' in answer["WWW-Authenticate"]
+        assert stack.client().call("GET", "/healthz").status == 200
+        stack.calm()
+        assert stack.client().call("GET", f"/v2/{REPOSITORY}/tags/list", headers=token).status == 200
+    bench.recovers("gateway's clock")
+
+
+def a_database_or_key_process_whose_clock_is_wrong():
+    """keyd signs no checkpoint whose time is more than a minute from its own: soon nothing is served, and it says why."""
+    bench = state["bench"]
+    for name in ("keyd", "postgres"):
+        for step in (HOUR, -HOUR):
+            stack.faults[name].set(clock_ms=step)
+            case = f"clock of {name} {step // HOUR:+} h"
+            rounds = bench.rounds(case, 9)
+            assert rounds[-1]["readyz"] == 503, (case, rounds[-1])
+            said = stack.client().call("GET", "/readyz").body
+            assert b"clock" in said or b"minute" in said, (case, said)
+            stack.calm()
+            bench.place.client.tokens.clear()  # one may be from another hour
+            bench.recovers(case)
+    times = times_of_log()
+    assert times == sorted(times), "the log's times went back"
+
+
+def a_machine_whose_clock_steps():
+    """All three agree: an hour forward ends old tokens, an hour back ends those from the future; new ones work."""
+    bench = state["bench"]
+    for step in (HOUR, -HOUR):
+        token = {"Authorization": "Bearer " + bench.place.client.token(bench.place.scope, fresh=True)}
+        for faults in stack.faults.values():
+            faults.set(clock_ms=step)
+        answer = stack.client().call("GET", f"/v2/{REPOSITORY}/tags/list", headers=token)
+        assert answer.status == 401, (step, answer.status)
+        bench.place.client.tokens.clear()
+        bench.recovers(f"all clocks {step // HOUR:+} h")
+        stack.calm()
+        bench.place.client.tokens.clear()
+        bench.recovers(f"all clocks {step // HOUR:+} h and back")
+    times = times_of_log()
+    assert times == sorted(times), "the log's times went back"
+    state["integrity"].check_log()
+
+
+# --- clients ---------------------------------------------------------------------------------------------------------
+def connect():
+    context = ssl.create_default_context(cafile=stack.ca_file)
+    plain = __import__("socket").create_connection(("127.0.0.1", stack.port), timeout=90)
+    return context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def until_closed(link, step=lambda: None):
+    """Seconds until the server ends the connection."""
+    began = time.monotonic()
+    link.settimeout(0.5)
+    while time.monotonic() - began < 80:
+        try:
+            step()
+            if not link.recv(65536):
+                break
+        except TimeoutError:
+            continue
+        except OSError:
+            break
+    else:
+        raise AssertionError("the server never closed the connection")
+    return time.monotonic() - began
+
+
+def head(bench, method, path, *lines):
+    token = bench.place.client.token(bench.place.scope)
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", "Authorization: Bearer " + token, *lines, "", ""]).encode()
+
+
+def says_nothing(bench):
+    return until_closed(connect())
+
+
+def stalls_in_the_head(bench):
+    link = connect()
+    link.sendall(b"GET /v2/ HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
+    return until_closed(link)
+
+
+def trickles_the_head(bench):
+    link = connect()
+    return until_closed(link, lambda: link.sendall(b"G"))
+
+
+def path_of(location):
+    return location[location.index("/v2/"):]
+
+
+SENT = 3_000_000  # of a body of 10,000,000 bytes
+
+
+def stalls_in_the_body(bench):
+    location = bench.place.begin()
+    link = connect()
+    link.sendall(head(bench, "PATCH", path_of(location), "Content-Length: 10000000") + b"x" * SENT)
+    seconds = until_closed(link)
+    goes_on(bench, location)
+    return seconds
+
+
+def trickles_the_body(bench):
+    location = bench.place.begin()
+    link = connect()
+    link.sendall(head(bench, "PATCH", path_of(location), "Content-Length: 1000000"))
+    return until_closed(link, lambda: link.sendall(b"x"))
+
+
+def vanishes_in_the_body(bench):
+    location = bench.place.begin()
+    link = connect()
+    link.sendall(head(bench, "PATCH", path_of(location), "Content-Length: 10000000") + b"x" * SENT)
+    time.sleep(1)
+    link.close()
+    goes_on(bench, location)
+    return 0
+
+
+def goes_on(bench, location):
+    """Most of what had come is kept (but for what was in buffers of a mebibyte), and the upload goes on from there."""
+    until, kept = time.monotonic() + 10, 0
+    while kept < SENT - (1 << 20):
+        answer = bench.place.call("GET", location)
+        assert answer.status == 204, answer.status
+        kept = int((answer["Range"] or "0--1").split("-", 1)[1]) + 1
+        assert time.monotonic() < until, f"of {SENT} bytes that had come, {kept} are kept"
+        time.sleep(0.2)
+    assert kept <= SENT, f"{SENT} bytes were sent, and {kept} are kept"
+    rest = b"y" * 1000
+    answer = bench.place.patch(answer["Location"], rest, kept)
+    assert answer.status == 202, (answer.status, answer.body)
+    assert bench.place.close(answer["Location"], sha256(b"x" * kept + rest)).status == 201
+
+
+def stalls_while_reading(bench):
+    """Asks for more than all buffers on the way hold, and reads nothing of it."""
+    link = connect()
+    link.sendall(head(bench, "GET", f"/v2/{REPOSITORY}/blobs/{state['large']}"))
+    began, before = time.monotonic(), metric(stack, 'sijil_connections_cut_total{why="rate"}')
+    while metric(stack, 'sijil_connections_cut_total{why="rate"}') == before:
+        assert time.monotonic() - began < 80, "who does not read is never cut off"
+        time.sleep(0.5)
+    return time.monotonic() - began
+
+
+def vanishes_while_reading(bench):
+    link = connect()
+    link.sendall(head(bench, "GET", f"/v2/{REPOSITORY}/blobs/{state['large']}"))
+    link.recv(4096)
+    link.close()
+    return 0
+
+
+MISDEEDS = (says_nothing, stalls_in_the_head, trickles_the_head, stalls_in_the_body, trickles_the_body, vanishes_in_the_body,
+            stalls_while_reading, vanishes_while_reading)
+
+
+def clients_that_stall_trickle_or_vanish():
+    bench, each = state["bench"], 8 if LONG else 2
+    state["large"] = bench.place.push_blob(random.randbytes(48 << 20))
+    gateway = stack.process.pid
+    before = len(os.listdir(f"/proc/{gateway}/fd"))
+    cut = metric(stack, "sijil_connections_cut_total")
+    longest, slowest = {}, 0
+    with concurrent.futures.ThreadPoolExecutor(each * len(MISDEEDS)) as pool:
+        pending = {pool.submit(misdeed, bench): misdeed.__name__ for misdeed in MISDEEDS for _ in range(each)}
+        while any(not future.done() for future in pending):  # others are served meanwhile
+            answer, took = timed(lambda: bench.place.call("GET", f"blobs/{bench.digest}"))
+            assert answer.status == 200 and answer.body == bench.data, answer.status
+            slowest = max(slowest, took)
+            time.sleep(0.2)
+        for future, name in pending.items():
+            longest[name] = max(longest.get(name, 0), future.result())
+    print("     cut off after: " + ", ".join(f"{name.replace('_', ' ')} {seconds:.0f} s" for name, seconds in longest.items() if seconds))
+    print(f"     beside them a pull took {slowest * 1000:.0f} ms at most; {metric(stack, 'sijil_connections_cut_total') - cut:.0f} cut")
+    for name, seconds in longest.items():
+        assert seconds < 30, f"who {name} held a connection for {seconds:.0f} s"
+    assert slowest < 5, f"others waited {slowest:.1f} s"
+    until = time.monotonic() + 15
+    while len(os.listdir(f"/proc/{gateway}/fd")) > before + 4:
+        assert time.monotonic() < until, f"descriptors: {before} before, {len(os.listdir(f'/proc/{gateway}/fd'))} after"
+        time.sleep(0.5)
+    bench.recovers("bad clients")
+
+
+def after_all_of_it_the_log_and_the_disk_are_whole():
+    time.sleep(2)
+    figures = state["integrity"].check({}, 3)
+    state["integrity"].check_keys_of_log()
+    print("     " + ", ".join(f"{count} {name}" for name, count in figures.items()))
+    for case in dict.fromkeys(case for case, _ in SEEN):
+        rows = [(name, found) for (of, name), found in SEEN.items() if of == case]
+        slowest = max(seconds for _, found in rows for _, seconds in found)
+        statuses = sorted({status for _, found in rows for status, _ in found})
+        print(f"     {case:38} {', '.join(map(str, statuses)):20} slowest {slowest:4.1f} s")
+
+
+class Judge(Integrity):
+    """The same checks where the database is not the embedded one."""
+
+    def postgres(self):
+        return "/usr/lib/postgresql/15/bin", stack.socket, ""
+
+    def database(self):
+        return "sijil_template"
+
+
+CASES = (a_database_that_stands_still, a_database_that_is_slow, a_database_whose_disk_is_slow, somebody_else_locks_the_log,
+         a_key_process_that_stands_still, a_key_process_that_is_slow, a_key_process_that_dies_again_and_again,
+         a_key_process_whose_disk_fails, a_disk_that_is_slow, a_disk_that_hangs_holds_up_nobody_else,
+         a_disk_that_is_full_or_fails_keeps_the_upload, a_disk_that_is_full_for_all_of_it, a_gateway_whose_clock_is_wrong,
+         a_database_or_key_process_whose_clock_is_wrong, a_machine_whose_clock_steps, clients_that_stall_trickle_or_vanish)
+state = {}
+wanted = [case for case in CASES if len(sys.argv) == 1 or case.__name__ in sys.argv[1:]]
+unknown = set(sys.argv[1:]) - {case.__name__ for case in CASES}
+if unknown:
+    sys.exit(f"faults.py: there is no case {sorted(unknown)[0]}; there are {', '.join(case.__name__ for case in CASES)}")
+stack.start()
+state["bench"] = Bench(stack)
+state["integrity"] = Judge(stack, state["bench"].auditor)
+sijil_test.run(*wanted, after_all_of_it_the_log_and_the_disk_are_whole, server=stack)
