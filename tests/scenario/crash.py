@@ -36,7 +36,8 @@ class World:
     def __init__(self):
         self.lock = threading.Lock()
         self.blobs, self.tags, self.events, self.wrong = {}, {}, {}, []
-        self.counts = dict.fromkeys(("pushed", "pulled", "tagged", "deleted", "resumed", "refused", "broken", "settled"), 0)
+        self.counts = dict.fromkeys(("pushed", "pulled", "tagged", "deleted", "resumed", "cancelled", "refused", "broken",
+                                     "settled"), 0)
         self.gate, self.stop = threading.Event(), threading.Event()
         self.gate.set()
         self.waiting = 0
@@ -56,7 +57,7 @@ class World:
                 with self.lock:
                     self.events[int(answer["Sijil-Audit"].rsplit("/", 1)[1])] = actions
             return answer
-        if answer.status in (503, 429):
+        if answer.status == 503:
             if not answer["Retry-After"]:
                 self.refuse_to_go_on(f"{actions}: {answer.status} without Retry-After: {answer.body[:200]}")
             raise Refused(answer.status)
@@ -151,33 +152,68 @@ class Worker(threading.Thread):
     def push_blob(self, data):
         """The digest once the server has said that it is there; None if it said that it is not."""
         digest = sha256(data)
-        try:
-            if self.random.random() < 0.3:
-                self.monolithic(data, digest)
-            else:
-                self.in_pieces(data, digest)
-        except (Refused, *BROKEN):
-            self.world.count("settled")
-            answer = self.insist((200, 404), ("blob.stat",), "HEAD", f"blobs/{digest}")
-            if answer.status == 404:
-                return None
+        is_there = self.random.choice((self.in_pieces, self.in_pieces, self.with_put, self.with_post))(data, digest)
+        if not is_there:
+            return None
         with self.world.lock:
+            self.world.counts["pushed"] += digest not in self.world.blobs
             self.world.blobs[digest] = len(data)
-            self.world.counts["pushed"] += 1
         return digest
 
-    def monolithic(self, data, digest):
+    def is_there(self, digest):
+        """What came of a push whose answer was lost."""
+        self.world.count("settled")
+        return self.insist((200, 404), ("blob.stat",), "HEAD", f"blobs/{digest}").status == 200
+
+    def with_post(self, data, digest):
         headers = {"Content-Type": "application/octet-stream"}
-        if self.random.random() < 0.5:
+        try:
             self.call((201,), ("upload.begin", "upload.commit"), "POST", f"blobs/uploads/?digest={digest}", data, headers)
-            return
-        answer = self.call((202,), ("upload.begin",), "POST", "blobs/uploads/")
-        self.commit(answer["Location"], digest, data)
+        except (Refused, *BROKEN):
+            return self.is_there(digest)
+        return True
+
+    def with_put(self, data, digest):
+        location = self.call((202,), ("upload.begin",), "POST", "blobs/uploads/")["Location"]
+        try:
+            if self.commit(location, digest, data).status != 201:
+                self.world.refuse_to_go_on(f"a new session was refused: {digest}")
+        except (Refused, *BROKEN):
+            if self.is_there(digest):
+                return True
+            self.cancel(location)
+            return self.is_there(digest)
+        return True
+
+    def cancel(self, location):
+        """The session is given back, once the request that was cut off is cleared away; it may have got through meanwhile."""
+        answer = self.insist((204, 404, 409), ("upload.cancel",), "DELETE", location)
+        while answer.status == 409:
+            time.sleep(0.2)
+            answer = self.insist((204, 404, 409), ("upload.cancel",), "DELETE", location)
+        self.world.count("cancelled")
 
     def commit(self, location, digest, data=b""):
         mark = "&" if "?" in location else "?"
         headers = {"Content-Type": "application/octet-stream"} if data else {}
-        self.call((201,), ("upload.commit",), "PUT", f"{location}{mark}digest={digest}", data, headers)
+        return self.call((201, 404, 409), ("upload.commit",), "PUT", f"{location}{mark}digest={digest}", data, headers)
+
+    def insist_on_commit(self, location, digest):
+        """Until the blob is there. A session that has gone without leaving the blob would be an upload that was lost."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            try:
+                answer = self.commit(location, digest)
+                if answer.status == 201:
+                    return True
+                if answer.status == 404:
+                    if not self.is_there(digest):
+                        self.world.refuse_to_go_on(f"the upload of {digest} was acknowledged, and is gone")
+                    return True
+            except (Refused, *BROKEN):
+                self.world.count("resumed")
+            time.sleep(0.2)
+        raise Refused("no commit")
 
     def in_pieces(self, data, digest):
         location = self.call((202,), ("upload.begin",), "POST", "blobs/uploads/")["Location"]
@@ -193,7 +229,7 @@ class Worker(threading.Thread):
                 if offset < known:
                     self.world.refuse_to_go_on(f"an upload went back from the acknowledged {known} to {offset}")
                 self.world.count("resumed")
-        self.commit(location, digest)
+        return self.insist_on_commit(location, digest)
 
     def patch(self, location, piece, offset):
         headers = {"Content-Type": "application/octet-stream"}
@@ -419,12 +455,14 @@ def acknowledged_survives_kill_9():
     random.seed(SEED)
     world = World()
     with Server() as server:
-        login = sijil_test.make_robot(server, "crash", "publisher", "main/models")
+        # A robot may have 250 sessions, and each POST whose answer is lost leaves one for a day.
+        logins = [sijil_test.make_robot(server, f"crash{number}", "publisher", "main/models") for number in range(8)]
+        login = logins[0]
         auditor = sijil_test.make_robot(server, "auditor", "auditor", "")
         integrity = Integrity(server, auditor)
         place = server.client(login).repository(REPOSITORY)
         place.push_blob(b"{}")
-        workers = [Worker(server, login, world, number) for number in range(CLIENTS)]
+        workers = [Worker(server, logins[number % len(logins)], world, number) for number in range(CLIENTS)]
         for worker in workers:
             worker.start()
         for turn in range(ROUNDS):
