@@ -36,7 +36,7 @@ static struct answer answer_of(enum error_kind kind)
 #undef X
     case ERROR_NONE: break;
     }
-    return (struct answer){500, "UNKNOWN", "Something went wrong", "tell the operator, who finds the request's id in the log"};
+    return (struct answer){500, "UNKNOWN", "Something went wrong", "tell the operator: the log says why, by the id of the request"};
 }
 
 void response_failure(struct request *request, const struct error *err)
