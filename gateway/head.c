@@ -96,6 +96,7 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
         .headers = copying.fields,
         .is_seamless = !server_must_check_lines() ||
                        (copying.is_seamless && exchange->target_end + 1 == version &&
+                        method + strlen(method) + 1 + exchange->target_length == exchange->target_end &&
                         is_whole(&copying, exchange->connection, method)),
     };
     if (!http_check(&head, &exchange->server->limits, &exchange->framing, refusal_out)) return false;

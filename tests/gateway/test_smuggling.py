@@ -70,6 +70,8 @@ ROWS = [
     ("half an escape", b"GET /a%2 HTTP/1.1\r\n" + H + b"\r\n", [400], [], False),
     ("%0d%0a in the query", b"GET /a?x=%0d%0aSet-Cookie:b HTTP/1.1\r\n" + H + b"\r\n", [400], [], False),
     ("an empty segment", b"GET //a HTTP/1.1\r\n" + H + b"\r\n", [400], [], False),
+    ("two blanks before the target", b"GET  /a HTTP/1.1\r\n" + H + b"\r\n" + SECOND, *REFUSED),
+    ("a tab before the target", b"GET\t/a HTTP/1.1\r\n" + H + b"\r\n" + SECOND, *REFUSED),
     ("a blank in the target", b"GET /a b HTTP/1.1\r\n" + H + b"\r\n" + SECOND, *REFUSED),
     ("a byte over 127 in the target", b"GET /a\xff HTTP/1.1\r\n" + H + b"\r\n" + SECOND, *REFUSED),
     ("NUL in the target", b"GET /a\x00b HTTP/1.1\r\n" + H + b"\r\n" + SECOND, *REFUSED),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Whole HTTP requests over TLS against a live gateway: docs/fuzzing.md, "The gateway as a whole"."""
 import argparse
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ from world import SANITIZERS, World, program  # noqa: E402
 
 ANSWER_SECONDS = 15    # for a request that is whole
 LEFTOVER_SECONDS = 0.05 # for what may or may not be answered
+UPLOADS_EVERY = 20     # cases
 BOOKS_EVERY = 200      # cases
 PAUSE_SECONDS = 5      # a case that took longer met a machine that was stopped or too busy: it runs again
 
@@ -94,8 +96,13 @@ class Runner:
 
     def run(self, case):
         """Raises Finding."""
-        for stream in case["streams"]:
-            self.run_stream(stream)
+        if case.get("together") and len(case["streams"]) > 1:
+            with concurrent.futures.ThreadPoolExecutor(len(case["streams"])) as pool:
+                for done in [pool.submit(self.run_stream, stream) for stream in case["streams"]]:
+                    done.result()
+        else:
+            for stream in case["streams"]:
+                self.run_stream(stream)
         self.executed += 1
         complaint = self.world.complaint()
         if complaint is not None:
@@ -195,6 +202,8 @@ def fuzz(options, world, runner):
                 keep(options, corpus, case)
             if runner.executed % 25 == 0:
                 runner.plain_request()
+            if runner.executed % UPLOADS_EVERY == 0:
+                world.end_uploads()
             if runner.executed % BOOKS_EVERY == 0:
                 runner.books.close()
             if time.monotonic() - shown > 60:
@@ -225,7 +234,7 @@ def replay(options, runner, cases):
     good = True
     for path, case in cases:
         try:
-            runner.run_patiently({"streams": case["streams"]})
+            runner.run_patiently({key: case[key] for key in ("together", "streams") if key in case})
             print(f"ok   {os.path.basename(path)}", flush=True)
         except Finding as finding:
             print(f"FAIL {os.path.basename(path)}: {finding}", flush=True)

@@ -3,7 +3,7 @@
 A case is plain JSON, so that a finding is a file that can be read and replayed. `${name}` in it stands for what only
 the running server knows: tokens, the last Location, ids. Everything random comes from the random.Random that is given.
 
-    {"streams": [{"requests": [REQUEST...], "splits": [POSITION...], "end": "wait" | "close" | "half" | "reset"}]}
+    {"together": the streams run at the same time, "streams": [{"requests": [REQUEST...], "splits": [POSITION...], "end": "wait" | "close" | "half" | "reset"}]}
     REQUEST = {"method", "target", "version", "headers": [[name, value]...], "credential", "framing": "none" | "length" |
                "chunked", "body": text of Latin-1, "chunks": [size...], "edits": [[position, kind, text]...],
                "wait": read its answer before the next is sent}
@@ -189,7 +189,8 @@ def stream(random):
 
 
 def case(random):
-    return {"streams": [stream(random) for _ in range(random.choice([1, 1, 2, 3]))]}
+    streams = [stream(random) for _ in range(random.choice([1, 1, 2, 3]))]
+    return {"together": random.random() < 0.3, "streams": streams}
 
 
 def damage_request(random, one):
@@ -248,6 +249,8 @@ def damage(random, old, others):
             chosen["splits"] = sorted(random.randrange(1, 2000) for _ in range(random.choice([0, 1, 3, 20])))
         elif roll < 0.9:
             chosen["end"] = random.choice(["wait", "close", "half", "reset"])
+        elif roll < 0.92:
+            made["together"] = not made.get("together", False)
         elif roll < 0.95 and requests:
             one = random.choice(requests)
             one["wait"] = not one["wait"]

@@ -22,7 +22,7 @@ class World:
         self.context = ssl.create_default_context(cafile=self.server.ca_file)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_3
         self.log_read, self.unique = 0, 0
-        self.tokens, self.location = {}, "/v2/main/models/fuzz/blobs/uploads/none"
+        self.begun, self.tokens, self.location = set(), {}, "/v2/main/models/fuzz/blobs/uploads/none"
         self.prepare()
         self.gateway = self.find_gateway()
         self.counters = coverage.Counters.find(self.gateway, program("sijild"))
@@ -108,6 +108,14 @@ class World:
         location = answer["location"]
         if location and "/blobs/uploads/" in location:
             self.location = re.sub(r"^https://[^/]+", "", location)
+            self.begun.add(self.location)
+
+    def end_uploads(self):
+        """A principal may have so many at a time: those that cases left would soon be all that there may be."""
+        for location in self.begun:
+            who = "push" if location.startswith("/v2/main/") else "foreign"
+            Client(self.server).call("DELETE", location, headers={"Authorization": self.credential(who)})
+        self.begun.clear()
 
     # --- how it is ------------------------------------------------------------------------------------------------
     def complaint(self):
