@@ -282,11 +282,16 @@ def is_clean(one):
     return re.fullmatch(r"[!-~]+", one["target"]) is not None and sum(len(value) for _, value in one["headers"]) < 30000
 
 
+def ends_the_game(one):
+    """A label of main only rises: soon nothing there could be read, and the cases would meet one refusal for ever."""
+    return one["credential"] == "admin" and re.match(r"/api/v1/\w+/main(/.*)?/label", one["target"]) is not None
+
+
 def render(one, resolve):
     """The request's bytes. `resolve` turns text with ${names} into text."""
     headers = list(one["headers"])
     body = resolve(one["body"]).encode("latin-1", "replace")
-    credential = resolve("${credential:" + one["credential"] + "}")
+    credential = resolve("${credential:" + ("pull" if ends_the_game(one) else one["credential"]) + "}")
     if credential:
         headers.append(["Authorization", credential])
     if one["framing"] == "length":

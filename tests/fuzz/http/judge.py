@@ -41,7 +41,7 @@ def judge_rights(one, answer, sent):
         raise Finding("rights", f"{answer.status} of a change for {who}, who may only read")
     if who == "foreign" and path.startswith("/v2/main/"):
         raise Finding("rights", f"{answer.status} in an organisation that is not its own")
-    if "main/kept" in path and who not in ("admin", "auditor"):
+    if "kept/kept" in path and who not in ("admin", "auditor"):
         raise Finding("rights", f"{answer.status} in a project that nobody here has a role in")
 
 
@@ -132,7 +132,7 @@ class Books:
             raise Finding("audit", f"{self.unaudited} answers without an event, but {now['refused'] - self.counts['refused']:.0f} are counted")
         self.counts, self.audited, self.unaudited = now, set(), 0
         self.look_at_the_process()
-        body = self.world.kept.call("GET", "blobs/" + self.world.kept_digest, scope="repository:main/kept/golden:pull").body
+        body = self.world.kept.call("GET", "blobs/" + self.world.kept_digest, scope="repository:kept/kept/golden:pull").body
         if body != b"golden":
             raise Finding("content", f"what was pushed before is {body[:50]!r} now")
 

@@ -31,12 +31,13 @@ class World:
         admin = self.server.client(self.server.admin)
         admin.api("POST", "/organisations", {"name": "other"})
         admin.api("POST", "/projects", {"organisation": "other", "name": "models"})
-        admin.api("POST", "/projects", {"organisation": "main", "name": "kept"})
+        admin.api("POST", "/organisations", {"name": "kept"})  # out of the cases' reach: what is read there must stay
+        admin.api("POST", "/projects", {"organisation": "kept", "name": "kept"})
         self.logins = {
             "push": make_robot(self.server, "push", "publisher", "main/models"),
             "pull": make_robot(self.server, "pull", "consumer", "main/models"),
             "foreign": make_robot(self.server, "foreign", "publisher", "other/models", organisation="other"),
-            "keeper": make_robot(self.server, "keeper", "publisher", "main/kept"),
+            "keeper": make_robot(self.server, "keeper", "publisher", "kept/kept", organisation="kept"),
             "auditor": make_robot(self.server, "auditor", "auditor", ""),
             "admin": self.server.admin}
         self.clients = {name: self.server.client(login) for name, login in self.logins.items()}
@@ -46,7 +47,7 @@ class World:
         assert place.put_manifest("v1", manifest).status == 201
         self.manifest = sha256(manifest)
         self.clients["foreign"].repository("other/models/fuzz").push_blob(b"theirs")
-        self.kept = self.clients["keeper"].repository("main/kept/golden")
+        self.kept = self.clients["keeper"].repository("kept/kept/golden")
         self.kept_digest = self.kept.push_blob(b"golden")
         robots = admin.api("GET", "/robots?organisation=main")["robots"]
         victim = admin.api("POST", "/robots", {"organisation": "main", "name": "victim"})
