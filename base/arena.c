@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/memory.h"
 
 #define CHUNK_SIZE ((size_t)4096) /* most requests need less than one */
@@ -47,7 +48,7 @@ void *arena_take(struct arena *arena, size_t size)
 {
     const size_t alignment = alignof(max_align_t);
 
-    if (size > arena->maximum) return NULL;
+    if (size > arena->maximum || fault_is_due(FAULT_MEMORY)) return NULL;
     size = (size + alignment - 1) / alignment * alignment;
     if (size > arena->maximum - arena->taken) return NULL;
 

@@ -1,5 +1,6 @@
 #include "policy/document.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -17,8 +18,8 @@ static struct result compile_pattern(struct arena *arena, const char *text, stru
     struct bytes segments[SCOPE_SEGMENTS_MAX];
     size_t count = 0;
 
-    if (!scope_cut(text, segments, &count))
-        return failure(err, ERROR_LIMIT, "a scope of more than %d bytes", POLICY_SCOPE_MAX);
+    const bool is_cut = scope_cut(text, segments, &count);
+    assert(is_cut); /* the shapes take no longer one */
     struct bytes *copy = arena_take(arena, count * sizeof *copy);
     if (copy == NULL) return no_memory(err);
     memcpy(copy, segments, count * sizeof *copy);
@@ -106,7 +107,7 @@ static struct result compile_document(struct policy_document *document, struct e
     TRY(shape_check(&shape_policy, document->json, "policy", err));
     TRY(json_write_canonical(&canonical, document->json, err));
     sha_text(buffer_bytes(&canonical), document->digest);
-    document->is_closed = closed == NULL || json_is_true(closed);
+    document->is_closed = closed == NULL || json_typeof(closed) == JSON_TRUE;
     TRY(compile_metadata(document, json_object_get(document->json, "metadata"), err));
     TRY(compile_floor(document, json_object_get(document->json, "labels"), err));
     TRY(compile_rules(document, json_object_get(document->json, "rules"), err));

@@ -8,9 +8,10 @@
 
 const char *policy_operation_name(unsigned op)
 {
-    for (unsigned i = 0; i < OP_COUNT; i++)
-        if (op == 1U << i) return operation_names[i];
-    return NULL;
+    const int place = __builtin_ctz(op);
+
+    assert(op == 1U << place && place < OP_COUNT);
+    return operation_names[place];
 }
 
 /* clock_parse() stops at milliseconds; the fourth to sixth digit after the point are added here. */
@@ -87,7 +88,7 @@ struct policy_facts_document {
 
 static struct result read_digest(const json_t *json, const char **digest_out, struct error *err)
 {
-    if (json_is_null(json)) {
+    if (json_typeof(json) == JSON_NULL) {
         *digest_out = NULL;
         return SUCCESS;
     }
@@ -134,7 +135,7 @@ static struct result read_facts(struct policy_facts_document *document, struct e
     (void)uuid_parse(bytes_of_text(json_text_of(json, "project")), &facts->project); /* the shapes have read both */
     (void)policy_time_parse(bytes_of_text(json_text_of(json, "now")), &facts->now_us);
     TRY(read_digest(json_object_get(json, "digest"), &facts->digest, err));
-    if (!json_is_null(label)) {
+    if (json_typeof(label) != JSON_NULL) {
         TRY(label_read(label, &document->label, err));
         facts->label = &document->label;
     }

@@ -1,5 +1,6 @@
 /* Which network a client is in: blocks of addresses, longest prefix first. */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -23,8 +24,9 @@ static bool is_canonical(const struct set_network *network, const char *text)
 {
     char again[INET6_ADDRSTRLEN];
 
-    return inet_ntop(network->is_ipv4 ? AF_INET : AF_INET6, network->address, again, sizeof again) != NULL &&
-           strcmp(again, text) == 0;
+    const char *spelled = inet_ntop(network->is_ipv4 ? AF_INET : AF_INET6, network->address, again, sizeof again);
+    assert(spelled != NULL); /* there is room */
+    return strcmp(spelled, text) == 0;
 }
 
 struct result network_parse(const char *cidr, struct set_network *network, struct error *err)
@@ -46,7 +48,7 @@ struct result network_parse(const char *cidr, struct set_network *network, struc
     network->prefix_bits = (unsigned)bits;
     if (has_bits_behind(network))
         return failure(err, ERROR_INVALID, "networks.cidr: %.60s has bits set behind its prefix", cidr);
-    if (!network->is_ipv4 && memcmp(network->address, mapped, sizeof mapped) == 0 && bits >= 96)
+    if (!network->is_ipv4 && memcmp(network->address, mapped, sizeof mapped) == 0) /* no bit behind: from 96 on */
         return failure(err, ERROR_INVALID, "networks.cidr: %.60s is IPv4 in disguise: write it as IPv4", cidr);
     return SUCCESS;
 }

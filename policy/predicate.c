@@ -83,7 +83,6 @@ static int compare_group(const void *key, const void *group)
 /* NULL: there is no such group, or it is of another kind; what it would hold is then unknown. */
 static const struct policy_group *group_of(const struct policy_groups *groups, const char *name, enum group_kind kind)
 {
-    if (groups->count == 0) return NULL;
     const struct policy_group *found =
         bsearch(name, groups->groups, groups->count, sizeof *groups->groups, compare_group);
     return found == NULL || found->kind != kind ? NULL : found;

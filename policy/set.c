@@ -232,7 +232,6 @@ const struct target *policy_set_region(const struct policy_set *set, const char 
 {
     const struct set_region key = {.id = region};
 
-    if (set->region_count == 0) return NULL;
     const struct set_region *found =
         bsearch(&key, set->regions, set->region_count, sizeof *set->regions, compare_regions);
     return found == NULL ? NULL : found->target;

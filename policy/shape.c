@@ -1,5 +1,6 @@
 #include "policy/shape_priv.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "policy/document.h"
@@ -17,7 +18,8 @@ static size_t path_write(const struct place *place, char *path, size_t at)
 {
     if (place->up != NULL) {
         at = path_write(place->up, path, at);
-        if (at + 1 < PATH_MAX_BYTES) path[at++] = '.';
+        assert(at + 1 < PATH_MAX_BYTES); /* the names are those of policy/shapes.c */
+        path[at++] = '.';
     }
     const size_t length = strlen(place->name);
     const size_t room = PATH_MAX_BYTES - 1 - at;
@@ -51,7 +53,7 @@ int word_index(const char *const *words, const char *text)
 
 static bool text_holds(const struct shape *shape, const json_t *value)
 {
-    if (!json_is_string(value)) return false;
+    if (json_typeof(value) != JSON_STRING) return false;
     const char *text = json_string_value(value);
     if (shape->words != NULL) return word_index(shape->words, text) >= 0;
     const struct bytes bytes = {(const uint8_t *)text, json_string_length(value)};
@@ -61,9 +63,9 @@ static bool text_holds(const struct shape *shape, const json_t *value)
 static bool scalar_holds(const struct shape *shape, const json_t *value)
 {
     if (shape->kind == SHAPE_TEXT) return text_holds(shape, value);
-    if (shape->kind == SHAPE_BOOLEAN) return json_is_boolean(value);
+    if (shape->kind == SHAPE_BOOLEAN) return json_typeof(value) == JSON_TRUE || json_typeof(value) == JSON_FALSE;
     if (shape->kind == SHAPE_ANYTHING) return true;
-    return json_is_integer(value) && json_integer_value(value) >= shape->low &&
+    return json_typeof(value) == JSON_INTEGER && json_integer_value(value) >= shape->low &&
            json_integer_value(value) <= shape->high;
 }
 
@@ -74,7 +76,8 @@ static struct result check(const struct shape *shape, const json_t *value, const
 static struct result check_list(const struct shape *shape, const json_t *value, const struct place *place,
                                 struct error *err)
 {
-    if (!json_is_array(value) || json_array_size(value) < shape->least) return expected(place, shape->what, err);
+    if (json_typeof(value) != JSON_ARRAY || json_array_size(value) < shape->least)
+        return expected(place, shape->what, err);
     if (json_array_size(value) > shape->most) return wrong(place, ERROR_LIMIT, "more members than are taken", err);
     for (size_t i = 0; i < json_array_size(value); i++)
         TRY(check(shape->each, json_array_get(value, i), place, err));
@@ -95,7 +98,7 @@ static struct result check_map(const struct shape *shape, const json_t *value, c
     const char *key;
     json_t *each;
 
-    if (!json_is_object(value)) return expected(place, shape->what, err);
+    if (json_typeof(value) != JSON_OBJECT) return expected(place, shape->what, err);
     if (json_object_size(value) > shape->most) return wrong(place, ERROR_LIMIT, "more members than are taken", err);
     json_object_foreach (iterable(value), key, each) {
         if (shape->key_holds != NULL && !shape->key_holds(bytes_of_text(key)))
@@ -141,7 +144,7 @@ static struct result check_names(const struct shape *shape, const json_t *value,
 static struct result check_object(const struct shape *shape, const json_t *value, const struct place *place,
                                   struct error *err)
 {
-    if (!json_is_object(value)) return expected(place, shape->what, err);
+    if (json_typeof(value) != JSON_OBJECT) return expected(place, shape->what, err);
     TRY(check_names(shape, value, place, err));
     for (const struct shape_member *member = shape->members; member->name != NULL; member++) {
         const struct place below = {place, member->name};

@@ -75,7 +75,7 @@ void tenancy_resolve(const struct tenancy *tenancy, const char *name, struct res
 
     (void)snprintf(resource.name, sizeof resource.name, "%s", name);
     if (organisation != NULL) resource.organisation = organisation->id;
-    if (project != NULL && resource.kind >= RESOURCE_PROJECT) {
+    if (project != NULL) {
         resource.project = project->id;
         (void)snprintf(resource.region, sizeof resource.region, "%s", project->home_region);
     }

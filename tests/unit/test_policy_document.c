@@ -26,6 +26,9 @@ static json_t *changed(const char *path, const char *value)
     return document;
 }
 
+#define A_26  "aaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define A_260 A_26 A_26 A_26 A_26 A_26 A_26 A_26 A_26 A_26 A_26
+
 static const struct document_row {
     const char *name, *path, *value; /* value NULL: the member is taken away */
     const char *said;                /* of the refusal; NULL: it is a good document */
@@ -36,6 +39,26 @@ static const struct document_row {
     {"an empty floor", "labels", "{}", NULL},
     {"an unknown member", "floor", "{\"class\":\"secret\"}", "policy: a member that is not known: floor"},
     {"a name that is no name", "a b", "1", "(its name has other letters)"},
+    {"a name of 41 letters", "abcdefghijklmnopqrstuvwxyzabcdefghijklmno", "1", "(its name has other letters)"},
+    {"a name of none", "", "1", "(its name has other letters)"},
+    {"open", "closed", "false", NULL},
+    {"closed", "closed", "true", NULL},
+    {"a boolean that is null", "closed", "null", "policy.closed: true or false expected"},
+    {"an id that is null", "metadata.id", "null", "an identifier expected"},
+    {"rules that are an object", "rules", "{}", "policy.rules: a list of at least 1 expected"},
+    {"types that are a list", "exception_types", "[]", "policy.exception_types: an object expected"},
+    {"labels that are a list", "labels", "[]", "policy.labels: an object expected"},
+    {"a segment that begins with a dot", "metadata.scope", "[\".health\"]", "a scope pattern expected"},
+    {"a scope of 260 letters", "metadata.scope", "[\"" A_260 "\"]", "a scope pattern expected"},
+    {"a place of one letter", "rules.0.target", "{\"geo_within\":[\"A\"]}", "a place such as"},
+    {"a place with a hyphen", "rules.0.target", "{\"geo_within\":[\"AE-DU\"]}", "a place such as"},
+    {"half a place", "rules.0.target", "{\"geo_within\":[\"AE/D\"]}", "a place such as"},
+    {"a place that is too long", "rules.0.target", "{\"geo_within\":[\"AE/DUBA\"]}", "a place such as"},
+    {"a place in small letters behind the slash", "rules.0.target", "{\"geo_within\":[\"AE/du\"]}", "a place such as"},
+    {"a regime of one letter", "labels", "{\"attached\":[\"D\"]}", "the name of a regime expected"},
+    {"a regime of 25 letters", "labels", "{\"attached\":[\"ABCDEFGHIJKLMNOPQRSTUVWXY\"]}", "the name of a regime expected"},
+    {"a regime in small letters", "labels", "{\"attached\":[\"difc\"]}", "the name of a regime expected"},
+    {"a day of eleven letters", "metadata.review_by", "\"2027-02-281\"", "a day expected"},
     {"no metadata", "metadata", NULL, "policy.metadata: is missing"},
     {"another kind", "kind", "\"Policy\"", "policy.kind: \"ResidencyPolicy\" expected"},
     {"a version of 0", "metadata.version", "0", "policy.metadata.version"},
@@ -144,6 +167,36 @@ static void limits(void **state)
     if (!ok) assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
+static void a_document_has_so_many_types(void **state)
+{
+    struct buffer OWNED_BUFFER types = BUFFER(1 << 20);
+    struct policy_document *document = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(buffer_add_u8(&types, '{', &err).ok);
+    for (size_t i = 0; i <= POLICY_LIST_MAX; i++)
+        assert_true(buffer_format(&types, &err, "%s\"type-%zu\":{}", i > 0 ? "," : "", i).ok);
+    assert_true(buffer_add_u8(&types, '}', &err).ok);
+    OWNED_JSON json = changed("exception_types", buffer_text(&types));
+    assert_false(policy_document_new(json, &document, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
+static void a_list_of_documents_is_a_list(void **state)
+{
+    OWNED_JSON object = json_object();
+    struct policy_documents *documents = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_false(policy_documents_new(object, &documents, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_false(policy_documents_new(NULL, &documents, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_null(documents);
+}
+
 static void a_document_has_a_largest_size(void **state)
 {
     char *text = memory_zeroed(POLICY_DOCUMENT_BYTES_MAX + 2, 1);
@@ -235,6 +288,8 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_rule_must_be_an_object),
         cmocka_unit_test(names_and_digests),
+        cmocka_unit_test(a_document_has_so_many_types),
+        cmocka_unit_test(a_list_of_documents_is_a_list),
         cmocka_unit_test(a_document_has_a_largest_size),
         cmocka_unit_test(a_long_text_is_refused),
         cmocka_unit_test(a_set_has_a_largest_number_of_policies),

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "policy/compiled_priv.h"
 #include "tests/support/policy.h"
 
 #define NOW     "2026-12-15T00:00:00Z"
@@ -211,6 +212,172 @@ static void a_label_has_a_largest_size(void **state)
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
+/* A label covers a floor when no member of the floor is more than its own. */
+static const struct cover_row {
+    const char *name;
+    struct label floor;
+    bool is_covered;
+} cover_rows[] = {
+    {"an open floor", {.class = LABEL_OPEN, .lineage = LINEAGE_ATTESTED}, true},
+    {"the same", {.class = LABEL_SENSITIVE, .lineage = LINEAGE_DECLARED, .subjects = 3, .regime_count = 1, .regimes = {"DIFC"},
+                  .pin_count = 1, .pins = {"p"}}, true},
+    {"a higher class", {.class = LABEL_SECRET, .lineage = LINEAGE_ATTESTED}, false},
+    {"a weaker lineage", {.class = LABEL_OPEN, .lineage = LINEAGE_UNKNOWN}, false},
+    {"another subject", {.lineage = LINEAGE_ATTESTED, .subjects = 4}, false},
+    {"another regime", {.lineage = LINEAGE_ATTESTED, .regime_count = 1, .regimes = {"ADGM"}}, false},
+    {"another pin", {.lineage = LINEAGE_ATTESTED, .pin_count = 1, .pins = {"q"}}, false},
+};
+
+static void labels_cover(void **state)
+{
+    const struct cover_row *row = *state;
+    const struct label label = {.class = LABEL_SENSITIVE, .lineage = LINEAGE_DECLARED, .subjects = 3, .regime_count = 1,
+                                .regimes = {"DIFC"}, .pin_count = 1, .pins = {"p"}};
+
+    assert_int_equal(label_covers(&label, &row->floor), row->is_covered);
+}
+
+/* What is stored joins what its place gives; alone, it is the label; without both there is none. */
+static void stored_labels_rise(void **state)
+{
+    const struct label stored = {.class = LABEL_SECRET, .lineage = LINEAGE_DECLARED};
+    const struct label own = {.class = LABEL_OPEN, .lineage = LINEAGE_UNKNOWN};
+    const struct policy_place place = {.documents = the_world.documents, .scope = "other/x", .now_us = -1};
+    struct label label;
+    bool is_labelled = true;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(policy_stored_label(&place, NULL, NULL, &label, &is_labelled, &err).ok);
+    assert_false(is_labelled);
+    assert_true(policy_stored_label(&place, NULL, &own, &label, &is_labelled, &err).ok);
+    assert_true(is_labelled && label.class == LABEL_OPEN);
+    assert_true(policy_stored_label(&place, &stored, NULL, &label, &is_labelled, &err).ok);
+    assert_true(is_labelled && label.class == LABEL_SECRET && label.lineage == LINEAGE_DECLARED);
+    assert_true(policy_stored_label(&place, &stored, &own, &label, &is_labelled, &err).ok);
+    assert_true(is_labelled && label.class == LABEL_SECRET && label.lineage == LINEAGE_UNKNOWN);
+}
+
+static void scopes_have_a_largest_size(void **state)
+{
+    static char scope[POLICY_SCOPE_MAX + 2];
+    const struct label label = label_blank();
+    OWNED(target) *target = target_of(&the_world, "{}");
+    struct policy_facts facts = facts_of(&case_rows[0], &label, target);
+    struct policy_place place = {.documents = the_world.documents, .scope = scope};
+    struct policy_decision *decision = NULL;
+    struct label out;
+    bool is_labelled = false;
+    struct error err = {0};
+
+    (void)state;
+    memset(scope, 'a', sizeof scope - 1);
+    facts.scope = scope;
+    assert_false(policy_decide(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_null(decision);
+    assert_false(policy_effective_label(&place, NULL, &out, &is_labelled, &err).ok);
+    assert_int_equal(err.kind, ERROR_LIMIT);
+}
+
+/* All that a decision can hold: a lifted rule, a malformed exception, a pin that is not in force, an overdue review. */
+static json_t *full_exception(void)
+{
+    char text[2048];
+
+    (void)snprintf(text, sizeof text,
+                   "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"x1\",\"type\":\"continuity\","
+                   "\"policy\":{\"id\":\"health-ae\",\"version\":3,\"digest\":\"%s\"},\"project\":\"" PROJECT "\","
+                   "\"lifts\":[\"H-STORE-AE\"],\"ops\":[\"ingest\"],\"targets\":[\"elsewhere\"],\"digests\":[\"" DIGEST "\"],"
+                   "\"not_before\":\"2027-06-10T00:00:00Z\",\"not_after\":\"2027-06-20T00:00:00Z\","
+                   "\"evidence\":{\"incident_ref\":\"a\",\"authority_approval_ref\":\"b\",\"return_plan_digest\":\"c\"},"
+                   "\"requested_by\":{\"iss\":\"i\",\"sub\":\"z\"},\"approvals\":[{\"iss\":\"i\",\"sub\":\"a\"},"
+                   "{\"iss\":\"i\",\"sub\":\"b\"},{\"iss\":\"i\",\"sub\":\"c\"}]}",
+                   policy_document_digest(the_world.documents->documents[1]));
+    return policy_json(text);
+}
+
+static json_t *full_facts(void)
+{
+    json_t *facts = policy_json("{\"digest\":\"" DIGEST "\",\"exceptions\":[{\"id\":\"broken\"}],\"label\":{\"attached\":[],"
+                                "\"class\":\"sensitive\",\"lineage\":\"declared\",\"pins\":[\"gone-policy\"],"
+                                "\"subjects\":[\"health\"]},\"now\":\"2027-06-15T00:00:00Z\",\"op\":\"ingest\",\"policy_epoch\":7,"
+                                "\"project\":\"" PROJECT "\",\"scope\":\"health/ct\",\"target\":{\"geo\":\"DE\"},"
+                                "\"target_id\":\"elsewhere\"}");
+
+    assert_int_equal(json_array_append_new(json_object_get(facts, "exceptions"), full_exception()), 0);
+    return facts;
+}
+
+static struct result read_and_decide(void *context, struct error *err)
+{
+    OWNED(policy_documents) *documents = NULL;
+    OWNED(policy_groups) *groups = NULL;
+    OWNED(policy_facts_document) *read = NULL;
+    OWNED(policy_decision) *decision = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(1 << 16);
+
+    TRY_UNTOUCHED(documents, policy_documents_new(the_world.policies, &documents, err));
+    TRY_UNTOUCHED(groups, policy_groups_new(json_object_get(the_world.regions, "groups"), &groups, err));
+    TRY_UNTOUCHED(read, policy_facts_read(context, &read, err));
+    TRY_UNTOUCHED(decision, policy_decide(documents, policy_facts_of(read), groups, &decision, err));
+    return policy_decision_write(&text, decision, err);
+}
+
+static void all_of_it_survives_lack_of_memory(void **state)
+{
+    OWNED_JSON facts = full_facts();
+
+    (void)state;
+    fail_each(read_and_decide, facts, ERROR_NO_MEMORY, 100);
+}
+
+static void decisions_need_their_room(void **state)
+{
+    OWNED_JSON facts = full_facts();
+    OWNED(policy_facts_document) *read = NULL;
+    OWNED(policy_decision) *decision = NULL;
+    struct buffer OWNED_BUFFER whole = BUFFER(1 << 16);
+    struct error err = {0};
+
+    (void)state;
+    if (!policy_facts_read(facts, &read, &err).ok) fail_msg("%s", err.message);
+    assert_true(policy_decide(the_world.documents, policy_facts_of(read), the_world.groups, &decision, &err).ok);
+    assert_true(policy_decision_write(&whole, decision, &err).ok);
+    assert_non_null(strstr(buffer_text(&whole), "\"lifted\":[{\"exception\":\"x1\""));
+    assert_non_null(strstr(buffer_text(&whole), "EXCEPTION-MALFORMED"));
+    assert_non_null(strstr(buffer_text(&whole), "REVIEW-OVERDUE"));
+    assert_non_null(strstr(buffer_text(&whole), "SYS-PIN-MISSING"));
+    for (size_t room = 1; room < whole.length; room += 3) {
+        struct buffer OWNED_BUFFER narrow = BUFFER(room);
+        assert_false(policy_decision_write(&narrow, decision, &err).ok);
+        assert_int_equal(err.kind, ERROR_LIMIT);
+    }
+}
+
+/* Facts that come from no document are written down for the id: with exceptions, and with a label that is not known. */
+static void unwritten_facts_have_an_id_too(void **state)
+{
+    OWNED_JSON json = full_facts();
+    OWNED(policy_facts_document) *read = NULL;
+    struct error err = {0};
+    char first[SHA_TEXT_SIZE] = "";
+
+    (void)state;
+    assert_true(policy_facts_read(json, &read, &err).ok);
+    struct policy_facts facts = *policy_facts_of(read);
+    facts.canonical = NULL;
+    for (int i = 0; i < 3; i++) {
+        OWNED(policy_decision) *decision = NULL;
+        if (i == 1) facts.label = NULL;
+        if (i == 2) facts.exception_count = 1;
+        assert_true(policy_decide(the_world.documents, &facts, the_world.groups, &decision, &err).ok);
+        if (i > 0) assert_string_equal(policy_decision_denial(decision, 0)->rule, "SYS-UNLABELLED");
+        assert_string_not_equal(policy_decision_id(decision), first);
+        memcpy(first, policy_decision_id(decision), sizeof first);
+    }
+}
+
 static struct result decide_once(void *facts, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
@@ -262,12 +429,15 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(facts_survive_being_written_down), cmocka_unit_test(labels_join),
         cmocka_unit_test(a_label_has_a_largest_size),       cmocka_unit_test(deciding_survives_lack_of_memory),
-        cmocka_unit_test(scopes_match_in_bounded_time),
+        cmocka_unit_test(scopes_match_in_bounded_time),     cmocka_unit_test(stored_labels_rise),
+        cmocka_unit_test(scopes_have_a_largest_size),       cmocka_unit_test(all_of_it_survives_lack_of_memory),
+        cmocka_unit_test(decisions_need_their_room),        cmocka_unit_test(unwritten_facts_have_an_id_too),
     };
     void *opened = NULL;
 
     if (world_open(&opened) != 0) return 1;
     the_world = *(struct world *)opened;
-    const int failed = RUN_TABLE(case_rows, cases) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    const int failed = RUN_TABLE(case_rows, cases) + RUN_TABLE(cover_rows, labels_cover) +
+                       cmocka_run_group_tests_name("others", others, NULL, NULL);
     return failed + world_close(&opened);
 }

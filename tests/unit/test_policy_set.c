@@ -71,6 +71,9 @@ static void an_envelope_of_another_type_is_no_set(void **state)
     "\"requested_by\":{\"iss\":\"i\",\"sub\":\"c\"},"                                                             \
     "\"approvals\":[{\"iss\":\"i\",\"sub\":\"a\"},{\"iss\":\"i\",\"sub\":\"b\"}],"
 
+#define LETTERS_64 "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"
+#define LETTERS_70 LETTERS_64 "zzzzzz"
+
 static const struct set_row {
     const char *name, *member, *value; /* value NULL: the member is taken away */
     bool keeps_digest;                 /* else the digest is made anew */
@@ -83,6 +86,15 @@ static const struct set_row {
     {"no networks", "networks", NULL, false, "set.networks: is missing"},
     {"a policy that is not understood", "policies", "[{}]", false, "policy.apiVersion: is missing"},
     {"a region without its provider", "regions", "{\"main\":{}}", false, "set.regions: a name that is not of the form"},
+    {"a region without a name", "regions", "{\"main/\":{}}", false, "set.regions: a name that is not of the form"},
+    {"a region without a provider", "regions", "{\"/main\":{}}", false, "set.regions: a name that is not of the form"},
+    {"a provider in capitals", "regions", "{\"AWS/main\":{}}", false, "set.regions: a name that is not of the form"},
+    {"a region in capitals", "regions", "{\"aws/MAIN\":{}}", false, "set.regions: a name that is not of the form"},
+    {"a region of 70 letters", "regions", "{\"aws/" LETTERS_70 "\":{}}", false, "set.regions: a name that is not of the form"},
+    {"a network without a prefix", "networks", "[{\"cidr\":\"10.1.0.0\",\"facts\":{}}]", false, "an address and a prefix"},
+    {"a network of 70 letters", "networks", "[{\"cidr\":\"" LETTERS_70 "/8\",\"facts\":{}}]", false, "an address and a prefix"},
+    {"a digest of 71 other letters", "digest", "\"md5:567" LETTERS_64 "\"", true, "set.digest: a digest"},
+    {"a digest that is not hex", "digest", "\"sha256:" LETTERS_64 "\"", true, "set.digest: a digest"},
     {"a region of unknown facts", "regions", "{\"a/b\":{\"place\":\"AE\"}}", false, "not known: place"},
     {"a group of a wrong member", "groups", "{\"GCC\":{\"kind\":\"geo\",\"members\":[\"gcc\"]}}", false, "a place such as"},
     {"a malformed exception", "exceptions", "[{\"id\":\"x1\"}]", false, "exception.apiVersion: is missing"},
@@ -162,6 +174,8 @@ static const struct network_row {
     {"any IPv6", "2002::1", "::/0"},
     {"an IPv6 network", "2001:db8::1", "2001:db8::/32"},
     {"an odd IPv6 prefix", "2001:db8:0:8001::1", "2001:db8:0:8000::/49"},
+    {"IPv6 of the lower half", "0:0:1::5", "::/0"},
+    {"IPv6 loopback", "::1", "::/0"},
     {"IPv4 over an IPv6 socket", "::ffff:10.1.2.3", "10.1.2.3/32"},
     {"IPv4 over an IPv6 socket is not IPv6", "::ffff:11.0.0.1", NULL},
 };
@@ -194,6 +208,69 @@ static void clients_are_in_networks(void **state)
     const struct target *found = policy_set_network(set, client, &name);
     assert_int_equal(found != NULL, row->network != NULL);
     if (found != NULL) assert_string_equal(name, row->network);
+}
+
+static struct policy_set *set_with_exceptions(const char *exceptions, struct error *err)
+{
+    OWNED_JSON list = policy_json(exceptions);
+    const struct policy_set_parts parts = {.epoch = 3, .exceptions = list};
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct policy_set *set = NULL;
+
+    if (!policy_set_compose(&parts, &payload, err).ok) return NULL;
+    assert_true(policy_set_compile(buffer_bytes(&payload), &set, err).ok);
+    return set;
+}
+
+#define EXCEPTION_OF(project, id)                                                                                       \
+    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"" id "\",\"type\":\"continuity\","          \
+    "\"policy\":{\"id\":\"registry-default\",\"version\":1,\"digest\":\"sha256:"                                            \
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"},"                                              \
+    "\"project\":\"" project "\",\"lifts\":[\"R-STORE-HOME\"],\"ops\":[\"ingest\"],\"targets\":[\"local/main\"],"               \
+    "\"digests\":[\"sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"],"                        \
+    "\"not_before\":\"2026-11-01T00:00:00Z\",\"not_after\":\"2026-11-08T00:00:00Z\",\"evidence\":{},"                    \
+    "\"requested_by\":{\"iss\":\"i\",\"sub\":\"c\"},\"approvals\":[{\"iss\":\"i\",\"sub\":\"a\"},{\"iss\":\"i\",\"sub\":\"b\"}]"
+#define PROJECT_1 "10000000-0000-4000-8000-000000000001"
+#define PROJECT_2 "20000000-0000-4000-8000-000000000001"
+
+/* Whatever order they were written in, a request sees those of its own project and no others. */
+static void exceptions_belong_to_their_project(void **state)
+{
+    static const struct {
+        const char *project, *ids;
+    } rows[] = {{PROJECT_1, "x2 "}, {PROJECT_2, "x1 x3 "}, {"30000000-0000-4000-8000-000000000001", ""},
+                {"00000000-0000-0000-0000-000000000000", ""}};
+    struct error err = {0};
+
+    (void)state;
+    OWNED(policy_set) *set = set_with_exceptions("[" EXCEPTION_OF(PROJECT_2, "x3") "}," EXCEPTION_OF(PROJECT_1, "x2")
+                                                 ",\"uses_left\":0}," EXCEPTION_OF(PROJECT_2, "x1") "}]", &err);
+    if (set == NULL) fail_msg("%s", err.message);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct buffer OWNED_BUFFER ids = BUFFER(64);
+        struct uuid project;
+        size_t count = 0;
+
+        assert_true(uuid_parse(bytes_of_text(rows[i].project), &project));
+        const struct policy_exception *const *found = policy_set_exceptions(set, &project, &count);
+        for (size_t j = 0; j < count; j++) assert_true(buffer_format(&ids, &err, "%s ", found[j]->id).ok);
+        assert_string_equal(buffer_text(&ids), rows[i].ids);
+    }
+}
+
+static void epochs_are_from_one_on(void **state)
+{
+    static const uint64_t epochs[] = {0, (uint64_t)INT64_MAX + 1, UINT64_MAX};
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(epochs); i++) {
+        const struct policy_set_parts parts = {.epoch = epochs[i]};
+        assert_false(policy_set_compose(&parts, &payload, &err).ok);
+        assert_int_equal(err.kind, ERROR_INVALID);
+    }
+    assert_int_equal(payload.length, 0);
 }
 
 static void nobody_is_in_no_network(void **state)
@@ -310,6 +387,61 @@ static void regions_are_explained(void **state)
     assert_string_equal(buffer_text(&names), row->regions);
 }
 
+/* What a set says of itself needs its room. */
+static void sets_describe_themselves(void **state)
+{
+    OWNED(policy_set) *set = set_of_samples();
+    struct buffer OWNED_BUFFER whole = BUFFER(4096);
+    struct error err = {0};
+
+    (void)state;
+    assert_true(policy_set_describe(set, &whole, &err).ok);
+    assert_non_null(strstr(buffer_text(&whole), "},{\"digest\":"));
+    for (size_t room = 1; room < whole.length; room++) {
+        struct buffer OWNED_BUFFER narrow = BUFFER(room);
+        assert_false(policy_set_describe(set, &narrow, &err).ok);
+        assert_int_equal(err.kind, ERROR_LIMIT);
+    }
+    assert_null(policy_set_region(set, "nowhere/at-all"));
+    policy_set_free(NULL);
+}
+
+/* The whole way of a set and of a question to it. */
+static struct result compose_and_ask(void *parts, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED(policy_set) *set = NULL;
+    struct label own = label_blank(), label;
+    const char *allowed[16];
+    size_t count = 0;
+    bool is_labelled = false;
+
+    TRY_UNTOUCHED(payload.length, policy_set_compose(parts, &payload, err));
+    TRY_UNTOUCHED(set, policy_set_compile(buffer_bytes(&payload), &set, err));
+    const struct policy_place place = {policy_set_documents(set), "health/ct", INT64_C(1797292800000000)};
+    TRY(policy_effective_label(&place, &own, &label, &is_labelled, err));
+    const struct policy_facts facts = {
+        .op = OP_INGEST, .scope = place.scope, .policy_epoch = 7, .label = &label, .now_us = place.now_us};
+    TRY_UNTOUCHED(count, policy_set_allowed_regions(set, &facts, allowed, &count, err));
+    return SUCCESS;
+}
+
+static void asking_survives_lack_of_memory(void **state)
+{
+    OWNED_JSON policies = policy_json("[]");
+    OWNED_JSON world = policy_example("regions");
+    OWNED_JSON regions = json_object();
+    OWNED_JSON exceptions = policy_json("[" EXCEPTION_OF(PROJECT_1, "x1") "}]");
+    struct policy_set_parts parts = {.epoch = 7, .policies = policies, .regions = regions, .exceptions = exceptions,
+                                     .groups = json_object_get(world, "groups")};
+
+    (void)state;
+    json_t *one = json_object_get(json_object_get(world, "regions"), "azure/uaenorth");
+    assert_int_equal(json_object_set(regions, "azure/uaenorth", one), 0);
+    assert_int_equal(json_array_append_new(policies, policy_example("health-ae")), 0);
+    fail_each(compose_and_ask, &parts, ERROR_NO_MEMORY, 100);
+}
+
 static struct result round_trip(void *officer, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
@@ -337,6 +469,10 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_set_survives_its_envelope), cmocka_unit_test(an_envelope_of_another_type_is_no_set),
         cmocka_unit_test(a_set_has_one_spelling),      cmocka_unit_test(nobody_is_in_no_network),
+        cmocka_unit_test(exceptions_belong_to_their_project),
+        cmocka_unit_test(epochs_are_from_one_on),
+        cmocka_unit_test(sets_describe_themselves),
+        cmocka_unit_test(asking_survives_lack_of_memory),
         cmocka_unit_test(sets_survive_lack_of_memory),
     };
 
