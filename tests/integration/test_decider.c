@@ -38,17 +38,25 @@ struct place {
 
 static const struct pg_table *const tables[] = {&policy_set_table, NULL};
 
-static void place_open(struct place *place)
+/* As place_open(), before anybody has pinned who approves policy sets. */
+static void place_open_unpinned(struct place *place)
 {
     struct error err = {0};
-    uint8_t public_key[ECDSA_PUBLIC_SIZE];
 
     memset(place, 0, sizeof *place);
     audit_log_init(&place->log);
     place->log.tables = tables;
     place->log.sequencer = audit_log_start(&place->log, "gw1");
-    database_execute(place->log.database, PROJECT_SQL);
     assert_true(ecdsa_key_new(&place->officer, &err).ok);
+}
+
+static void place_open(struct place *place)
+{
+    struct error err = {0};
+    uint8_t public_key[ECDSA_PUBLIC_SIZE];
+
+    place_open_unpinned(place);
+    database_execute(place->log.database, PROJECT_SQL);
     ecdsa_key_public(place->officer, public_key);
     if (!keyd_pin_approver(keyd_process_client(place->log.keyd), public_key, &err).ok) fail_msg("%s", err.message);
 }
@@ -390,6 +398,92 @@ static void loading_survives_every_failure(void **state)
     place_close(&place);
 }
 
+static struct result start_and_stop(void *options, struct error *err)
+{
+    OWNED(decider) *decider = NULL;
+
+    TRY_UNTOUCHED(decider, decider_start(options, &decider, err));
+    return SUCCESS;
+}
+
+static void starting_survives_every_failure(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_open(&place);
+    sequencer_free(GIVE(place.log.sequencer)); /* its threads would take the failures */
+    struct decider_options options = {.conninfo = database_app(place.log.database),
+                                      .keyd = keyd_process_client(place.log.keyd),
+                                      .metadata_region = "local/main",
+                                      .poll_ms = 60000,
+                                      .stale_ms = 120000};
+    for (unsigned long nth = 1;; nth++) {
+        struct error err = {0};
+
+        fault_arm(nth);
+        const bool ok = start_and_stop(&options, &err).ok, has_fired = fault_has_fired();
+        fault_arm(0);
+        if (!has_fired) {
+            if (!ok) fail_msg("%s", err.message);
+            assert_true(nth > 30);
+            break;
+        }
+        if (!ok) assert_true(err.message[0] != '\0'); /* a connection to keyd that breaks is made once more */
+    }
+    place_close(&place);
+}
+
+/* Until an approver is pinned, no set counts: none is taken, none is in force, and nothing is stored. */
+static void without_an_approver_no_set_counts(void **state)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    struct place place;
+    struct policy_set *set = NULL;
+    struct error err = {0};
+
+    (void)state;
+    place_open_unpinned(&place);
+    assert_false(install(&place, 1, &err));
+    assert_int_equal(err.kind, ERROR_DENIED);
+    sign(&place, 1, &envelope);
+    assert_false(policy_set_check(keyd_process_client(place.log.keyd), buffer_bytes(&envelope), &set, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_null(set);
+    database_execute(place.log.database, PROJECT_SQL);
+    start_well(&place);
+    expect(&place, VERDICT_DENY, "SYS-NO-POLICY");
+    place_close(&place);
+}
+
+/* A refresh says why it failed, and does not wait longer than the gateway itself would believe its snapshot. */
+static void a_refresh_says_what_is_wrong(void **state)
+{
+    struct place place;
+    struct error err = {0};
+
+    (void)state;
+    place_open(&place);
+    install_well(&place, 1);
+    const struct decider_options options = {.conninfo = database_app(place.log.database),
+                                            .keyd = keyd_process_client(place.log.keyd),
+                                            .poll_ms = 60000,
+                                            .stale_ms = 999};
+    assert_true(decider_start(&options, &place.decider, &err).ok);
+    keyd_process_pause(place.log.keyd, true); /* its client waits for two seconds */
+    assert_false(decider_refresh(place.decider, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "in time"));
+    keyd_process_pause(place.log.keyd, false);
+    for (int i = 0; i < 100 && !decider_refresh(place.decider, &err).ok; i++) (void)usleep(50000);
+    assert_true(decider_refresh(place.decider, &err).ok);
+    keyd_process_kill(place.log.keyd);
+    assert_false(decider_refresh(place.decider, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    keyd_process_restart(place.log.keyd);
+    place_close(&place);
+}
+
 struct reading {
     struct place *place;
     _Atomic bool is_done;
@@ -450,6 +544,9 @@ int main(void)
         cmocka_unit_test(without_keyd_it_gets_stale_and_denies),
         cmocka_unit_test(a_lost_connection_is_made_again),
         cmocka_unit_test(loading_survives_every_failure),
+        cmocka_unit_test(starting_survives_every_failure),
+        cmocka_unit_test(without_an_approver_no_set_counts),
+        cmocka_unit_test(a_refresh_says_what_is_wrong),
         cmocka_unit_test(readers_see_whole_snapshots_only),
     };
 

@@ -32,6 +32,11 @@ void keyd_process_kill(struct keyd_process *keyd)
     (void)keyd_daemon_end(&keyd->daemon, SIGKILL);
 }
 
+void keyd_process_pause(struct keyd_process *keyd, bool paused)
+{
+    assert_int_equal(kill(keyd->daemon.pid, paused ? SIGSTOP : SIGCONT), 0);
+}
+
 void keyd_process_restart(struct keyd_process *keyd)
 {
     keyd_daemon_start(&keyd->daemon, NULL);

@@ -16,6 +16,8 @@ struct keyd_process *keyd_process_new(const char *origin);
 struct keyd_client *keyd_process_client(struct keyd_process *keyd);
 /** kill -9, and back with the same folder. */
 void keyd_process_kill(struct keyd_process *keyd);
+/** Stops it for a while (SIGSTOP), and lets it go on. */
+void keyd_process_pause(struct keyd_process *keyd, bool paused);
 void keyd_process_restart(struct keyd_process *keyd);
 /** Ends it in order, asserts that it did, and removes its folder. */
 void keyd_process_free(struct keyd_process *keyd);
