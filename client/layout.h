@@ -40,8 +40,8 @@ RESULT layout_manifest(const struct layer_file *files, size_t count, struct byte
                        struct buffer *text, struct error *err);
 
 /**
- * Opens `title`, or the name that it has on its way, below the folder for writing or reading, making the folders on the way if `flags` has O_CREAT;
- * never follows a symbolic link below it.
+ * Opens `title`, or the name that it has on its way, below the folder for writing or reading, making the folders
+ * above it if `flags` has O_CREAT; never follows a symbolic link below the folder.
  */
 RESULT title_open(int folder, const char *title, int flags, int *fd_out, struct error *err);
 /** Renames inside the folder that `title` lies in, then syncs it. */

@@ -146,7 +146,8 @@ static struct result report_push(const struct push *push, struct bytes manifest,
         (void)printf("%s\n%s\n", buffer_text(&reference), digest_text);
         return SUCCESS;
     }
-    OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "reference", buffer_text(&reference), "digest", digest_text, "audit", response->audit);
+    OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "reference", buffer_text(&reference), "digest", digest_text,
+                                  "audit", response->audit);
     return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
 }
 

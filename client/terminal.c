@@ -16,7 +16,10 @@ static size_t sequence_length(const unsigned char *text)
     const unsigned char last = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
 
     if (lead < 0x80) return 1;
-    const size_t length = is_between(lead, 0xc2, 0xdf) ? 2 : is_between(lead, 0xe0, 0xef) ? 3 : is_between(lead, 0xf0, 0xf4) ? 4 : 0;
+    const size_t length = is_between(lead, 0xc2, 0xdf)   ? 2
+                          : is_between(lead, 0xe0, 0xef) ? 3
+                          : is_between(lead, 0xf0, 0xf4) ? 4
+                                                         : 0;
     if (length == 0 || !is_between(text[1], first, last)) return 0;
     for (size_t i = 2; i < length; i++)
         if (!is_between(text[i], 0x80, 0xbf)) return 0;

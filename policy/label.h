@@ -56,7 +56,8 @@ bool label_covers(const struct label *label, const struct label *floor);
 /**
  * The floor label of an organisation, project or repository, as stored: {"class", "subjects", "attached",
  * "lineage"}, each optional, nothing else. What is absent asks for nothing: class open, lineage attested.
- * *is_stated_out is false for {}. ERROR_INVALID; ERROR_LIMIT for more regimes or pins than a label has. The label borrows from `floor`.
+ * *is_stated_out is false for {}. ERROR_INVALID; ERROR_LIMIT for more regimes or pins than a label has. The label
+ * borrows from `floor`.
  */
 RESULT label_read_floor(const json_t *floor, struct label *label_out, bool *is_stated_out, struct error *err);
 /** A whole label, as facts have it: class, subjects, attached, pins and lineage, all of them. ERROR_INVALID.

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "client/command.h"
 #include "client/http.h"
 #include "crypto/digest.h"
@@ -87,9 +88,11 @@ static void say_digest(struct http_response *response, struct bytes body)
     digest_format(&digest, response->digest);
 }
 
-static bool ends_with_manifest(const char *path)
+static long status_of(struct bytes text)
 {
-    return strstr(path, "/manifests/") != NULL;
+    uint64_t status = 0;
+
+    return text_to_u64(text, 999, &status) ? (long)status : 0;
 }
 
 struct result http_call(struct http *http, const struct http_request *request, struct http_response *response,
@@ -100,12 +103,11 @@ struct result http_call(struct http *http, const struct http_request *request, s
     (void)http;
     if (++exchanges > EXCHANGES_MAX || answer.length == 0) return failure(err, ERROR_UNAVAILABLE, "the line is dead");
     const struct bytes status = take(&answer, "\n");
-    response->status = 0;
-    for (size_t i = 0; i < status.length && i < 3; i++) response->status = response->status * 10 + (status.data[i] + 2) % 10; /* '0' is 48 */
+    response->status = status_of(status);
     for (struct bytes line; (line = take(&answer, "\n")).length > 0;) http_response_take(response, line);
     say_digest(response, answer);
     response->length = (int64_t)answer.length;
-    if (ends_with_manifest(request->path)) {
+    if (strstr(request->path, "/manifests/") != NULL) {
         buffer_clear(&manifest_said);
         TRY(buffer_add(&manifest_said, answer.data, answer.length, err));
     }

@@ -177,6 +177,11 @@ def push_of_a_blob(random):
     return [begin, write, commit]
 
 
+def splits(random, count):
+    """Where pieces end that are sent one by one: mostly in heads, at times in bodies."""
+    return sorted(random.randrange(1, random.choice([100, 700, 2000, 80000])) for _ in range(count))
+
+
 def stream(random):
     if random.random() < 0.25:
         requests = push_of_a_blob(random)
@@ -184,7 +189,7 @@ def stream(random):
         requests = [request(random) for _ in range(random.choice([1, 1, 1, 2, 3, 5]))]
     made = {"requests": requests, "splits": [], "end": random.choice(["wait"] * 8 + ["close", "half", "reset"])}
     if random.random() < 0.3:
-        made["splits"] = sorted(random.randrange(1, 600) for _ in range(random.choice([1, 1, 2, 5])))
+        made["splits"] = splits(random, random.choice([1, 1, 2, 5]))
     return made
 
 
@@ -246,7 +251,7 @@ def damage(random, old, others):
         elif roll < 0.8 and len(requests) > 1:
             del requests[random.randrange(len(requests))]
         elif roll < 0.86:
-            chosen["splits"] = sorted(random.randrange(1, 2000) for _ in range(random.choice([0, 1, 3, 20])))
+            chosen["splits"] = splits(random, random.choice([0, 1, 3, 20]))
         elif roll < 0.9:
             chosen["end"] = random.choice(["wait", "close", "half", "reset"])
         elif roll < 0.92:
