@@ -3,6 +3,7 @@
 import argparse
 import concurrent.futures
 import hashlib
+import http.client
 import json
 import os
 import random
@@ -23,7 +24,8 @@ ANSWER_SECONDS = 15    # for a request that is whole
 LEFTOVER_SECONDS = 0.05 # for what may or may not be answered
 UPLOADS_EVERY = 20     # cases
 BOOKS_EVERY = 200      # cases
-PAUSE_SECONDS = 5      # a case that took longer met a machine that was stopped or too busy: it runs again
+PAUSE_SECONDS = 5      # what took longer met a machine that was stopped or too busy: it runs again
+BROKEN_LINES = {"silence", "unanswered", "malformed", "stuck"} # what a pause of ours looks like
 
 
 class Runner:
@@ -108,21 +110,21 @@ class Runner:
         if complaint is not None:
             raise Finding("crash", complaint)
 
-    def run_patiently(self, case):
-        """A machine that was stopped in between (or others that took it) is no fault of the server."""
+    def patiently(self, action, *arguments):
+        """Runs it, and again if this process or the machine stood still meanwhile: the server cuts slow connections,
+        and rightly. What a sanitizer said, or an answer that must not be, is never excused."""
         for attempt in range(3):
             began = time.monotonic()
             try:
-                return self.run(case)
-            except (Finding, OSError) as wrong:
-                kind = getattr(wrong, "kind", "connect")
+                return action(*arguments)
+            except (Finding, OSError, http.client.HTTPException) as wrong:
                 complaint = self.world.complaint()
                 if complaint is not None:
                     raise Finding("crash", complaint) from None
-                if kind not in ("silence", "unanswered", "connect", "stuck") or attempt == 2:
+                stood_still = time.monotonic() - began > PAUSE_SECONDS
+                excusable = not isinstance(wrong, Finding) or wrong.kind in BROKEN_LINES
+                if attempt == 2 or not (excusable and stood_still):
                     raise wrong if isinstance(wrong, Finding) else Finding("connect", repr(wrong)) from None
-                if time.monotonic() - began < PAUSE_SECONDS and kind == "unanswered":
-                    raise
         return None
 
     def plain_request(self):
@@ -196,20 +198,20 @@ def fuzz(options, world, runner):
             case = first.pop() if first else choose(chance, corpus)
             if counters:
                 counters.clear()
-            runner.run_patiently(case)
+            runner.patiently(runner.run, case)
             if counters and counters.new() and case not in corpus:
                 keep(options, corpus, case)
             if runner.executed % 25 == 0:
-                runner.plain_request()
+                runner.patiently(runner.plain_request)
             if runner.executed % UPLOADS_EVERY == 0:
-                world.end_uploads()
+                runner.patiently(world.end_uploads)
             if runner.executed % BOOKS_EVERY == 0:
-                runner.books.close()
+                runner.patiently(runner.books.close)
             if time.monotonic() - shown > 60:
                 shown = time.monotonic()
                 show(options, runner, counters, corpus, begun)
-        runner.books.close()
-        verify_log(world, runner)
+        runner.patiently(runner.books.close)
+        runner.patiently(verify_log, world, runner)
     except Finding as finding:
         save(options, case, finding, options.seed)
         return False
@@ -233,7 +235,7 @@ def replay(options, runner, cases):
     good = True
     for path, case in cases:
         try:
-            runner.run_patiently({key: case[key] for key in ("together", "streams") if key in case})
+            runner.patiently(runner.run, {key: case[key] for key in ("together", "streams") if key in case})
             print(f"ok   {os.path.basename(path)}", flush=True)
         except Finding as finding:
             print(f"FAIL {os.path.basename(path)}: {finding}", flush=True)
