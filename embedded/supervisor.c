@@ -13,7 +13,10 @@
 #define STOP_POSTGRES_MS       60000 /* its checkpoint may have a gigabyte to write */
 #define STOP_KEYD_MS           10000
 #define LOOK_AT_CERTIFICATE_MS 3600000
-#define GATEWAY_DIES_MAX       10 /* in a row, each soon after its start: then a person must look */
+/* Deaths in a row, each soon after a start: then a person must look. All starts share one layout of memory, so that
+ * they can't go on for ever; who served before is tried longer, for minutes with the pauses in between. */
+#define GATEWAY_DIES_FIRST_MAX 10
+#define GATEWAY_DIES_LATER_MAX 100
 #define GATEWAY_SERVES_MS      5000 /* having run that long, its settings and its files were right */
 
 void supervisor_stop(struct embedded *embedded)
@@ -73,10 +76,11 @@ static void gateway_ended(struct embedded *embedded, int status, bool stopping, 
     const int64_t lived_ms = clock_monotonic_ms() - gateway->started_ms;
 
     if (lived_ms > GATEWAY_SERVES_MS) embedded->has_served = true;
+    const unsigned most = embedded->has_served ? GATEWAY_DIES_LATER_MAX : GATEWAY_DIES_FIRST_MAX;
     if (stopping || !comes_back(embedded, status)) finish(embedded, status_of(status));
     process_ended(gateway, status);
     *deaths = lived_ms > 30000 ? 1 : *deaths + 1;
-    if (*deaths > GATEWAY_DIES_MAX && (WIFSIGNALED(status) || !embedded->has_served)) {
+    if (*deaths > most && (WIFSIGNALED(status) || !embedded->has_served)) {
         log_line(LOG_ERROR, "the gateway dies again and again: giving up", NULL);
         finish(embedded, status_of(status));
     }
