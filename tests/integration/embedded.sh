@@ -114,6 +114,15 @@ for program in postgres sijil-keyd sijild; do
 done
 wait_until 20 projects "$name" "$secret" >/dev/null || die "no answer after the children were killed"
 
+say "a gateway that finds a peer away while it starts again is tried until it can"
+keyd=$(child sijil-keyd)
+kill -STOP "$keyd"
+kill -9 "$(child sijild)"
+tried_again() { grep -q '"process":"gateway","with":"status 75"' "$log"; }
+wait_until 30 tried_again || die "the gateway started without its keys"
+kill -CONT "$keyd"
+wait_until 30 is_ready || die "the gateway was not started again"
+
 say "kill -9 of everything at once, and a start right after it"
 for _ in 1 2 3; do
     kill -9 "$supervisor"

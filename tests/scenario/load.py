@@ -23,6 +23,7 @@ GIB, MIB = 1 << 30, 1 << 20
 RESIDENT_MAX = 128 * MIB
 CONNECTIONS_MAX = 1000  # docs/http.md, as shipped
 PER_ADDRESS = 200       # of connections_per_address = 256
+KINDS = ("manifest", "pull", "push")
 LOAD = os.path.join(sijil_test.BUILD, "bench/sijil-load")
 
 
@@ -54,6 +55,12 @@ def memory(process, what):
 
 def descriptors(process):
     return len(os.listdir(f"/proc/{process}/fd"))
+
+
+def cpu_seconds(process):
+    with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def processes(server):
@@ -185,8 +192,15 @@ def look(server, line):
     found = processes(server)
     line["resident"] = {name: memory(pid, "VmRSS") for name, pid in found.items()}
     line["descriptors"] = {name: descriptors(pid) for name, pid in found.items()}
-    line["threads"] = len(os.listdir(f"/proc/{found['gateway']}/task"))
+    postmaster = min(server.processes("postgres"))
+    line["cpu"] = sum(cpu_seconds(pid) for pid in [found["gateway"], found["sijil-keyd"], *sijil_test.children_of(postmaster)])
     return line
+
+
+def cpu_for_each(lines):
+    """Milliseconds of the server's CPU time for each request of an interval: what other programs do does not show in it."""
+    return [(after["cpu"] - before["cpu"]) * 1000 / sum(after[kind]["count"] for kind in KINDS)
+            for before, after in zip(lines, lines[1:])]
 
 
 def growth(values):
@@ -205,7 +219,10 @@ def judge(lines):
         assert last < first + max(4 * MIB, first * 0.05), f"memory of {name} grows"
         first, last = growth([line["descriptors"][name] for line in steady])
         assert last <= first + 8, f"descriptors of {name} grow"
-    for kind in ("manifest", "pull", "push"):
+    first, last = growth(cpu_for_each(steady))
+    print(f"     CPU time of a request: {first:.3f} -> {last:.3f} ms")
+    assert last < first * 1.15, "requests take more and more work"
+    for kind in KINDS:
         for figure in ("p50_ms", "p99_ms"):
             first, last = growth([line[kind][figure] for line in steady])
             print(f"     {kind} {figure}: {first:.1f} -> {last:.1f} ms")
@@ -226,7 +243,7 @@ def busy_clients_leave_no_trace():
                 lines.append(line)
                 print(f"     {line['second']:5.0f} s: " + ", ".join(
                     f"{kind} {line[kind]['count'] / interval:.0f}/s {line[kind]['p50_ms']:.1f}/{line[kind]['p99_ms']:.1f} ms"
-                    for kind in ("manifest", "pull", "push")) +
+                    for kind in KINDS) +
                     f"; {line['resident']['gateway'] / MIB:.0f} MiB, {line['descriptors']['gateway']} descriptors", flush=True)
             errors = process.stderr.read()
         assert process.returncode == 0 and lines[-1]["failures"] == 0, errors[-2000:]
