@@ -16,6 +16,13 @@ struct result api_body(const struct request *request, json_t **body_out, struct 
     return SUCCESS;
 }
 
+struct result api_unfit(const json_error_t *problem, struct error *err)
+{
+    if (json_error_code(problem) == json_error_out_of_memory)
+        return failure(err, ERROR_NO_MEMORY, "no memory to look at a body");
+    return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem->text);
+}
+
 bool api_page(struct request *request, unsigned *limit_out, const char **after_out)
 {
     const char *limit = request_argument(request, "limit"), *after = request_argument(request, "after");

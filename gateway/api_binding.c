@@ -65,7 +65,7 @@ static struct result read_wanted(const struct request *request, struct pg *pg, s
     if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s:s, s?:s, s?:s, s?:s, s?:I}", "role", &wanted->role,
                        "scope", &wanted->scope, "robot", &wanted->robot, "issuer", &wanted->issuer, "subject",
                        &wanted->subject, "expires_days", &days) != 0)
-        return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem.text);
+        return api_unfit(&problem, err);
     if (!role_find(bytes_of_text(wanted->role), &wanted->binding.role))
         return failure(err, ERROR_INVALID, "there is no role called %.40s", wanted->role);
     if (days < 0 || days > DAYS_MAX || (days == 0 && json_object_get(wanted->json, "expires_days") != NULL))

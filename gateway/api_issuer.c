@@ -67,7 +67,7 @@ static struct result read_wanted(const struct request *request, struct wanted_is
     if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s?:s, s:o, s?:I, s:o}", "url", &wanted->url, "audience",
                        &wanted->audience, "algorithms", &wanted->algorithms, "lifetime_max", &lifetime_s, "jwks",
                        &wanted->keys) != 0)
-        return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem.text);
+        return api_unfit(&problem, err);
     return fill_record(wanted, lifetime_s, err);
 }
 

@@ -19,11 +19,6 @@ static void wanted_done(struct wanted *wanted)
 }
 #define OWNED_WANTED __attribute__((cleanup(wanted_done))) struct wanted
 
-static struct result invalid(const json_error_t *problem, struct error *err)
-{
-    return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem->text);
-}
-
 static bool is_scope_name(const char *name)
 {
     return scope_name_is_valid(bytes_of_text(name));
@@ -36,7 +31,7 @@ static struct result read_organisation(const struct request *request, struct wan
     TRY(api_body(request, &wanted->json, err));
     if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s?:o}", "name", &wanted->name, "label",
                        &wanted->label) != 0)
-        return invalid(&problem, err);
+        return api_unfit(&problem, err);
     if (!is_scope_name(wanted->name))
         return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", SCOPE_NAME_MAX);
     return SUCCESS;
@@ -51,7 +46,7 @@ static struct result read_project(const struct request *request, struct wanted *
     if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s:s, s?:s, s?:o}", "organisation",
                        &wanted->organisation, "name", &wanted->name, "region", &wanted->region, "label",
                        &wanted->label) != 0)
-        return invalid(&problem, err);
+        return api_unfit(&problem, err);
     if (!is_scope_name(wanted->organisation) || !is_scope_name(wanted->name))
         return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", SCOPE_NAME_MAX);
     if (strlen(wanted->region) > REGION_ID_MAX) return failure(err, ERROR_INVALID, "there is no such region");

@@ -33,7 +33,7 @@ static struct result read_wanted(const struct request *request, struct wanted_ro
     TRY(api_body(request, &wanted->json, err));
     if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s?:s, s?:I}", "name", &name, "organisation",
                        &wanted->organisation, "expires_days", &days) != 0)
-        return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem.text);
+        return api_unfit(&problem, err);
     if (days < 1 || days > ROBOT_DAYS_MAX)
         return failure(err, ERROR_INVALID, "expires_days is a number from 1 to %d", ROBOT_DAYS_MAX);
     wanted->lifetime_s = (int64_t)days * DAY_S;

@@ -78,6 +78,7 @@ enum MHD_Result send_answer(struct exchange *exchange)
     struct MHD_Response *reply = reply_of(exchange, response);
     if (reply == NULL) return MHD_NO;
     add_headers(exchange, response, reply);
+    if (response == &broken) add(reply, "Content-Type", "text/plain; charset=utf-8");
     exchange->request.blank->status = response->status;
     exchange->phase = PHASE_SENT;
     exchange_count_unrecorded(exchange, true);

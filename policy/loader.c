@@ -60,9 +60,7 @@ static struct result drain(struct decider *decider, bool *notified_out, struct e
 
 static struct result reconnect(struct decider *decider, struct error *err)
 {
-    if (!pg_is_broken(decider->source.pg)) return SUCCESS;
-    TRY(pg_reopen(decider->source.pg, err));
-    return pg_listen(decider->source.pg, CHANNEL, err);
+    return pg_is_broken(decider->source.pg) ? pg_reopen(decider->source.pg, err) : SUCCESS; /* which listens again */
 }
 
 static struct result renew(struct decider *decider, struct error *err)

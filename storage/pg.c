@@ -149,9 +149,13 @@ struct result pg_send_listen(struct pg *pg, const char *channel, struct error *e
 
 struct result pg_listen(struct pg *pg, const char *channel, struct error *err)
 {
-    assert(pg->channel_count < PG_CHANNELS_MAX);
+    size_t known = 0;
+
+    while (known < pg->channel_count && strcmp(pg->channels[known], channel) != 0) known++;
+    assert(known < PG_CHANNELS_MAX);
     TRY(pg_send_listen(pg, channel, err));
-    pg->channels[pg->channel_count++] = channel;
+    pg->channels[known] = channel;
+    if (known == pg->channel_count) pg->channel_count++;
     return SUCCESS;
 }
 

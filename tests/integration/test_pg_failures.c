@@ -131,6 +131,8 @@ static void notifications_arrive(void **state)
     assert_true(pg_run(fixture->pg, "tell", NULL, NULL, &err).ok);
     assert_true(pg_wait_notify(listener, 5000, &notified, &err).ok);
     assert_true(notified);
+    for (int i = 0; i < 10; i++) /* one channel: it was counted anew each time, until there were too many */
+        assert_true(pg_listen(listener, "news", &err).ok);
 }
 
 static void an_unsafe_server_is_refused(void **state)

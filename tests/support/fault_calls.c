@@ -1,0 +1,166 @@
+/*
+ * What the programs under test ask of the kernel and of libpq, made to fail on demand: wherever the call stands, in our
+ * code or in a library, because these definitions come before those of the C library and of libpq.
+ *
+ * Files and sockets are told apart: only those fail that hold or move the registry's own bytes. Pipes, eventfds and the
+ * files below /proc, /dev, /etc and /usr are left alone.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libpq-fe.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+
+#define SHOWN __attribute__((visibility("default")))
+
+/* The next definition of the function that this one stands before. */
+#define NEXT(name)                                                        \
+    static _Thread_local __typeof__(&name) next;                                    \
+    if (next == NULL) {                                                   \
+        void *const found = dlsym(RTLD_NEXT, #name);                      \
+        if (found == NULL) abort();                                       \
+        memcpy(&next, &found, sizeof found);                              \
+    }
+
+/* Sockets break as when the other side is gone; disks as when a sector is bad. Keeps errno otherwise. */
+static bool breaks(enum fault_kind kind)
+{
+    const int before = errno;
+    const bool due = fault_is_due(kind);
+
+    errno = due ? (kind == FAULT_SOCKET ? ECONNRESET : EIO) : before;
+    return due;
+}
+
+static bool file_breaks(int fd)
+{
+    const int before = errno;
+    struct stat about;
+    const bool is_ours = fstat(fd, &about) == 0 && (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode));
+
+    errno = before;
+    return is_ours && breaks(FAULT_FILE);
+}
+
+static bool name_breaks(const char *path)
+{
+    static const char *const others[] = {"/proc/", "/dev/", "/etc/", "/usr/", "/lib", "/sys/"};
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strncmp(path, others[i], strlen(others[i])) == 0) return false;
+    return breaks(FAULT_FILE);
+}
+
+/* Functions of the same form: what they answer when they fail, and what says whether they do. */
+#define FAILS(result, name, parameters, arguments, condition, answer) \
+    SHOWN result name parameters;                                     \
+    SHOWN result name parameters                                      \
+    {                                                                 \
+        NEXT(name)                                                    \
+        return (condition) ? (answer) : next arguments;               \
+    }
+
+/* --- sockets --- */
+
+FAILS(ssize_t, send, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags), breaks(FAULT_SOCKET), -1)
+FAILS(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), breaks(FAULT_SOCKET), -1)
+FAILS(int, connect, (int fd, __CONST_SOCKADDR_ARG to, socklen_t size), (fd, to, size), breaks(FAULT_SOCKET), -1)
+FAILS(int, socket, (int domain, int type, int protocol), (domain, type, protocol), breaks(FAULT_SOCKET), -1)
+
+/* What came is lost with the connection. A call that only finds that nothing came is none: their number is chance. */
+#define LOSES(name, parameters, arguments)                        \
+    SHOWN ssize_t name parameters;                                \
+    SHOWN ssize_t name parameters                                 \
+    {                                                             \
+        NEXT(name)                                                \
+        const ssize_t received = next arguments;                  \
+        return received >= 0 && breaks(FAULT_SOCKET) ? -1 : received; \
+    }
+
+LOSES(recv, (int fd, void *into, size_t size, int flags), (fd, into, size, flags))
+LOSES(recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
+
+SHOWN int accept4(int fd, __SOCKADDR_ARG from, socklen_t *size, int flags)
+{
+    NEXT(accept4)
+    const int made = next(fd, from, size, flags);
+
+    if (made < 0 || !breaks(FAULT_SOCKET)) return made;
+    (void)close(made);
+    errno = ECONNABORTED;
+    return -1;
+}
+
+/* --- files --- */
+
+FAILS(ssize_t, read, (int fd, void *into, size_t size), (fd, into, size), file_breaks(fd), -1)
+FAILS(ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size), file_breaks(fd), -1)
+FAILS(ssize_t, pread, (int fd, void *into, size_t size, off_t at), (fd, into, size, at), file_breaks(fd), -1)
+FAILS(ssize_t, pwrite, (int fd, const void *from, size_t size, off_t at), (fd, from, size, at), file_breaks(fd), -1)
+FAILS(int, fsync, (int fd), (fd), file_breaks(fd), -1)
+FAILS(int, fdatasync, (int fd), (fd), file_breaks(fd), -1)
+FAILS(int, ftruncate, (int fd, off_t size), (fd, size), file_breaks(fd), -1)
+FAILS(int, rename, (const char *from, const char *to), (from, to), name_breaks(to), -1)
+FAILS(int, renameat, (int from_in, const char *from, int to_in, const char *to), (from_in, from, to_in, to),
+      name_breaks(to), -1)
+FAILS(int, mkdir, (const char *path, mode_t mode), (path, mode), name_breaks(path), -1)
+FAILS(int, mkdirat, (int in, const char *path, mode_t mode), (in, path, mode), name_breaks(path), -1)
+FAILS(int, unlink, (const char *path), (path), name_breaks(path), -1)
+FAILS(int, unlinkat, (int in, const char *path, int flags), (in, path, flags), name_breaks(path), -1)
+FAILS(int, chmod, (const char *path, mode_t mode), (path, mode), name_breaks(path), -1)
+
+static mode_t mode_of(int flags, va_list arguments)
+{
+    return (flags & O_CREAT) == 0 ? 0 : (mode_t)va_arg(arguments, unsigned);
+}
+
+SHOWN int open(const char *path, int flags, ...)
+{
+    va_list arguments;
+    NEXT(open)
+
+    va_start(arguments, flags);
+    const mode_t mode = mode_of(flags, arguments);
+    va_end(arguments);
+    return name_breaks(path) ? -1 : next(path, flags, mode);
+}
+
+SHOWN int openat(int in, const char *path, int flags, ...)
+{
+    va_list arguments;
+    NEXT(openat)
+
+    va_start(arguments, flags);
+    const mode_t mode = mode_of(flags, arguments);
+    va_end(arguments);
+    return name_breaks(path) ? -1 : next(in, path, flags, mode);
+}
+
+/* --- libpq: no memory for a message, or none to send it over --- */
+
+FAILS(int, PQsendQuery, (PGconn *pg, const char *sql), (pg, sql), breaks(FAULT_QUERY), 0)
+FAILS(int, PQsendQueryParams,
+      (PGconn *pg, const char *sql, int count, const Oid *types, const char *const *values, const int *lengths,
+       const int *formats, int format),
+      (pg, sql, count, types, values, lengths, formats, format), breaks(FAULT_QUERY), 0)
+FAILS(int, PQsendQueryPrepared,
+      (PGconn *pg, const char *name, int count, const char *const *values, const int *lengths, const int *formats,
+       int format),
+      (pg, name, count, values, lengths, formats, format), breaks(FAULT_QUERY), 0)
+FAILS(int, PQsendPrepare, (PGconn *pg, const char *name, const char *sql, int count, const Oid *types),
+      (pg, name, sql, count, types), breaks(FAULT_QUERY), 0)
+FAILS(int, PQsendDescribePrepared, (PGconn *pg, const char *name), (pg, name), breaks(FAULT_QUERY), 0)
+FAILS(int, PQenterPipelineMode, (PGconn *pg), (pg), breaks(FAULT_QUERY), 0)
+FAILS(int, PQpipelineSync, (PGconn *pg), (pg), breaks(FAULT_QUERY), 0)
+FAILS(int, PQflush, (PGconn *pg), (pg), breaks(FAULT_QUERY), -1)
+FAILS(int, PQconsumeInput, (PGconn *pg), (pg), breaks(FAULT_QUERY), 0)
+FAILS(int, PQsetnonblocking, (PGconn *pg, int on), (pg, on), breaks(FAULT_QUERY), -1)
+FAILS(PGconn *, PQconnectStartParams, (const char *const *keys, const char *const *values, int expand),
+      (keys, values, expand), breaks(FAULT_QUERY), NULL)
