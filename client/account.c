@@ -58,20 +58,20 @@ static struct result take_ca_file(const struct invocation *invocation, struct ho
 }
 
 /* The login is tried before it is kept: a wrong password is told now, not at the first push. */
-static struct result try_login(struct invocation *invocation, const char *host, struct error *err)
+static struct result try_login(struct invocation *invocation, const char *host, const struct host_login *login,
+                               struct error *err)
 {
     OWNED(session) *session = NULL;
     OWNED_RESPONSE response = RESPONSE;
     const struct http_request request = {.method = "GET", .path = "/v2/", .wanted = 200};
 
-    TRY(session_open(invocation, host, &session, err));
+    TRY(session_open_as(invocation, host, login, &session, err));
     return session_call(session, "", &request, &response, err);
 }
 
 struct result command_login(struct invocation *invocation, struct error *err)
 {
-    struct host_login login = {0}, before = {0};
-    struct error ignored = {0};
+    struct host_login login = {0};
     const char *host = invocation->operands[0], *username = invocation_option(invocation, 'u');
 
     TRY(check_host(host, err));
@@ -80,14 +80,9 @@ struct result command_login(struct invocation *invocation, struct error *err)
     memcpy(login.username, username, strlen(username) + 1);
     TRY(take_ca_file(invocation, &login, err));
     TRY(read_secret(login.password, sizeof login.password, err));
-    const bool had_one = host_login_find(host, &before, &ignored).ok;
-    struct result result = host_login_save(host, &login, err);
-    if (result.ok) {
-        result = try_login(invocation, host, err);
-        if (!result.ok) (void)(had_one ? host_login_save(host, &before, &ignored) : host_login_forget(host, &ignored));
-    }
+    struct result result = try_login(invocation, host, &login, err);
+    if (result.ok) result = host_login_save(host, &login, err);
     explicit_bzero(&login, sizeof login);
-    explicit_bzero(&before, sizeof before);
     if (result.ok && !invocation->json) (void)fprintf(stderr, "logged in at %s as %s\n", host, username);
     return result;
 }

@@ -46,7 +46,7 @@ static struct result hosts_read(const char *path, json_t **hosts_out, struct err
         return failure(err, ERROR_DENIED, "%.150s holds secrets but others may read it: chmod 600 it", path);
     TRY(file_read(path, &text, err));
     const struct result read = json_read(buffer_bytes(&text), HOSTS_FILE_MAX, hosts_out, err);
-    explicit_bzero(text.data, text.length);
+    if (text.data != NULL) explicit_bzero(text.data, text.length);
     return read;
 }
 
@@ -99,6 +99,10 @@ struct result host_login_save(const char *host, const struct host_login *login, 
     TRY(hosts_read(buffer_text(&path), &hosts, err));
     json_t *entry = json_pack("{s:s,s:s,s:s}", "username", login->username, "password", login->password, "ca_file",
                               login->ca_file);
+    if (json_lacks() > 0) {
+        json_decref(entry);
+        return failure(err, ERROR_NO_MEMORY, "no memory for logins");
+    }
     if (entry == NULL || json_object_set_new(hosts, host, entry) != 0)
         return failure(err, ERROR_INVALID, "a user name, password or path that is not UTF-8");
     return hosts_write(buffer_text(&path), hosts, err);

@@ -31,11 +31,22 @@ struct session {
 struct result session_open(struct invocation *invocation, const char *host, struct session **session_out,
                            struct error *err)
 {
+    struct host_login login = {0};
+
+    TRY(host_login_find(host, &login, err));
+    const struct result opened = session_open_as(invocation, host, &login, session_out, err);
+    explicit_bzero(&login, sizeof login);
+    return opened;
+}
+
+struct result session_open_as(struct invocation *invocation, const char *host, const struct host_login *login,
+                              struct session **session_out, struct error *err)
+{
     OWNED(session) *session = memory_zeroed(1, sizeof *session);
     if (session == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a session");
 
     session->invocation = invocation;
-    TRY(host_login_find(host, &session->login, err));
+    session->login = *login;
     const struct http_options options = {.host = host, .ca_file = session->login.ca_file, .verbose = invocation->verbose};
     TRY(http_new(&options, &session->http, err));
     *session_out = GIVE(session);

@@ -15,6 +15,11 @@ struct session;
 RESULT session_open(struct invocation *invocation, const char *host, struct session **session_out,
                     struct error *err);
 
+/** The same with a login that need not be kept. */
+struct host_login;
+RESULT session_open_as(struct invocation *invocation, const char *host, const struct host_login *login,
+                       struct session **session_out, struct error *err);
+
 /**
  * One exchange with a token for `scope`. Any answer but the statuses that the request wants is a failure that
  * says what the registry said; its rule, decision and request ids go into the invocation's explanation.

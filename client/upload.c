@@ -154,6 +154,17 @@ static void wait_before(unsigned attempt)
     (void)nanosleep(&wait, NULL);
 }
 
+/* libcurl sends again by itself what got no answer: the second closing PUT finds the session ended by the first. */
+static struct result close_or_find(struct transfer *transfer, struct error *err)
+{
+    const struct result closed = close_session(transfer, err);
+    struct error ignored = {0};
+    bool there = false;
+
+    if (closed.ok || err->kind != ERROR_NOT_FOUND) return closed;
+    return blob_is_there(transfer->upload, &there, &ignored).ok && there ? SUCCESS : closed;
+}
+
 /* A line that broke is worth another try from where the registry is; a refusal is not. */
 static struct result send_with_patience(struct transfer *transfer, struct error *err)
 {
@@ -161,7 +172,7 @@ static struct result send_with_patience(struct transfer *transfer, struct error 
 
     for (unsigned attempt = 0;; attempt++) {
         struct result sent = transfer->offset == transfer->upload->size ? SUCCESS : send_rest(transfer, err);
-        if (sent.ok) sent = close_session(transfer, err);
+        if (sent.ok) sent = close_or_find(transfer, err);
         if (sent.ok || err->kind != ERROR_UNAVAILABLE || attempt == ATTEMPTS_MAX - 1) return sent;
         wait_before(attempt);
         struct error again = {0};

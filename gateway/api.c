@@ -1,5 +1,6 @@
 #include "gateway/api_priv.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -16,11 +17,18 @@ struct result api_body(const struct request *request, json_t **body_out, struct 
     return SUCCESS;
 }
 
-struct result api_unfit(const json_error_t *problem, struct error *err)
+struct result api_unpack(json_t *body, struct error *err, const char *format, ...)
 {
-    if (json_error_code(problem) == json_error_out_of_memory)
-        return failure(err, ERROR_NO_MEMORY, "no memory to look at a body");
-    return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem->text);
+    const unsigned before = json_lacks();
+    json_error_t problem = {0};
+    va_list places;
+
+    va_start(places, format);
+    const int status = json_vunpack_ex(body, &problem, JSON_STRICT, format, places);
+    va_end(places);
+    if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to look at a body");
+    if (status == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem.text);
 }
 
 bool api_page(struct request *request, unsigned *limit_out, const char **after_out)

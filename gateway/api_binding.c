@@ -58,14 +58,12 @@ static struct result read_robot(struct pg *pg, struct wanted_binding *wanted, st
 static struct result read_wanted(const struct request *request, struct pg *pg, struct wanted_binding *wanted,
                                  struct error *err)
 {
-    json_error_t problem = {0};
     json_int_t days = 0;
 
     TRY(api_body(request, &wanted->json, err));
-    if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s:s, s?:s, s?:s, s?:s, s?:I}", "role", &wanted->role,
-                       "scope", &wanted->scope, "robot", &wanted->robot, "issuer", &wanted->issuer, "subject",
-                       &wanted->subject, "expires_days", &days) != 0)
-        return api_unfit(&problem, err);
+    TRY(api_unpack(wanted->json, err, "{s:s, s:s, s?:s, s?:s, s?:s, s?:I}", "role", &wanted->role, "scope",
+                   &wanted->scope, "robot", &wanted->robot, "issuer", &wanted->issuer, "subject", &wanted->subject,
+                   "expires_days", &days));
     if (!role_find(bytes_of_text(wanted->role), &wanted->binding.role))
         return failure(err, ERROR_INVALID, "there is no role called %.40s", wanted->role);
     if (days < 0 || days > DAYS_MAX || (days == 0 && json_object_get(wanted->json, "expires_days") != NULL))

@@ -60,14 +60,12 @@ static struct result fill_record(struct wanted_issuer *wanted, json_int_t lifeti
 static struct result read_wanted(const struct request *request, struct wanted_issuer *wanted, struct error *err)
 {
     json_int_t lifetime_s = LIFETIME_DEFAULT_S;
-    json_error_t problem = {0};
 
     wanted->audience = request->gateway->settings->public_url;
     TRY(api_body(request, &wanted->json, err));
-    if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s?:s, s:o, s?:I, s:o}", "url", &wanted->url, "audience",
-                       &wanted->audience, "algorithms", &wanted->algorithms, "lifetime_max", &lifetime_s, "jwks",
-                       &wanted->keys) != 0)
-        return api_unfit(&problem, err);
+    TRY(api_unpack(wanted->json, err, "{s:s, s?:s, s:o, s?:I, s:o}", "url", &wanted->url, "audience",
+                   &wanted->audience, "algorithms", &wanted->algorithms, "lifetime_max", &lifetime_s, "jwks",
+                   &wanted->keys));
     return fill_record(wanted, lifetime_s, err);
 }
 

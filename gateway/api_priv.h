@@ -13,8 +13,8 @@
 /** The gathered body as one JSON object. ERROR_INVALID, ERROR_LIMIT. The caller owns *body_out. */
 RESULT api_body(const struct request *request, json_t **body_out, struct error *err);
 
-/** What json_unpack_ex() found wrong with a body, as the failure to return. */
-RESULT api_unfit(const json_error_t *problem, struct error *err);
+/** json_unpack() of a body that has the members of `format` and no others. ERROR_INVALID, ERROR_NO_MEMORY. */
+RESULT api_unpack(json_t *body, struct error *err, const char *format, ...);
 
 /** `limit` and `after` of a list; false and 400 when the limit is none. *after_out is "" for the start. */
 bool api_page(struct request *request, unsigned *limit_out, const char **after_out);

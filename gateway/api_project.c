@@ -26,12 +26,8 @@ static bool is_scope_name(const char *name)
 
 static struct result read_organisation(const struct request *request, struct wanted *wanted, struct error *err)
 {
-    json_error_t problem = {0};
-
     TRY(api_body(request, &wanted->json, err));
-    if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s?:o}", "name", &wanted->name, "label",
-                       &wanted->label) != 0)
-        return api_unfit(&problem, err);
+    TRY(api_unpack(wanted->json, err, "{s:s, s?:o}", "name", &wanted->name, "label", &wanted->label));
     if (!is_scope_name(wanted->name))
         return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", SCOPE_NAME_MAX);
     return SUCCESS;
@@ -39,14 +35,10 @@ static struct result read_organisation(const struct request *request, struct wan
 
 static struct result read_project(const struct request *request, struct wanted *wanted, struct error *err)
 {
-    json_error_t problem = {0};
-
     wanted->region = request->gateway->settings->regions[0].title;
     TRY(api_body(request, &wanted->json, err));
-    if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s:s, s?:s, s?:o}", "organisation",
-                       &wanted->organisation, "name", &wanted->name, "region", &wanted->region, "label",
-                       &wanted->label) != 0)
-        return api_unfit(&problem, err);
+    TRY(api_unpack(wanted->json, err, "{s:s, s:s, s?:s, s?:o}", "organisation", &wanted->organisation, "name",
+                   &wanted->name, "region", &wanted->region, "label", &wanted->label));
     if (!is_scope_name(wanted->organisation) || !is_scope_name(wanted->name))
         return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", SCOPE_NAME_MAX);
     if (strlen(wanted->region) > REGION_ID_MAX) return failure(err, ERROR_INVALID, "there is no such region");

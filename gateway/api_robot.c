@@ -27,13 +27,11 @@ static void wanted_done(struct wanted_robot *wanted)
 static struct result read_wanted(const struct request *request, struct wanted_robot *wanted, struct error *err)
 {
     json_int_t days = ROBOT_DAYS_MAX;
-    json_error_t problem = {0};
     const char *name = NULL;
 
     TRY(api_body(request, &wanted->json, err));
-    if (json_unpack_ex(wanted->json, &problem, JSON_STRICT, "{s:s, s?:s, s?:I}", "name", &name, "organisation",
-                       &wanted->organisation, "expires_days", &days) != 0)
-        return api_unfit(&problem, err);
+    TRY(api_unpack(wanted->json, err, "{s:s, s?:s, s?:I}", "name", &name, "organisation", &wanted->organisation,
+                   "expires_days", &days));
     if (days < 1 || days > ROBOT_DAYS_MAX)
         return failure(err, ERROR_INVALID, "expires_days is a number from 1 to %d", ROBOT_DAYS_MAX);
     wanted->lifetime_s = (int64_t)days * DAY_S;

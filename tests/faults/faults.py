@@ -129,6 +129,7 @@ database = "{database}sijil_app"
 database_owner = "{database}sijil_owner"
 keyd_socket = "{self.path('keyd.socket')}"
 metadata_region = "{REGION}"
+record_timeout = 1500
 reader_threads = 3
 mover_threads = 2
 event_threads = 1

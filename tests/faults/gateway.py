@@ -55,8 +55,12 @@ SELECT concat_ws('; ',
 """
 
 
+WORLD = []
+
+
 class World:
     def __init__(self, machine):
+        WORLD.append(self)
         self.machine, self.count = machine, 0
         self.admin = Client(machine, machine.admin)
         self.wait_ready()
@@ -477,7 +481,8 @@ def do_again(attempt, what):
         if answer is not None and answer.status not in REFUSALS:
             raise Bad(f"{what}, it is answered {answer.status} {answer.body[:300]}")
         if time.monotonic() > until:
-            raise Bad(f"{what}, it still does not work: {answer and (answer.status, answer.body[:300])}")
+            raise Bad(f"{what}, it still does not work: {answer and (answer.status, answer.body[:300])}; "
+                      f"{readiness(WORLD[0])}")
         time.sleep(0.02)
 
 
@@ -605,6 +610,13 @@ def nothing_is_left_over(world):
     return len(blobs)
 
 
+def readiness(world):
+    try:
+        return world.admin.call("GET", "/readyz").body
+    except GONE as why:
+        return why
+
+
 def main():
     names = sys.argv[1:] or list(CASES)
     random.seed(SEED)
@@ -615,8 +627,8 @@ def main():
         for name in names:
             try:
                 tried += run_case(world, name)
-            except Bad as why:
-                print(f"FAIL {why}", flush=True)
+            except (Bad, AssertionError) as why:
+                print(f"FAIL {name}: {why} {readiness(world)}", flush=True)
                 failed += 1
                 machine.lives()
         print(f"the log of {the_log_verifies(world)} events verifies; {nothing_is_left_over(world)} blobs have their files")

@@ -69,8 +69,17 @@ static bool name_breaks(const char *path)
 
 /* --- sockets --- */
 
-FAILS(ssize_t, send, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags), breaks(FAULT_SOCKET), -1)
-FAILS(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), breaks(FAULT_SOCKET), -1)
+/* Where one call breaks, the connection is broken: libpq, for one, goes on to read after it could not write. */
+static bool link_breaks(int fd)
+{
+    if (!breaks(FAULT_SOCKET)) return false;
+    (void)shutdown(fd, SHUT_RDWR);
+    errno = ECONNRESET;
+    return true;
+}
+
+FAILS(ssize_t, send, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags), link_breaks(fd), -1)
+FAILS(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), link_breaks(fd), -1)
 FAILS(int, connect, (int fd, __CONST_SOCKADDR_ARG to, socklen_t size), (fd, to, size), breaks(FAULT_SOCKET), -1)
 FAILS(int, socket, (int domain, int type, int protocol), (domain, type, protocol), breaks(FAULT_SOCKET), -1)
 
@@ -81,7 +90,7 @@ FAILS(int, socket, (int domain, int type, int protocol), (domain, type, protocol
     {                                                             \
         NEXT(name)                                                \
         const ssize_t received = next arguments;                  \
-        return received >= 0 && breaks(FAULT_SOCKET) ? -1 : received; \
+        return received >= 0 && link_breaks(fd) ? -1 : received; \
     }
 
 LOSES(recv, (int fd, void *into, size_t size, int flags), (fd, into, size, flags))

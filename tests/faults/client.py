@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""The command line while its n-th allocation, file call or socket call fails: each command says what failed, or is right;
+nothing half is left, and the same command works afterwards.
+
+usage: client.py [COMMAND...]   a sample; all failures with SIJIL_FAULTS_ALL=1. COMMAND:KIND:N is one failure,
+COMMAND:KIND:N- all from the n-th on."""
+import filecmp
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../scenario"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from faults import Machine, Plan, faulty, real
+from sijil_test import Client
+
+ALL = os.environ.get("SIJIL_FAULTS_ALL") == "1"
+SAMPLE = int(os.environ.get("SIJIL_FAULTS_SAMPLE", "2"))
+SEED = int(os.environ.get("SIJIL_FAULTS_SEED", str(int(time.time()))))
+SERIES = ((("memory",), False), (("file",), False), (("socket",), False), (("memory",), True))
+DONE, FAILED, UNAVAILABLE, LIMIT = 0, 1, 5, 7
+SAID = (FAILED, UNAVAILABLE)  # a lack here is never called a wrong command line, no such thing, or not allowed
+
+
+class Bad(Exception):
+    pass
+
+
+class World:
+    def __init__(self, machine):
+        self.machine, self.number = machine, 0
+        self.plan = Plan(machine.path("plan-sijil"))
+        self.host = f"localhost:{machine.port}".replace("localhost", "127.0.0.1")
+        admin = Client(machine, machine.admin)
+        until = time.monotonic() + 60
+        while admin.call("GET", "/readyz").status != 200:
+            assert time.monotonic() < until, "not ready"
+            time.sleep(0.1)
+        self.home = machine.path("home")
+        os.mkdir(self.home)
+        self.model = machine.path("model.onnx")
+        with open(self.model, "wb") as file:
+            file.write(os.urandom(300_000))
+        self.place = f"{self.host}/main/models/cli"
+        robot = admin.api("POST", "/robots", {"organisation": "main", "name": "cli"})
+        for role, scope in (("publisher", "main/models"), ("org-admin", "main"), ("auditor", "")):
+            if scope:
+                admin.api("POST", "/bindings", {"robot": robot["id"], "role": role, "scope": scope})
+        self.login = robot["name"], robot["secret"]
+        self.log_in(real("sijil"), self.home, machine.admin)
+        self.ci_home = machine.path("ci-home")
+        os.mkdir(self.ci_home)
+        self.log_in(real("sijil"), self.ci_home, self.login)
+        self.run(["push", self.model, self.place + ":v1"], home=self.ci_home)
+
+    def log_in(self, program, home, login):
+        return subprocess.run([program, "login", self.host, "--ca-file", self.machine.ca_file, "--username", login[0]],
+                              input=login[1] + "\n", text=True, capture_output=True, env=self.environment(home), check=True)
+
+    def environment(self, home):
+        kept = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "SIJIL_FAULT_TRACE") if name in os.environ}
+        return {**kept, "HOME": home, "XDG_CONFIG_HOME": home + "/config", "XDG_STATE_HOME": home + "/state",
+                "XDG_CACHE_HOME": home + "/cache"}
+
+    def run(self, words, home=None, failing=False, text=None):
+        environment = self.environment(home or self.home)
+        if failing:
+            environment["SIJIL_FAULT_PLAN"] = self.plan.path
+        done = subprocess.run([faulty("sijil") if failing else real("sijil"), *words], env=environment, input=text,
+                              text=True, capture_output=True, timeout=120, check=False)
+        if not failing and done.returncode != 0:
+            raise Bad(f"{words} without a failure: {done.returncode} {done.stderr[-1500:]}")
+        return done
+
+    def fresh(self):
+        self.number += 1
+        return self.number
+
+
+class Try:
+    def __init__(self, words, home=None, text=None, after=None, again=True):
+        self.words, self.home, self.text, self.after, self.again = words, home, text, after, again
+
+
+def login(world):
+    home = world.machine.path(f"login-{world.fresh()}")
+    os.mkdir(home)
+    hosts = os.path.join(home, "config/sijil/hosts.json")
+    world.log_in(real("sijil"), home, world.machine.admin)
+
+    def after(done):
+        """A login that failed, its file not written or not known to be, leaves the one before or the new one."""
+        with open(hosts, encoding="utf-8") as file:
+            kept = json.load(file)[world.host]
+        assert (kept["username"], kept["password"]) in ((world.login,) if done else (world.login, world.machine.admin))
+        assert os.stat(hosts).st_mode & 0o77 == 0
+    return Try(["login", world.host, "--ca-file", world.machine.ca_file, "--username", world.login[0]], home,
+               world.login[1] + "\n", after)
+
+
+def push(world):
+    model = world.machine.path(f"model-{world.fresh()}.onnx")
+    with open(model, "wb") as file:
+        file.write(os.urandom(150_000))
+    place, out = f"{world.place}:t{world.number}", world.machine.path(f"check-{world.number}")
+
+    def after(done):
+        if done:
+            world.run(["pull", "--output", out, place], home=world.ci_home)
+            assert filecmp.cmp(model, os.path.join(out, os.path.basename(model)), shallow=False)
+    return Try(["push", model, place], world.ci_home, None, after)
+
+
+def pull(world):
+    out = world.machine.path(f"out-{world.fresh()}")
+
+    def after(done):
+        there = os.path.join(out, "model.onnx")
+        assert os.path.exists(there) or not done
+        assert not os.path.exists(there) or filecmp.cmp(world.model, there, shallow=False), "half a file under its name"
+    return Try(["pull", "--output", out, world.place + ":v1"], world.ci_home, None, after)
+
+
+def delete(world):
+    place = f"{world.place}:d{world.fresh()}"
+    world.run(["push", world.model, place], home=world.ci_home)
+    return Try(["delete", place], world.ci_home, again=False)
+
+
+def sign(world):
+    out = world.machine.path(f"signed-{world.fresh()}")
+
+    def after(done):
+        assert done or not os.path.exists(out) or os.path.getsize(out) > 300, "half a set"
+        if os.path.exists(out):
+            with open(out, encoding="utf-8") as file:
+                assert json.load(file)["signatures"]
+            os.unlink(out)
+    return Try(["policy", "sign", "--key", world.machine.path("approver.pem"), "--epoch", "7", "--output", out,
+                world.machine.path("set.json")], after=after)
+
+
+def proof(world):
+    out = world.machine.path(f"proof-{world.fresh()}")
+    os.mkdir(out)
+
+    def after(done):
+        if done:
+            key = world.run(["audit", "key", world.host]).stdout.strip().split()[-1]
+            subprocess.run([real("sijil-verify"), "proof", "--key", key, "--entry", out + "/entry.json",
+                            out + "/entry.tlog-proof"], check=True, capture_output=True)
+    return Try(["audit", "proof", "--output", out, world.host, "3"], after=after)
+
+
+def asking(*words):
+    """Whatever it prints is what it prints without a failure, or nothing that could pass for it."""
+    def case(world):
+        return Try([word.format(host=world.host, place=world.place) for word in words])
+    return case
+
+
+def making(*words):
+    def case(world):
+        number = world.fresh()
+        return Try([word.format(host=world.host, n=number) for word in words], again=False)
+    return case
+
+
+def binding(world):
+    """The robot is looked up by its name; the scope is new each time, because a role is given once."""
+    number = world.fresh()
+    world.run(["admin", "project", "create", world.host, f"main/b{number}"])
+    return Try(["admin", "binding", "create", world.host, "robot$main+cli", "consumer", f"main/b{number}"], again=False)
+
+
+CASES = {
+    "login": login,
+    "push": push,
+    "pull": pull,
+    "tags": lambda world: Try(["tags", world.place], world.ci_home),
+    "delete": delete,
+    "audit-tail": asking("audit", "tail", "{host}", "--lines", "5"),
+    "audit-key": asking("audit", "key", "{host}"),
+    "audit-proof": proof,
+    "organisation-create": making("admin", "organisation", "create", "{host}", "o{n}"),
+    "project-create": making("admin", "project", "create", "{host}", "main/p{n}", "--region", "local/main", "--label",
+                             '{{"class":"confidential"}}'),
+    "project-list": asking("admin", "project", "list", "{host}"),
+    "project-label": asking("admin", "project", "label", "{host}", "main/models", '{{"class":"confidential"}}'),
+    "robot-create": making("admin", "robot", "create", "{host}", "main/r{n}", "--expires", "3"),
+    "robot-list": asking("admin", "robot", "list", "{host}"),
+    "binding-create": binding,
+    "binding-list": asking("admin", "binding", "list", "{host}"),
+    "policy-show": asking("policy", "show", "{host}"),
+    "policy-sign": sign,
+}
+
+
+def try_with(world, case, kinds, nth, count):
+    attempt = case(world)
+    world.plan.arm(kinds, nth, count)
+    done = world.run(attempt.words, attempt.home, True, attempt.text)
+    world.plan.disarm()
+    fired = world.plan.fired > 0
+    if "SIJIL_FAULT_TRACE" in os.environ:
+        print(done.stderr)
+    if done.returncode == DONE:
+        pass
+    elif done.returncode not in SAID:
+        raise Bad(f"exit status {done.returncode}: {done.stderr[-1500:]}")
+    elif not fired:
+        raise Bad(f"without a failure: {done.returncode} {done.stderr[-1500:]}")
+    elif "sijil" not in done.stderr:
+        raise Bad(f"nothing is said: {done.stderr!r}")
+    if attempt.after:
+        attempt.after(done.returncode == DONE)
+    if done.returncode != DONE and attempt.again:
+        world.run(attempt.words, attempt.home, text=attempt.text)
+        if attempt.after:
+            attempt.after(True)
+    return fired
+
+
+def count_of(world, case, kinds):
+    attempt = case(world)
+    world.plan.arm(kinds, 0)
+    done = world.run(attempt.words, attempt.home, True, attempt.text)
+    world.plan.disarm()
+    if done.returncode != DONE:
+        raise Bad(f"without a failure: {done.returncode} {done.stderr[-1500:]}")
+    return world.plan.asked
+
+
+def run_case(world, name):
+    name, *only = name.split(":")
+    tried, asked = 0, []
+    for kinds, lasting in ([((only[0],), only[1].endswith("-"))] if only else SERIES):
+        total = count_of(world, CASES[name], kinds)
+        asked.append(total)
+        if only:
+            numbers = [int(only[1].rstrip("-"))]
+        elif ALL or total <= SAMPLE:
+            numbers = range(1, total + 2)
+        else:
+            numbers = sorted(random.sample(range(1, total + 1), SAMPLE))
+        for nth in numbers:
+            try:
+                tried += try_with(world, CASES[name], kinds, nth, 1 << 40 if lasting else 1)
+            except (Bad, AssertionError, LookupError, ValueError, OSError, subprocess.SubprocessError) as why:
+                raise Bad(f"{name}: {kinds[0]} {nth}{'-' if lasting else ''} of {total}: {why!r}") from why
+    print(f"ok   {name:20} {' '.join(f'{n:5}' for n in asked[:3])}   {tried:4} failures", flush=True)
+    return tried
+
+
+def main():
+    names = sys.argv[1:] or list(CASES)
+    random.seed(SEED)
+    print(f"seed {SEED}; {'all failures' if ALL else f'{SAMPLE} of each command and kind'}: memory, file, socket")
+    failed = tried = 0
+    with Machine(failing=()) as machine:
+        world = World(machine)
+        for name in names:
+            try:
+                tried += run_case(world, name)
+            except Bad as why:
+                print(f"FAIL {why}", flush=True)
+                failed += 1
+    print(f"{len(names)} commands, {tried} failures; {failed} commands failed")
+    sys.exit(1 if failed else 0)
+
+
+main()
