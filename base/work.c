@@ -9,6 +9,9 @@
 struct worker {
     struct work_pool *pool;
     pthread_t thread;
+    pthread_cond_t called;
+    bool is_idle;
+    struct worker *next_idle;
     bool started;
     void *state;
 };
@@ -16,17 +19,54 @@ struct worker {
 struct work_pool {
     struct work_options options;
     pthread_mutex_t mutex;
-    pthread_cond_t filled;
+    struct worker *idle; /* the one that worked last is called first: its stack and caches are warm */
     struct work_job *first, *last;
     unsigned waiting;
     bool stopping;
     struct worker workers[];
 };
 
-static struct work_job *next_job(struct work_pool *pool)
+/* With the mutex held. */
+static void call_one(struct work_pool *pool)
 {
+    struct worker *worker = pool->idle;
+
+    if (worker == NULL) return;
+    pool->idle = worker->next_idle;
+    worker->is_idle = false;
+    pthread_cond_signal(&worker->called);
+}
+
+/* With the mutex held: it woke by itself. */
+static void leave_idle(struct work_pool *pool, struct worker *worker)
+{
+    struct worker **place = &pool->idle;
+
+    while (*place != worker) place = &(*place)->next_idle;
+    *place = worker->next_idle;
+    worker->is_idle = false;
+}
+
+/* With the mutex held. Somebody else may have taken the job before the one who was called comes to it. */
+static void wait_for_job(struct work_pool *pool, struct worker *worker)
+{
+    while (pool->first == NULL && !pool->stopping) {
+        if (!worker->is_idle) {
+            worker->next_idle = pool->idle;
+            pool->idle = worker;
+            worker->is_idle = true;
+        }
+        pthread_cond_wait(&worker->called, &pool->mutex);
+    }
+    if (worker->is_idle) leave_idle(pool, worker);
+}
+
+static struct work_job *next_job(struct worker *worker)
+{
+    struct work_pool *pool = worker->pool;
+
     pthread_mutex_lock(&pool->mutex);
-    while (pool->first == NULL && !pool->stopping) pthread_cond_wait(&pool->filled, &pool->mutex);
+    wait_for_job(pool, worker);
     struct work_job *job = pool->first;
     if (job != NULL) {
         pool->first = job->next;
@@ -41,7 +81,7 @@ static void *worker_main(void *argument)
 {
     struct worker *worker = argument;
 
-    for (struct work_job *job; (job = next_job(worker->pool)) != NULL;) job->run(job, worker->state);
+    for (struct work_job *job; (job = next_job(worker)) != NULL;) job->run(job, worker->state);
     return NULL;
 }
 
@@ -50,6 +90,7 @@ static struct result worker_start(struct work_pool *pool, struct worker *worker,
     char name[16] = {0};
 
     worker->pool = pool;
+    pthread_cond_init(&worker->called, NULL);
     if (pool->options.worker_new != NULL) TRY(pool->options.worker_new(pool->options.context, &worker->state, err));
     const int problem = fault_is_due(FAULT_MEMORY) ? 11 : pthread_create(&worker->thread, NULL, worker_main, worker);
     if (problem != 0) return failure(err, ERROR_NO_MEMORY, "can't start a thread: %s", strerror(problem));
@@ -66,7 +107,6 @@ struct result work_pool_new(const struct work_options *options, struct work_pool
 
     pool->options = *options;
     pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->filled, NULL);
     for (unsigned i = 0; i < options->threads; i++) TRY(worker_start(pool, &pool->workers[i], err));
     *pool_out = GIVE(pool);
     return SUCCESS;
@@ -89,7 +129,7 @@ struct result work_submit(struct work_pool *pool, struct work_job *job, struct e
             pool->last->next = job;
         pool->last = job;
         pool->waiting++;
-        pthread_cond_signal(&pool->filled);
+        call_one(pool);
     }
     pthread_mutex_unlock(&pool->mutex);
     return result;
@@ -108,14 +148,14 @@ void work_pool_free(struct work_pool *pool)
     if (pool == NULL) return;
     pthread_mutex_lock(&pool->mutex);
     pool->stopping = true;
-    pthread_cond_broadcast(&pool->filled);
+    while (pool->idle != NULL) call_one(pool);
     pthread_mutex_unlock(&pool->mutex);
     for (unsigned i = 0; i < pool->options.threads; i++) {
         struct worker *worker = &pool->workers[i];
         if (worker->started) pthread_join(worker->thread, NULL);
+        if (worker->pool != NULL) pthread_cond_destroy(&worker->called);
         if (worker->state != NULL && pool->options.worker_free != NULL) pool->options.worker_free(worker->state);
     }
-    pthread_cond_destroy(&pool->filled);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }

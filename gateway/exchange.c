@@ -172,8 +172,8 @@ void exchange_free(struct exchange *exchange)
     account(exchange);
     for (size_t i = 0; i < sizeof exchange->tickets / sizeof exchange->tickets[0]; i++)
         quota_leave(server->gateway->quota, &exchange->tickets[i]);
-    for (size_t i = 0; i < INTAKE_SLOTS; i++) free(exchange->intake.slots[i]);
-    for (size_t i = 0; i < OUTFLOW_SLOTS; i++) free(exchange->outflow.slots[i]);
+    for (size_t i = 0; i < INTAKE_SLOTS; i++) blocks_give(server->blocks, exchange->intake.slots[i]);
+    for (size_t i = 0; i < OUTFLOW_SLOTS; i++) blocks_give(server->blocks, exchange->outflow.slots[i]);
     if (exchange->is_stream) atomic_fetch_sub(&server->streams, 1);
     if (exchange->is_stream) metric_add(&metrics_gateway[METRIC_STREAMS_NOW], -1);
     record_done(&exchange->record);
@@ -221,6 +221,7 @@ void exchange_end(void *server, struct MHD_Connection *connection, void **place,
     exchange->is_refused_by_parser =
         why == MHD_REQUEST_TERMINATED_WITH_ERROR && exchange->phase != PHASE_SENT && !exchange->is_given_up;
     exchange->link->has_requested = true;
+    transport_rest(&exchange->link->transport);
     link_enter(exchange->link, LINK_WAITING);
 
     pthread_mutex_lock(&exchange->mutex);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "base/work.h"
+#include "gateway/blocks_priv.h"
 #include "gateway/gateway.h"
 #include "gateway/http_check.h"
 #include "gateway/link_priv.h"
@@ -30,13 +31,13 @@ enum phase {
 };
 
 #define INTAKE_SLOTS      8
-#define INTAKE_SLOT_SIZE  ((size_t)128 * 1024)
+#define INTAKE_SLOT_SIZE  BLOCK_SIZE
 #define OUTFLOW_SLOTS     4
 #define EXCHANGE_MEMORY   ((size_t)1 << 20) /* arena of one request; bodies are not in it */
 
 /** Upload: the event thread fills slots, one mover at a time empties them. */
 struct intake {
-    uint8_t *slots[INTAKE_SLOTS]; /* allocated when first used */
+    uint8_t *slots[INTAKE_SLOTS]; /* taken when filled, given back when written */
     size_t filled[INTAKE_SLOTS];
     unsigned head, count;         /* full slots; the one after them is being filled */
     bool is_full;                 /* the event thread suspended because no slot was free */
@@ -45,7 +46,7 @@ struct intake {
 
 /** Download: one mover at a time fills slots, the event thread empties them. */
 struct outflow {
-    uint8_t *slots[OUTFLOW_SLOTS];
+    uint8_t *slots[OUTFLOW_SLOTS];  /* taken when filled, given back when sent */
     size_t filled[OUTFLOW_SLOTS], used; /* used: of the first slot */
     unsigned head, count;
     uint64_t read_bytes;          /* of the source, so far */

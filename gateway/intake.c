@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "base/memory.h"
 #include "gateway/exchange_priv.h"
 #include "gateway/numbers_priv.h"
 #include "gateway/server_priv.h"
@@ -21,12 +20,12 @@ static void schedule(struct exchange *exchange)
     if (!exchange->is_busy) exchange->intake.has_failed = true;
 }
 
-static uint8_t *slot_to_fill(struct intake *intake, unsigned *index_out)
+static uint8_t *slot_to_fill(struct intake *intake, struct blocks *blocks, unsigned *index_out)
 {
     const unsigned index = (intake->head + intake->count) % INTAKE_SLOTS;
 
     if (intake->count == INTAKE_SLOTS) return NULL;
-    if (intake->slots[index] == NULL) intake->slots[index] = memory_resize(NULL, INTAKE_SLOT_SIZE);
+    if (intake->slots[index] == NULL) intake->slots[index] = blocks_take(blocks);
     if (intake->slots[index] == NULL) intake->has_failed = true;
     *index_out = index;
     return intake->slots[index];
@@ -40,7 +39,7 @@ static size_t copy_in(struct exchange *exchange, const char *data, size_t size)
 
     while (taken < size && !intake->has_failed) {
         unsigned index = 0;
-        uint8_t *slot = slot_to_fill(intake, &index);
+        uint8_t *slot = slot_to_fill(intake, exchange->server->blocks, &index);
         if (slot == NULL) break;
         const size_t room = INTAKE_SLOT_SIZE - intake->filled[index];
         const size_t part = size - taken < room ? size - taken : room;
@@ -62,6 +61,7 @@ static void end_body(struct exchange *exchange)
     if (intake->count < INTAKE_SLOTS && intake->filled[index] > 0) intake->count++;
     intake->has_ended = true;
     exchange->is_body_done = true;
+    transport_rest(&exchange->link->transport);
     exchange_suspend(exchange);
     schedule(exchange);
 }
@@ -77,6 +77,7 @@ enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t 
     if (*data_size == 0) {
         end_body(exchange);
     } else {
+        transport_receive(&exchange->link->transport);
         size_t taken = copy_in(exchange, data, *data_size);
         if (intake->has_failed) exchange->drained_bytes += *data_size - taken;
         if (intake->has_failed) taken = *data_size;
@@ -111,6 +112,8 @@ static bool write_slot(struct exchange *exchange, struct pg *pg)
     const bool ok = request->route->handler->write(request, pg, bytes, &err).ok;
     if (!ok) response_failure(request, &err);
     pthread_mutex_lock(&exchange->mutex);
+    blocks_give(exchange->server->blocks, intake->slots[index]); /* the event thread fills it next, while it is warm */
+    intake->slots[index] = NULL;
     intake->filled[index] = 0;
     intake->head = (index + 1) % INTAKE_SLOTS;
     intake->count--;

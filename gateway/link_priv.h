@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/result.h"
+#include "gateway/transport_priv.h"
 
 struct credentials;
 
@@ -27,6 +28,7 @@ struct link {
     struct link *next, *previous;
     int fd;
     bool is_tcp;
+    struct transport transport;
     struct credentials *credentials; /* that its handshake was made with; NULL without TLS */
     uint64_t verified_by;            /* generation of the authorities that judged the client's certificate; 0: none */
     char confirmation[44];           /* x5t#S256 of it, or "" */

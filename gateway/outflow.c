@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/memory.h"
 #include "gateway/exchange_priv.h"
 #include "gateway/numbers_priv.h"
 #include "gateway/server_priv.h"
+
+_Static_assert(RESPONSE_BLOCK_SIZE <= BLOCK_SIZE, "a slot is a block");
 
 #define SLOTS_A_TURN 8 /* then other downloads have their turn */
 
@@ -21,7 +22,7 @@ static struct result read_block(struct exchange *exchange, uint8_t **slot, size_
     const uint64_t at = exchange->outflow.read_bytes;
     const size_t size = source->length - at < RESPONSE_BLOCK_SIZE ? (size_t)(source->length - at) : RESPONSE_BLOCK_SIZE;
 
-    if (*slot == NULL) *slot = memory_resize(NULL, RESPONSE_BLOCK_SIZE);
+    if (*slot == NULL) *slot = blocks_take(exchange->server->blocks);
     if (*slot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read ahead");
     TRY(source->read(source->state, at, *slot, size, err));
     *filled_out = size;
@@ -51,7 +52,7 @@ static void schedule(struct exchange *exchange)
 }
 
 /* With the mutex held. */
-static size_t copy_out(struct outflow *outflow, char *place, size_t size)
+static size_t copy_out(struct outflow *outflow, struct blocks *blocks, char *place, size_t size)
 {
     const size_t left = outflow->filled[outflow->head] - outflow->used;
     const size_t part = size < left ? size : left;
@@ -60,6 +61,8 @@ static size_t copy_out(struct outflow *outflow, char *place, size_t size)
     outflow->used += part;
     if (outflow->used < outflow->filled[outflow->head]) return part;
     outflow->used = 0;
+    blocks_give(blocks, outflow->slots[outflow->head]);
+    outflow->slots[outflow->head] = NULL;
     outflow->head = (outflow->head + 1) % OUTFLOW_SLOTS;
     outflow->count--;
     return part;
@@ -74,7 +77,8 @@ ssize_t outflow_give(void *context, uint64_t position, char *place, size_t size)
     (void)position; /* libmicrohttpd asks in order */
     pthread_mutex_lock(&exchange->mutex);
     if (outflow->count > 0) {
-        given = (ssize_t)copy_out(outflow, place, size);
+        given = (ssize_t)copy_out(outflow, exchange->server->blocks, place, size);
+        transport_promise(&exchange->link->transport, (uint64_t)given);
         exchange->sent_bytes += (uint64_t)given;
     }
     schedule(exchange);

@@ -24,7 +24,7 @@ struct response_source {
     /** Called exactly once, on a worker, also when nothing was read (HEAD, or the client went away). May be NULL. */
     void (*close)(void *state);
 };
-#define RESPONSE_BLOCK_SIZE ((size_t)4 * 65520) /* a read asks for so much, but for the last one: four records of SJB1 */
+#define RESPONSE_BLOCK_SIZE ((size_t)2 * 65520) /* a read asks for so much, but for the last one: two records of SJB1 */
 
 #define RESPONSE_HEADERS_MAX 24 /* a pushed index with ten OCI-Tag values, and what each answer has */
 

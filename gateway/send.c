@@ -6,7 +6,7 @@
 #include "gateway/numbers_priv.h"
 #include "gateway/server_priv.h"
 
-#define MHD_BLOCK_SIZE ((size_t)256 * 1024)
+#define MHD_BLOCK_SIZE RESPONSE_BLOCK_SIZE /* one slot of the ring with each call */
 
 static bool has_header(const struct response *response, const char *name)
 {
@@ -67,6 +67,17 @@ static void count_status(unsigned status)
     if (status >= 200 && status < 600) metric_add(&metrics_gateway[classes[status / 100 - 2]], 1);
 }
 
+/* What libmicrohttpd will send right after the head: it has a body from memory as a whole. */
+static void promise_body(struct exchange *exchange, const struct response *response)
+{
+    const bool is_source = response->source != NULL;
+    const uint64_t length = is_source ? response->source->length : response->body.length;
+    const bool follows = length > 0 && exchange->request.method != METHOD_HEAD && response->status != 204 &&
+                         response->status != 304;
+
+    transport_answer(&exchange->link->transport, follows, is_source ? 0 : length);
+}
+
 enum MHD_Result send_answer(struct exchange *exchange)
 {
     static const char text[] = "the answer could not be made\n";
@@ -86,6 +97,7 @@ enum MHD_Result send_answer(struct exchange *exchange)
     count_status(response->status);
     const enum MHD_Result queued = MHD_queue_response(exchange->connection, response->status, reply);
     MHD_destroy_response(reply);
+    promise_body(exchange, response);
     return queued;
 }
 

@@ -36,7 +36,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         struct link *link = info == NULL ? NULL : link_new(server->watcher, info->connect_fd);
-        if (link != NULL) tls_enter(server->tls, link, connection);
+        if (link != NULL) tls_enter(server->tls, link, connection, server->blocks);
         *place = link;
     } else if (*place != NULL) {
         tls_leave(*place);
@@ -219,6 +219,7 @@ static void server_free(struct server *server)
 {
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     watcher_stop(server->watcher);
+    blocks_free(server->blocks);
     tls_free(server->tls);
     free(server);
 }
@@ -234,6 +235,7 @@ static struct result server_fill(struct server *server, struct error *err)
     server->limits = (struct http_limits){.headers = (size_t)settings->header_size_max,
                                           .path = (size_t)settings->path_size_max,
                                           .query = (size_t)settings->query_size_max};
+    TRY(blocks_new(&server->blocks, err));
     TRY(tls_new(settings, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
     TRY(start_tls(server, err));

@@ -9,6 +9,7 @@
 #include "gateway/link_priv.h"
 #include "gateway/server.h"
 
+struct blocks;
 struct tls;
 
 #define SERVER_DAEMONS 2 /* TLS, and the unix socket */
@@ -18,6 +19,7 @@ struct server {
     struct http_limits limits;
     struct tls *tls;
     struct watcher *watcher;
+    struct blocks *blocks;
     struct MHD_Daemon *daemons[SERVER_DAEMONS];
     unsigned daemon_count;
     int port;

@@ -161,7 +161,7 @@ static gnutls_session_t session_of(struct MHD_Connection *connection)
     return info == NULL ? NULL : info->tls_session;
 }
 
-void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connection)
+void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connection, struct blocks *blocks)
 {
     static const gnutls_datum_t protocol = {.data = protocol_name, .size = sizeof protocol_name - 1};
     gnutls_session_t session = session_of(connection);
@@ -172,10 +172,12 @@ void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connec
     gnutls_certificate_server_set_request(session, link->credentials->asks_client ? GNUTLS_CERT_REQUEST
                                                                                   : GNUTLS_CERT_IGNORE);
     (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);
+    transport_enter(&link->transport, session, link->fd, blocks);
 }
 
 void tls_leave(struct link *link)
 {
+    transport_leave(&link->transport);
     credentials_drop(link->credentials);
     link->credentials = NULL;
 }

@@ -23,7 +23,7 @@ RESULT tls_reload(struct tls *tls, struct error *err);
 char *tls_certificate_pem(struct tls *tls);
 char *tls_key_pem(struct tls *tls);
 /** Before the handshake of a new connection. */
-void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connection);
+void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connection, struct blocks *blocks);
 /** Once its session is gone. */
 void tls_leave(struct link *link);
 /** Judges the client's certificate, if it gave one, by the newest authorities; sets link->confirmation. */

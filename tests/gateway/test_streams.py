@@ -17,7 +17,7 @@ def named(data):
     return f"{len(data)} sha256:{hashlib.sha256(data).hexdigest()}\n"
 
 
-BLOCK = 262080
+BLOCK = 131040
 for size in (0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 4 * BLOCK, 5 * BLOCK + 7, 20000000):
     status, headers, data = server.get(f"/v2/x/pour?size={size}")
     check(f"{size} bytes come out unchanged", status == 200 and data == poured(size), f"{status} {len(data)}")
@@ -38,6 +38,30 @@ answer = connection.getresponse()
 check("chunked", answer.status == 201 and answer.read().decode() == named(body))
 status, headers, data = server.get("/v2/x/sink?slow_ms=20", "PUT", os.urandom(4000000))
 check("a slow writer slows the client down", status == 201 and data.startswith(b"4000000 "), f"{status} {data!r}")
+
+# However the records come: one byte each, many with one call, requests one after the other without a pause.
+connection = server.connect()
+body = os.urandom(3000)
+connection.sendall(b"PUT /v2/x/sink HTTP/1.1\r\nHost: x\r\nContent-Length: 3000\r\n\r\n")
+for i in range(3000):
+    connection.sendall(body[i : i + 1])
+data, closed = read_all(connection, 1)
+check("a record for each byte", data.endswith(named(body).encode()), data[-200:])
+connection = server.connect(SO_SNDBUF=4096)
+bodies = [os.urandom(size) for size in (300000, 1, 40000, 131072, 16384)]
+connection.sendall(b"".join(b"PUT /v2/x/sink HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body +
+                            b"GET /v2/x/pour?size=200000 HTTP/1.1\r\nHost: x\r\n\r\n" for body in bodies))
+data, closed = read_all(connection, 2)
+check("requests in one stream with their bodies", statuses(data) == [201, 200] * 5 and all(named(body).encode() in data for body in bodies)
+      and data.count(poured(200000)) == 5, statuses(data))
+connection = server.http()
+begun = time.monotonic()
+for i in range(40):
+    method, size = ("HEAD", "GET")[i % 4 > 0], (1, 300, 20000)[i % 3]
+    connection.request(method, f"/v2/x/pour?size={size}" if i % 2 else "/healthz")
+    connection.getresponse().read()
+seconds = time.monotonic() - begun
+check("no answer waits for the kernel to send it", seconds < 3, seconds)
 
 # Refusals: the client sees the answer, though it was still sending.
 seen = [server.get("/v2/denied/sink", "PUT", b"x" * 2000000)[0] for _ in range(20)]
