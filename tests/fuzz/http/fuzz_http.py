@@ -211,6 +211,7 @@ def fuzz(options, world, runner):
                 shown = time.monotonic()
                 show(options, runner, counters, corpus, begun)
         runner.patiently(runner.books.close)
+        runner.books.check_bursts()
         runner.patiently(verify_log, world, runner)
     except Finding as finding:
         save(options, case, finding, options.seed)

@@ -92,7 +92,7 @@ class Books:
     def __init__(self, world):
         self.world = world
         self.counts, self.audited, self.unaudited = self.look(), set(), 0
-        self.memory, self.descriptors = None, None
+        self.memory, self.descriptors, self.folded = None, None, 0
 
     def look(self):
         numbers = self.world.metrics()
@@ -103,6 +103,9 @@ class Books:
         if is_probe(one, sent):
             return
         audit = answer["sijil-audit"]
+        if audit is None and answer.status == 401:
+            self.folded += 1  # one of a burst without rights: the burst has an event, with their number
+            return
         if audit is None:
             self.unaudited += 1
             return
@@ -135,6 +138,24 @@ class Books:
         body = self.world.kept.call("GET", "blobs/" + self.world.kept_digest, scope="repository:kept/kept/golden:pull").body
         if body != b"golden":
             raise Finding("content", f"what was pushed before is {body[:50]!r} now")
+
+    def bursts(self):
+        """How many denials the log has as parts of bursts that are over."""
+        told, after = 0, ""
+        while after is not None:
+            page = self.world.clients["auditor"].api("GET", "/audit/events?limit=1000&key=act:system" + after)
+            told += sum(event["entry"]["why"]["count"] for event in page["events"]
+                        if (event["entry"]["act"], event["entry"]["out"]) == ("denied.burst", "completed"))
+            after = "&after=" + page["next"] if "next" in page else None
+        return told
+
+    def check_bursts(self):
+        """At the end: a burst is told when it is over, ten seconds after it began."""
+        until = time.monotonic() + 20
+        while (told := self.bursts()) < self.folded:
+            if time.monotonic() > until:
+                raise Finding("audit", f"{self.folded} denials were folded, but the log has {told}")
+            time.sleep(1)
 
     def look_at_the_process(self):
         memory, descriptors = self.world.memory_kib(), self.world.descriptors()
