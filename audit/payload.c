@@ -141,9 +141,10 @@ struct result payload_open(const struct sealed_payload *sealed, const struct lea
     secret_wipe(key, sizeof key);
     TRY(opened);
     const struct bytes text = {payload->data + before, payload->length - before};
-    TRY(leaf_payload_commitment(sealed->salt, text, commitment, err));
-    if (leaf->has_payload && memcmp(commitment, leaf->payload, sizeof commitment) == 0) return SUCCESS;
+    const struct result committed = leaf_payload_commitment(sealed->salt, text, commitment, err);
+    if (committed.ok && leaf->has_payload && memcmp(commitment, leaf->payload, sizeof commitment) == 0) return SUCCESS;
     payload->length = before;
+    TRY(committed);
     return failure(err, ERROR_CORRUPT, "the payload is not the one that event %llu committed to",
                    (unsigned long long)leaf->sequence);
 }
