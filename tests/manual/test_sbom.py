@@ -52,7 +52,7 @@ def main():
         assert {edge["ref"], *edge["dependsOn"]} <= known, edge
     assert {edge["ref"] for edge in document["dependencies"]} == known
 
-    files = {}
+    files, mapped = {}, set()
     for component in components.values():
         for entry in component.get("properties", []):
             if entry["name"].startswith("sijil:file:"):
@@ -63,10 +63,18 @@ def main():
             assert components[f"program/{program}"]["hashes"][0]["content"] == hashlib.sha256(file.read()).hexdigest()
         for library, place in re.findall(r"^\s*(\S+) => (/\S+) \(", run("ldd", path), flags=re.M):
             component, digest = files[library]  # all that the loader maps is there
+            mapped.add(library)
             with open(place, "rb") as file:
                 assert digest == "sha256:" + hashlib.sha256(file.read()).hexdigest(), library
             assert component["version"] == run("dpkg-query", "-W", "-f", "${Version}", component["name"] + (
                 ":amd64" if "arch=amd64" in component["purl"] else "")), component
+
+        # What the linker wrote into the program is what the document says that it needs: no more, and no less.
+        asked = set(re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "-d", path)))
+        packages = {files[library][0]["bom-ref"] for library in asked if library in files}
+        edge = next(edge for edge in document["dependencies"] if edge["ref"] == f"program/{program}")
+        assert set(edge["dependsOn"]) == packages, (program, set(edge["dependsOn"]) ^ packages)
+    assert set(files) == mapped, f"in the document, and mapped by no program: {set(files) - mapped}"
 
     # Every library that the build asks for by name has its reason in the document, and the page has the table.
     stated = re.findall(r"^sijil_package\(\w+ ([\w.+-]+)>=", open(os.path.join(ROOT, "cmake", "SijilPackages.cmake"),
