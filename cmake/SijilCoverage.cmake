@@ -2,4 +2,4 @@
 add_library(sijil_counters STATIC tests/support/counters.c tests/support/counters_sandbox.c)
 target_link_libraries(sijil_counters PRIVATE PkgConfig::SECCOMP)
 target_link_libraries(sijil_compiler INTERFACE sijil_counters)
-target_link_options(sijil_compiler INTERFACE LINKER:--wrap=_exit,--wrap=fexecve,-u,__wrap__exit)
+target_link_options(sijil_compiler INTERFACE LINKER:--wrap=_exit,--wrap=abort,--wrap=__assert_fail,--wrap=fexecve,-u,__wrap__exit)

@@ -23,7 +23,7 @@ struct decider {
     bool is_stopping;
 
     pthread_t thread;
-    bool has_thread, has_lock;
+    bool has_thread;
     int wake;                              /* eventfd: something is wanted */
 };
 

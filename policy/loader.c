@@ -192,7 +192,6 @@ static void init_lock(struct decider *decider)
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&decider->loaded, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
-    decider->has_lock = true;
 }
 
 static struct result set_up(struct decider *decider, const struct decider_options *options, struct error *err)
@@ -205,7 +204,6 @@ static struct result set_up(struct decider *decider, const struct decider_option
     decider->stale_ms = options->stale_ms;
     if (options->metadata_region != NULL)
         (void)snprintf(decider->metadata_region, sizeof decider->metadata_region, "%s", options->metadata_region);
-    init_lock(decider);
     decider->wake = eventfd(0, EFD_CLOEXEC);
     if (decider->wake < 0) return failure(err, ERROR_UNAVAILABLE, "no eventfd: %s", strerror(errno));
     TRY(pg_open(options->conninfo, tables, &decider->source.pg, err));
@@ -218,6 +216,7 @@ struct result decider_start(const struct decider_options *options, struct decide
 
     if (decider == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the decider");
     decider->wake = -1;
+    init_lock(decider);
     TRY(set_up(decider, options, err));
     TRY(load(decider, err)); /* listening came first: no change falls between */
     TRY(start_thread(decider, err));
@@ -238,9 +237,7 @@ void decider_free(struct decider *decider)
     pg_free(decider->source.pg);
     snapshot_free(decider->snapshot);
     if (decider->wake >= 0) (void)close(decider->wake);
-    if (decider->has_lock) {
-        (void)pthread_cond_destroy(&decider->loaded);
-        (void)pthread_mutex_destroy(&decider->lock);
-    }
+    (void)pthread_cond_destroy(&decider->loaded);
+    (void)pthread_mutex_destroy(&decider->lock);
     free(decider);
 }

@@ -149,6 +149,66 @@ static void payloads_open_for_auditors_only(void **state)
     audit_log_close(&log);
 }
 
+/* Pages have bounds, and no event has a number that no log can have. */
+static void questions_have_bounds(void **state)
+{
+    static const struct audit_filter filters[] = {
+        {.until = INT64_MAX, .limit = 0},
+        {.until = INT64_MAX, .limit = AUDIT_PAGE_MAX + 1},
+        {.until = (uint64_t)INT64_MAX + 1, .limit = 1},
+        {.from = (uint64_t)INT64_MAX + 1, .until = INT64_MAX, .limit = 1},
+    };
+    struct audit_log log;
+    struct buffer OWNED_BUFFER proof = BUFFER(65536);
+    struct error err = {0};
+
+    (void)state;
+    audit_log_open(&log);
+    OWNED(pg) *pg = reader(&log);
+    OWNED(permit) *permit = auditor(RESOURCE_SYSTEM, "");
+    struct audit_page *page = NULL;
+    for (size_t i = 0; i < COUNT(filters); i++) {
+        assert_false(audit_list(pg, permit, &filters[i], &page, &err).ok);
+        assert_int_equal(err.kind, ERROR_INVALID);
+    }
+    assert_false(audit_find(pg, permit, INT64_MAX, &page, &err).ok);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    assert_false(audit_prove(pg, permit, 77, &proof, &err).ok);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    assert_null(page);
+    assert_int_equal(proof.length, 0);
+    audit_log_close(&log);
+}
+
+/* A page asks keyd once for each subject, and does not believe what a row says of a key. */
+static void a_page_opens_many_payloads(void **state)
+{
+    struct audit_log log;
+    struct buffer OWNED_BUFFER payload = BUFFER(65536);
+    struct error err = {0};
+
+    (void)state;
+    fill(&log);
+    OWNED(pg) *pg = reader(&log);
+    OWNED(permit) *permit = auditor(RESOURCE_SYSTEM, "");
+    OWNED(audit_page) *page = NULL;
+    const struct audit_filter all = {.until = INT64_MAX, .limit = 10};
+    assert_true(audit_list(pg, permit, &all, &page, &err).ok);
+    for (size_t i = 0; i < audit_page_count(page); i++) {
+        payload.length = 0;
+        assert_true(audit_page_payload(page, i, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok);
+        assert_non_null(strstr(buffer_text(&payload), i % 2 == 0 ? "bob@example" : "alice@example"));
+    }
+    database_execute(log.database, "UPDATE audit_subject SET wrapped_key = decode(repeat('00', 300), 'hex')");
+    audit_page_free(GIVE(page));
+    assert_true(audit_find(pg, permit, 5, &page, &err).ok);
+    payload.length = 0;
+    assert_false(audit_page_payload(page, 0, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok);
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_int_equal(payload.length, 0);
+    audit_log_close(&log);
+}
+
 static void write_file(const char *path, struct bytes content)
 {
     FILE *file = fopen(path, "wbe");
@@ -261,6 +321,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auditors_see_what_is_theirs),
         cmocka_unit_test(payloads_open_for_auditors_only),
+        cmocka_unit_test(questions_have_bounds),
+        cmocka_unit_test(a_page_opens_many_payloads),
         cmocka_unit_test(a_proof_is_checked_without_us),
         cmocka_unit_test(reading_survives_every_failure),
     };

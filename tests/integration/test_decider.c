@@ -398,6 +398,27 @@ static void loading_survives_every_failure(void **state)
     place_close(&place);
 }
 
+/* Nothing went wrong, and yet nothing was looked at for too long: that is said, and nothing is decided from it. */
+static void a_late_loader_is_no_authority(void **state)
+{
+    struct place place;
+    struct error err = {0};
+
+    (void)state;
+    place_open(&place);
+    install_well(&place, 1);
+    const struct decider_options options = {.conninfo = database_app(place.log.database),
+                                            .keyd = keyd_process_client(place.log.keyd),
+                                            .poll_ms = 60000,
+                                            .stale_ms = 100};
+    assert_true(decider_start(&options, &place.decider, &err).ok);
+    (void)usleep(300000);
+    assert_false(decider_is_ready(place.decider, &err));
+    assert_non_null(strstr(err.message, "the loader is late"));
+    expect(&place, VERDICT_DENY, "SYS-STALE");
+    place_close(&place);
+}
+
 static struct result start_and_stop(void *options, struct error *err)
 {
     OWNED(decider) *decider = NULL;
@@ -544,6 +565,7 @@ int main(void)
         cmocka_unit_test(without_keyd_it_gets_stale_and_denies),
         cmocka_unit_test(a_lost_connection_is_made_again),
         cmocka_unit_test(loading_survives_every_failure),
+        cmocka_unit_test(a_late_loader_is_no_authority),
         cmocka_unit_test(starting_survives_every_failure),
         cmocka_unit_test(without_an_approver_no_set_counts),
         cmocka_unit_test(a_refresh_says_what_is_wrong),

@@ -9,6 +9,7 @@
 #include "audit/format/checkpoint.h"
 #include "audit/format/note.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "tests/support/audit_log.h"
 
 /* Waits up to ten seconds for the query to answer so. */
@@ -263,10 +264,66 @@ static void the_application_can_change_no_entry(void **state)
     }
 }
 
+/* A log has one name, and each gateway has one; without them, or under another, nothing starts. */
+static void a_log_keeps_its_name(void **state)
+{
+    struct audit_log log;
+    struct sequencer *sequencer = NULL;
+    struct error err = {0};
+
+    (void)state;
+    audit_log_init(&log);
+    assert_false(audit_log_try_start(&log, "", &sequencer, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    struct sequencer_options options = {.conninfo = database_app(log.database), .keyd = keyd_process_client(log.keyd)};
+    (void)snprintf(options.instance, sizeof options.instance, "gw1");
+    assert_false(sequencer_start(&options, &sequencer, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    (void)snprintf(options.origin, sizeof options.origin, "other.example/audit");
+    assert_false(sequencer_start(&options, &sequencer, &err).ok); /* keyd signs for another log */
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_null(sequencer);
+    audit_log_close(&log);
+}
+
+static struct result start_and_stop(void *log, struct error *err)
+{
+    OWNED(sequencer) *sequencer = NULL;
+
+    TRY_UNTOUCHED(sequencer, audit_log_try_start(log, "gw1", &sequencer, err));
+    return SUCCESS;
+}
+
+/* Every allocation, query and call of a start fails in turn: nothing runs on, and the next start works. */
+static void starting_survives_every_failure(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    audit_log_init(&log);
+    for (unsigned long nth = 1;; nth++) {
+        struct error err = {0};
+
+        fault_arm(nth);
+        const bool ok = start_and_stop(&log, &err).ok, has_fired = fault_has_fired();
+        fault_arm(0);
+        if (!has_fired) {
+            if (!ok) fail_msg("%s", err.message);
+            assert_true(nth > 15);
+            break;
+        }
+        if (!ok) assert_true(err.message[0] != '\0'); /* a connection to keyd that breaks is made once more */
+    }
+    assert_int_equal(audit_log_check(&log), 0);
+    audit_log_close(&log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_allowed_request_gets_a_permit),
+        cmocka_unit_test(a_log_keeps_its_name),
+        cmocka_unit_test(starting_survives_every_failure),
         cmocka_unit_test(a_denial_is_recorded_without_a_permit),
         cmocka_unit_test(the_leaf_names_nobody),
         cmocka_unit_test(a_checkpoint_is_signed_within_a_second),

@@ -8,6 +8,10 @@
 
 _Noreturn void __real__exit(int status);
 _Noreturn void __wrap__exit(int status);
+_Noreturn void __real_abort(void);
+_Noreturn void __wrap_abort(void);
+_Noreturn void __real___assert_fail(const char *what, const char *file, unsigned line, const char *function);
+_Noreturn void __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function);
 int __real_fexecve(int program, char *const arguments[], char *const environment[]);
 int __wrap_fexecve(int program, char *const arguments[], char *const environment[]);
 
@@ -29,6 +33,19 @@ void __wrap__exit(int status)
 {
     write_counters();
     __real__exit(status);
+}
+
+/* A child of a test that must abort has shown a decision, too. */
+void __wrap_abort(void)
+{
+    write_counters();
+    __real_abort();
+}
+
+void __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function)
+{
+    write_counters();
+    __real___assert_fail(what, file, line, function);
 }
 
 int __wrap_fexecve(int program, char *const arguments[], char *const environment[])

@@ -30,6 +30,8 @@ static struct resource repository(const char *name, uint8_t id)
     struct resource resource = {.kind = RESOURCE_REPOSITORY};
 
     (void)snprintf(resource.name, sizeof resource.name, "%s", name);
+    resource.organisation.bytes[0] = 7;
+    resource.project.bytes[0] = 8;
     resource.repository.bytes[0] = id;
     return resource;
 }
@@ -55,16 +57,19 @@ static const struct permit_row {
     uint8_t id;
     enum resource_kind kind;
     bool fits;
+    char other; /* whose id differs: 'o'rganisation, 'p'roject */
 } permit_rows[] = {
-    {"what was decided", ACTION_BLOB_MOUNT, "acme/models/new", 1, RESOURCE_REPOSITORY, true},
-    {"the other pair", ACTION_BLOB_READ, "acme/models/old", 2, RESOURCE_REPOSITORY, true},
-    {"an id that is not known yet", ACTION_BLOB_READ, "acme/models/old", 0, RESOURCE_REPOSITORY, true},
+    {"what was decided", ACTION_BLOB_MOUNT, "acme/models/new", 1, RESOURCE_REPOSITORY, true, 0},
+    {"the other pair", ACTION_BLOB_READ, "acme/models/old", 2, RESOURCE_REPOSITORY, true, 0},
+    {"an id that is not known yet", ACTION_BLOB_READ, "acme/models/old", 0, RESOURCE_REPOSITORY, true, 0},
     {"the action of one pair on the resource of the other", ACTION_BLOB_MOUNT, "acme/models/old", 2, RESOURCE_REPOSITORY,
-     false},
-    {"another action", ACTION_BLOB_DELETE, "acme/models/new", 1, RESOURCE_REPOSITORY, false},
-    {"another name", ACTION_BLOB_READ, "acme/models/older", 2, RESOURCE_REPOSITORY, false},
-    {"another id under the same name", ACTION_BLOB_READ, "acme/models/old", 3, RESOURCE_REPOSITORY, false},
-    {"another kind", ACTION_BLOB_READ, "acme/models/old", 2, RESOURCE_PROJECT, false},
+     false, 0},
+    {"another action", ACTION_BLOB_DELETE, "acme/models/new", 1, RESOURCE_REPOSITORY, false, 0},
+    {"another name", ACTION_BLOB_READ, "acme/models/older", 2, RESOURCE_REPOSITORY, false, 0},
+    {"another id under the same name", ACTION_BLOB_READ, "acme/models/old", 3, RESOURCE_REPOSITORY, false, 0},
+    {"another organisation", ACTION_BLOB_READ, "acme/models/old", 2, RESOURCE_REPOSITORY, false, 'o'},
+    {"another project", ACTION_BLOB_READ, "acme/models/old", 2, RESOURCE_REPOSITORY, false, 'p'},
+    {"another kind", ACTION_BLOB_READ, "acme/models/old", 2, RESOURCE_PROJECT, false, 0},
 };
 
 /* A misfit stops the process, so it is tried in a child. */
@@ -76,6 +81,8 @@ static void permits_fit_exactly(void **state)
     int status = -1;
 
     resource.kind = row->kind;
+    resource.organisation.bytes[0] = row->other == 'o' ? 9 : 7;
+    resource.project.bytes[0] = row->other == 'p' ? 9 : 8;
     const pid_t child = fork();
     if (child == 0) {
         (void)fclose(stderr);
@@ -94,6 +101,38 @@ static void a_decision_lives_as_long_as_its_last_holder(void **state)
     (void)state;
     assert_string_equal(permit_resource(permit, ACTION_BLOB_READ)->name, "acme/models/old");
     assert_int_equal(permit_sequence(permit), 0);
+}
+
+/* To ask a permit for the resource of an action that it does not name is a bug, too. */
+static void no_resource_without_its_action(void **state)
+{
+    OWNED(permit) *permit = make_permit();
+    int status = -1;
+
+    (void)state;
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)fclose(stderr);
+        _exit(permit_resource(permit, ACTION_BLOB_DELETE) == NULL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+static void permits_survive_lack_of_memory(void **state)
+{
+    const struct decision_parts parts = {.verdict = VERDICT_ALLOW, .pair_count = 1};
+    OWNED(decision) *decision = NULL;
+    struct permit *permit = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(decision_make(&parts, &decision, &err).ok);
+    fault_arm(1);
+    assert_false(permit_make(decision, &permit, &err).ok);
+    fault_arm(0);
+    assert_int_equal(err.kind, ERROR_NO_MEMORY);
+    assert_null(permit);
 }
 
 static void decisions_survive_lack_of_memory(void **state)
@@ -120,6 +159,8 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(actions_have_one_name_each),
         cmocka_unit_test(a_decision_lives_as_long_as_its_last_holder),
+        cmocka_unit_test(no_resource_without_its_action),
+        cmocka_unit_test(permits_survive_lack_of_memory),
         cmocka_unit_test(decisions_survive_lack_of_memory),
     };
 

@@ -238,6 +238,38 @@ static void labels_cover(void **state)
 }
 
 /* What is stored joins what its place gives; alone, it is the label; without both there is none. */
+/* "AE/AZ" is not the beginning of "AE/AZU": places are compared piece by piece. */
+static void places_are_compared_piece_by_piece(void **state)
+{
+    static const struct {
+        const char *geo;
+        bool is_allowed;
+    } places[] = {{"{\"geo\":\"AE/AZ\",\"key\":{\"geo\":\"AE\",\"control\":\"customer-hsm\"}}", true},
+                  {"{\"geo\":\"AE/AZU\",\"key\":{\"geo\":\"AE\",\"control\":\"customer-hsm\"}}", false}};
+    OWNED_JSON array = json_array();
+    OWNED_JSON policy = policy_example("health-ae");
+    OWNED(policy_documents) *documents = NULL;
+    struct error err = {0};
+
+    (void)state;
+    json_t *rule = json_array_get(json_object_get(policy, "rules"), 0);
+    assert_int_equal(json_object_set_new(rule, "target", policy_json("{\"geo_within\":[\"AE/AZ\"]}")), 0);
+    assert_int_equal(json_array_append(array, policy), 0);
+    assert_true(policy_documents_new(array, &documents, &err).ok);
+    for (size_t i = 0; i < COUNT(places); i++) {
+        const struct label label = label_in(&the_world, "health/ct");
+        OWNED(target) *target = target_of(&the_world, places[i].geo);
+        const struct policy_facts facts = facts_of(&case_rows[0], &label, target);
+        OWNED(policy_decision) *decision = NULL;
+
+        assert_true(policy_decide(documents, &facts, the_world.groups, &decision, &err).ok);
+        size_t stored = 0;
+        for (size_t j = 0; j < policy_decision_denial_count(decision); j++)
+            stored += strcmp(policy_decision_denial(decision, j)->rule, "H-STORE-AE") == 0;
+        assert_int_equal(stored, places[i].is_allowed ? 0 : 1);
+    }
+}
+
 static void stored_labels_rise(void **state)
 {
     const struct label stored = {.class = LABEL_SECRET, .lineage = LINEAGE_DECLARED};
@@ -330,6 +362,33 @@ static void all_of_it_survives_lack_of_memory(void **state)
 
     (void)state;
     fail_each(read_and_decide, facts, ERROR_NO_MEMORY, 100);
+}
+
+static const struct fact_row {
+    const char *name, *member, *value;
+} fact_rows[] = {
+    {"no scope", "scope", "\"\""},
+    {"a scope of 300 letters", "scope", NULL},
+    {"no target", "target_id", "\"\""},
+    {"a target of 300 letters", "target_id", NULL},
+    {"a digest of another kind", "digest", "\"sha512:11\""},
+    {"a label of unknown members", "label", "{\"x\":1}"},
+};
+
+static void facts_have_their_form(void **state)
+{
+    const struct fact_row *row = *state;
+    OWNED_JSON facts = full_facts();
+    struct policy_facts_document *read = NULL;
+    char large[304] = "\"";
+    struct error err = {0};
+
+    memset(large + 1, 'a', 300);
+    large[301] = '"';
+    assert_int_equal(json_object_set_new(facts, row->member, policy_json(row->value == NULL ? large : row->value)), 0);
+    assert_false(policy_facts_read(facts, &read, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_null(read);
 }
 
 static void decisions_need_their_room(void **state)
@@ -430,6 +489,7 @@ int main(void)
         cmocka_unit_test(facts_survive_being_written_down), cmocka_unit_test(labels_join),
         cmocka_unit_test(a_label_has_a_largest_size),       cmocka_unit_test(deciding_survives_lack_of_memory),
         cmocka_unit_test(scopes_match_in_bounded_time),     cmocka_unit_test(stored_labels_rise),
+        cmocka_unit_test(places_are_compared_piece_by_piece),
         cmocka_unit_test(scopes_have_a_largest_size),       cmocka_unit_test(all_of_it_survives_lack_of_memory),
         cmocka_unit_test(decisions_need_their_room),        cmocka_unit_test(unwritten_facts_have_an_id_too),
     };
@@ -437,7 +497,7 @@ int main(void)
 
     if (world_open(&opened) != 0) return 1;
     the_world = *(struct world *)opened;
-    const int failed = RUN_TABLE(case_rows, cases) + RUN_TABLE(cover_rows, labels_cover) +
+    const int failed = RUN_TABLE(case_rows, cases) + RUN_TABLE(cover_rows, labels_cover) + RUN_TABLE(fact_rows, facts_have_their_form) +
                        cmocka_run_group_tests_name("others", others, NULL, NULL);
     return failed + world_close(&opened);
 }

@@ -336,6 +336,84 @@ static void answers_are_bounded(void **state)
     }
 }
 
+/* What is under more laws than a label holds is too large to be judged: denied, with the reason. */
+static void too_many_laws_deny(void **state)
+{
+    struct tenant_repository own = repositories[0];
+    struct tenant_project under = projects[2];
+    struct floor_label floors[2] = {0};
+    struct snapshot lawful = snapshot;
+    struct principal principal;
+    struct decision_request request;
+    OWNED(decision) *decision = NULL;
+    bool is_stated = false;
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        floors[i].json = policy_json(i == 0 ? "{\"lineage\":\"declared\",\"attached\":[]}" : "{\"attached\":[]}");
+        floors[i].has_lineage = i == 0;
+        for (size_t j = 0; j < 20; j++) {
+            char name[8];
+            (void)snprintf(name, sizeof name, "R%zu-%zu", i, j);
+            assert_int_equal(json_array_append_new(json_object_get(floors[i].json, "attached"), json_string(name)), 0);
+        }
+        assert_true(label_read_floor(floors[i].json, &floors[i].label, &is_stated, &err).ok);
+    }
+    under.floor = &floors[0];
+    own.floor = &floors[1];
+    lawful.tenancy.projects = &under;
+    lawful.tenancy.project_count = 1;
+    lawful.tenancy.repositories = &own;
+    fill(&rows[4], &principal, &request);
+    tenancy_resolve(&lawful.tenancy, "acme/models/top", &request.pairs[0].resource);
+    const struct judge judge = {.snapshot = &lawful, .request = &request, .metadata_region = ""};
+    assert_true(judge_request(&judge, &decision, &err).ok);
+    assert_int_equal(decision_verdict(decision), VERDICT_DENY);
+    assert_string_equal(decision_denial(decision, 0)->rule, "SYS-LIMIT");
+    for (size_t i = 0; i < 2; i++) json_decref(floors[i].json);
+}
+
+/* A policy that gives no label, in a place that has none: nothing is known, so nothing is allowed. */
+static void without_a_label_nothing_is_stored(void **state)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED_JSON policies = policy_json("[{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"bare\","
+                                      "\"version\":1,\"scope\":[\"**\"],\"effective_from\":\"2020-01-01T00:00:00Z\","
+                                      "\"review_by\":\"2030-01-01\"},\"rules\":[{\"id\":\"P-ALL\",\"effect\":\"permit\",\"ops\":[\"ingest\"]}]}]");
+    const struct policy_set_parts parts = {.epoch = 5, .policies = policies};
+    struct snapshot bare = snapshot;
+    struct principal principal;
+    struct decision_request request;
+    OWNED(policy_set) *set = NULL;
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+
+    (void)state;
+    if (!policy_set_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    assert_true(policy_set_compile(buffer_bytes(&payload), &set, &err).ok);
+    bare.set = set;
+    fill(&rows[4], &principal, &request);
+    const struct judge judge = {.snapshot = &bare, .request = &request, .metadata_region = ""};
+    assert_true(judge_request(&judge, &decision, &err).ok);
+    assert_int_equal(decision_verdict(decision), VERDICT_DENY);
+    assert_string_equal(decision_denial(decision, 0)->rule, "SYS-UNLABELLED");
+}
+
+static void an_empty_registry_has_no_names(void **state)
+{
+    static const struct tenancy empty;
+    char name[300];
+
+    (void)state;
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_null(tenancy_organisation(&empty, "acme"));
+    assert_null(tenancy_project(&empty, "acme/models"));
+    assert_null(tenancy_repository(&empty, "acme/models/a"));
+    assert_null(tenancy_organisation(&snapshot.tenancy, name));
+}
+
 /* A digest that only looks like one is no digest: the policies then decide without it. */
 static void digests_have_one_form(void **state)
 {
@@ -447,6 +525,9 @@ int main(void)
         cmocka_unit_test(all_pairs_must_be_allowed),
         cmocka_unit_test(the_place_of_metadata_counts),
         cmocka_unit_test(answers_are_bounded),
+        cmocka_unit_test(too_many_laws_deny),
+        cmocka_unit_test(without_a_label_nothing_is_stored),
+        cmocka_unit_test(an_empty_registry_has_no_names),
         cmocka_unit_test(digests_have_one_form),
         cmocka_unit_test(a_project_that_is_gone_denies),
         cmocka_unit_test(a_stale_snapshot_denies),

@@ -258,6 +258,17 @@ static void exceptions_belong_to_their_project(void **state)
     }
 }
 
+static void a_default_set_names_its_operator(void **state)
+{
+    struct policy_default_options options = defaults;
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+
+    (void)state;
+    options.operator_name = "Acme Holding";
+    payload_of(&options, &payload);
+    assert_non_null(strstr(buffer_text(&payload), "Acme Holding"));
+}
+
 static void epochs_are_from_one_on(void **state)
 {
     static const uint64_t epochs[] = {0, (uint64_t)INT64_MAX + 1, UINT64_MAX};
@@ -470,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_set_survives_its_envelope), cmocka_unit_test(an_envelope_of_another_type_is_no_set),
         cmocka_unit_test(a_set_has_one_spelling),      cmocka_unit_test(nobody_is_in_no_network),
         cmocka_unit_test(exceptions_belong_to_their_project),
+        cmocka_unit_test(a_default_set_names_its_operator),
         cmocka_unit_test(epochs_are_from_one_on),
         cmocka_unit_test(sets_describe_themselves),
         cmocka_unit_test(asking_survives_lack_of_memory),
