@@ -1,0 +1,156 @@
+/*
+ * tests/integration/decider_fixture.h -- a registry of one project for the decider, on the real PostgreSQL, sequencer and
+ * sijil-keyd. For one source file of a program only: it defines what it declares.
+ */
+#pragma once
+
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "policy/decider.h"
+#include "policy/set_load.h"
+#include "policy/set_store.h"
+#include "tests/support/audit_log.h"
+
+#define PROJECT_SQL                                                                                               \
+    "INSERT INTO organisation (organisation_id, name) VALUES ('00000000-0000-0000-0000-00000000000a', 'acme');"    \
+    "INSERT INTO region VALUES ('local/main', '0123456789abcdef', 'fs', '/x');"                                    \
+    "INSERT INTO project (project_id, organisation_id, name, home_region, label) VALUES"                           \
+    " ('00000000-0000-0000-0000-00000000000b', '00000000-0000-0000-0000-00000000000a', 'models', 'local/main',"     \
+    " '{\"class\":\"confidential\"}');"                                                                             \
+    "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at) VALUES"                               \
+    " ('00000000-0000-0000-0000-00000000000c', 'robot$ci', decode(repeat('00', 32), 'hex'), 'system',"             \
+    " now() + interval '1 day');"                                                                                  \
+    "INSERT INTO binding (binding_id, robot_id, role, organisation_id, project_id, granted_by) VALUES"             \
+    " ('00000000-0000-0000-0000-00000000000d', '00000000-0000-0000-0000-00000000000c', 'publisher',"               \
+    " '00000000-0000-0000-0000-00000000000a', '00000000-0000-0000-0000-00000000000b', 'system');"                   \
+    "SELECT raise_authorization_epoch()"
+
+struct place {
+    struct audit_log log;
+    struct ecdsa_key *officer;
+    struct decider *decider;
+};
+
+static const struct pg_table *const tables[] = {&policy_set_table, NULL};
+
+/* As place_open(), before anybody has pinned who approves policy sets. */
+static inline void place_open_unpinned(struct place *place)
+{
+    struct error err = {0};
+
+    memset(place, 0, sizeof *place);
+    audit_log_init(&place->log);
+    place->log.tables = tables;
+    place->log.sequencer = audit_log_start(&place->log, "gw1");
+    assert_true(ecdsa_key_new(&place->officer, &err).ok);
+}
+
+static inline void place_open(struct place *place)
+{
+    struct error err = {0};
+    uint8_t public_key[ECDSA_PUBLIC_SIZE];
+
+    place_open_unpinned(place);
+    database_execute(place->log.database, PROJECT_SQL);
+    ecdsa_key_public(place->officer, public_key);
+    if (!keyd_pin_approver(keyd_process_client(place->log.keyd), public_key, &err).ok) fail_msg("%s", err.message);
+}
+
+static inline void place_close(struct place *place)
+{
+    decider_free(place->decider);
+    ecdsa_key_free(place->officer);
+    audit_log_close(&place->log);
+}
+
+static inline bool start(struct place *place, struct error *err)
+{
+    const struct decider_options options = {.conninfo = database_app(place->log.database),
+                                            .keyd = keyd_process_client(place->log.keyd),
+                                            .poll_ms = 60000, /* so that nothing is seen just because time passed */
+                                            .stale_ms = 120000};
+
+    return decider_start(&options, &place->decider, err).ok;
+}
+
+static inline void start_well(struct place *place)
+{
+    struct error err = {0};
+
+    if (!start(place, &err)) fail_msg("%s", err.message);
+}
+
+static inline void restart_well(struct place *place)
+{
+    decider_free(place->decider);
+    place->decider = NULL;
+    start_well(place);
+}
+
+/* A set of this epoch, signed. */
+static inline void sign(const struct place *place, uint64_t epoch, struct buffer *envelope)
+{
+    static int64_t in_force_ms; /* one moment, so that the same epoch is the same set */
+    if (in_force_ms == 0) in_force_ms = clock_wall_ms() - 60000;
+    const struct policy_default_options options = {
+        .epoch = epoch, .region = "local/main", .now_ms = in_force_ms};
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct error err = {0};
+
+    assert_true(policy_default_set(&options, &payload, &err).ok);
+    assert_true(policy_set_sign(buffer_bytes(&payload), place->officer, envelope, &err).ok);
+}
+
+static inline bool install(struct place *place, uint64_t epoch, struct error *err)
+{
+    static const struct action_pair load = {.action = ACTION_POLICY_LOAD, .resource = {.kind = RESOURCE_SYSTEM}};
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    OWNED(permit) *permit = NULL;
+    OWNED(pg) *pg = NULL;
+
+    sign(place, epoch, &envelope);
+    assert_true(permit_for_job(place->log.sequencer, &load, &permit, err).ok);
+    assert_true(pg_open(database_app(place->log.database), tables, &pg, err).ok);
+    return policy_set_install(pg, keyd_process_client(place->log.keyd), permit, buffer_bytes(&envelope), err).ok;
+}
+
+static inline void install_well(struct place *place, uint64_t epoch)
+{
+    struct error err = {0};
+
+    if (!install(place, epoch, &err)) fail_msg("%s", err.message);
+}
+
+static inline struct decision *decide(struct place *place, enum action action, const char *name)
+{
+    struct principal principal = {.kind = PRINCIPAL_ROBOT};
+    struct decision_request request = {.principal = &principal, .pair_count = 1, .now_ms = clock_wall_ms()};
+    struct decision *decision = NULL;
+    struct error err = {0};
+
+    principal.id.bytes[15] = 0x0c;
+    request.pairs[0].action = action;
+    decider_resolve(place->decider, name, &request.pairs[0].resource);
+    assert_true(decider_decide(place->decider, &request, &decision, &err).ok);
+    return decision;
+}
+
+static inline void expect(struct place *place, enum verdict verdict, const char *rule)
+{
+    OWNED(decision) *decision = decide(place, ACTION_UPLOAD_BEGIN, "acme/models/a");
+
+    assert_int_equal(decision_verdict(decision), verdict);
+    if (rule != NULL) assert_string_equal(decision_denial(decision, 0)->rule, rule);
+}
+
+static inline void refresh(struct place *place)
+{
+    struct error err = {0};
+
+    if (!decider_refresh(place->decider, &err).ok) fail_msg("%s", err.message);
+}

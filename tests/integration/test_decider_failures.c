@@ -1,0 +1,210 @@
+/* The decider when something fails: what it then says, and that it never believes too old or half a snapshot. */
+#include "tests/integration/decider_fixture.h"
+
+#include "base/fault.h"
+#include "policy/snapshot_priv.h"
+
+static void without_keyd_it_gets_stale_and_denies(void **state)
+{
+    struct place place;
+    struct error err = {0};
+
+    (void)state;
+    place_open(&place);
+    install_well(&place, 1);
+    const struct decider_options options = {.conninfo = database_app(place.log.database),
+                                            .keyd = keyd_process_client(place.log.keyd),
+                                            .poll_ms = 50,
+                                            .stale_ms = 3000};
+    assert_true(decider_start(&options, &place.decider, &err).ok);
+    expect(&place, VERDICT_ALLOW, NULL);
+    keyd_process_kill(place.log.keyd);
+    const int64_t until_ms = clock_monotonic_ms() + 30000;
+    while (decider_is_ready(place.decider, &err) && clock_monotonic_ms() < until_ms) (void)usleep(50000);
+    assert_false(decider_is_ready(place.decider, &err));
+    expect(&place, VERDICT_DENY, "SYS-STALE");
+    keyd_process_restart(place.log.keyd);
+    refresh(&place);
+    assert_true(decider_is_ready(place.decider, &err));
+    expect(&place, VERDICT_ALLOW, NULL);
+    place_close(&place);
+}
+
+static void a_lost_connection_is_made_again(void **state)
+{
+    struct place place;
+    struct error err = {0};
+
+    (void)state;
+    place_open(&place);
+    install_well(&place, 1);
+    start_well(&place);
+    database_disconnect_all(place.log.database);
+    database_execute(place.log.database, "UPDATE binding SET revoked_at = now(); SELECT raise_authorization_epoch()");
+    for (int i = 0; i < 100 && !decider_refresh(place.decider, &err).ok; i++) (void)usleep(20000);
+    expect(&place, VERDICT_HIDE, "SYS-NO-BINDING");
+    restart_well(&place);
+    place_close(&place);
+}
+
+static struct result load_once(const struct policy_set_source *source, struct error *err)
+{
+    OWNED(snapshot) *snapshot = NULL;
+
+    return snapshot_load(source, NULL, &snapshot, err);
+}
+
+/* Every allocation, every query and every call to keyd fails once. What fails inside of checking a signature looks like
+ * a bad one, so the kind tells little; what counts is that no snapshot comes of it that was not loaded whole. */
+static void loading_survives_every_failure(void **state)
+{
+    static const struct pg_table *const all[] = {&decider_table, &policy_set_table, &authz_snapshot_table, NULL};
+    struct place place;
+    struct policy_set_source source;
+    struct error err = {0};
+    unsigned long nth = 1;
+
+    (void)state;
+    place_open(&place);
+    install_well(&place, 1);
+    sequencer_free(GIVE(place.log.sequencer)); /* its threads would take the failures */
+    source.keyd = keyd_process_client(place.log.keyd);
+    assert_true(pg_open(database_app(place.log.database), all, &source.pg, &err).ok);
+    for (;; nth++) {
+        fault_arm(nth);
+        const bool ok = load_once(&source, &err).ok;
+        if (!fault_has_fired()) {
+            assert_true(ok);
+            break;
+        }
+        fault_arm(0);
+        assert_true(ok || err.message[0] != '\0');
+        if (pg_is_broken(source.pg)) assert_true(pg_reopen(source.pg, &err).ok);
+    }
+    fault_arm(0);
+    assert_true(nth > 50);
+    pg_free(source.pg);
+    place_close(&place);
+}
+
+/* Nothing went wrong, and yet nothing was looked at for too long: that is said, and nothing is decided from it. */
+static void a_late_loader_is_no_authority(void **state)
+{
+    struct place place;
+    struct error err = {0};
+
+    (void)state;
+    place_open(&place);
+    install_well(&place, 1);
+    const struct decider_options options = {.conninfo = database_app(place.log.database),
+                                            .keyd = keyd_process_client(place.log.keyd),
+                                            .poll_ms = 60000,
+                                            .stale_ms = 100};
+    assert_true(decider_start(&options, &place.decider, &err).ok);
+    (void)usleep(300000);
+    assert_false(decider_is_ready(place.decider, &err));
+    assert_non_null(strstr(err.message, "the loader is late"));
+    expect(&place, VERDICT_DENY, "SYS-STALE");
+    place_close(&place);
+}
+
+static struct result start_and_stop(void *options, struct error *err)
+{
+    OWNED(decider) *decider = NULL;
+
+    TRY_UNTOUCHED(decider, decider_start(options, &decider, err));
+    return SUCCESS;
+}
+
+static void starting_survives_every_failure(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_open(&place);
+    sequencer_free(GIVE(place.log.sequencer)); /* its threads would take the failures */
+    struct decider_options options = {.conninfo = database_app(place.log.database),
+                                      .keyd = keyd_process_client(place.log.keyd),
+                                      .metadata_region = "local/main",
+                                      .poll_ms = 60000,
+                                      .stale_ms = 120000};
+    for (unsigned long nth = 1;; nth++) {
+        struct error err = {0};
+
+        fault_arm(nth);
+        const bool ok = start_and_stop(&options, &err).ok, has_fired = fault_has_fired();
+        fault_arm(0);
+        if (!has_fired) {
+            if (!ok) fail_msg("%s", err.message);
+            assert_true(nth > 30);
+            break;
+        }
+        if (!ok) assert_true(err.message[0] != '\0'); /* a connection to keyd that breaks is made once more */
+    }
+    place_close(&place);
+}
+
+/* Until an approver is pinned, no set counts: none is taken, none is in force, and nothing is stored. */
+static void without_an_approver_no_set_counts(void **state)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    struct place place;
+    struct policy_set *set = NULL;
+    struct error err = {0};
+
+    (void)state;
+    place_open_unpinned(&place);
+    assert_false(install(&place, 1, &err));
+    assert_int_equal(err.kind, ERROR_DENIED);
+    sign(&place, 1, &envelope);
+    assert_false(policy_set_check(keyd_process_client(place.log.keyd), buffer_bytes(&envelope), &set, &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_null(set);
+    database_execute(place.log.database, PROJECT_SQL);
+    start_well(&place);
+    expect(&place, VERDICT_DENY, "SYS-NO-POLICY");
+    place_close(&place);
+}
+
+/* A refresh says why it failed, and does not wait longer than the gateway itself would believe its snapshot. */
+static void a_refresh_says_what_is_wrong(void **state)
+{
+    struct place place;
+    struct error err = {0};
+
+    (void)state;
+    place_open(&place);
+    install_well(&place, 1);
+    const struct decider_options options = {.conninfo = database_app(place.log.database),
+                                            .keyd = keyd_process_client(place.log.keyd),
+                                            .poll_ms = 60000,
+                                            .stale_ms = 999};
+    assert_true(decider_start(&options, &place.decider, &err).ok);
+    keyd_process_pause(place.log.keyd, true); /* its client waits for two seconds */
+    assert_false(decider_refresh(place.decider, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "in time"));
+    keyd_process_pause(place.log.keyd, false);
+    for (int i = 0; i < 100 && !decider_refresh(place.decider, &err).ok; i++) (void)usleep(50000);
+    assert_true(decider_refresh(place.decider, &err).ok);
+    keyd_process_kill(place.log.keyd);
+    assert_false(decider_refresh(place.decider, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    keyd_process_restart(place.log.keyd);
+    place_close(&place);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_keyd_it_gets_stale_and_denies),
+        cmocka_unit_test(a_lost_connection_is_made_again),
+        cmocka_unit_test(loading_survives_every_failure),
+        cmocka_unit_test(a_late_loader_is_no_authority),
+        cmocka_unit_test(starting_survives_every_failure),
+        cmocka_unit_test(without_an_approver_no_set_counts),
+        cmocka_unit_test(a_refresh_says_what_is_wrong),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
