@@ -126,6 +126,7 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
     TRY(fetch_text(invocation, session, "proof", proof, err));
     if (invocation->json) {
         OWNED_JSON names = json_pack("{s:s,s:s}", "entry", entry, "proof", proof);
+        if (json_lacks() > 0) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
         return names == NULL ? failure(err, ERROR_INVALID, "the folder's name is not UTF-8") : api_print_json(names, err);
     }
     (void)printf("%s\n%s\n", entry, proof);

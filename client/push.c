@@ -125,8 +125,9 @@ static struct result read_annotations(const struct invocation *invocation, json_
         if (equals == NULL || equals == text)
             return failure(err, ERROR_INVALID, "--annotation %.80s: KEY=VALUE is expected", text);
         OWNED_STRING key = memory_copy_text(text, (size_t)(equals - text));
-        if (key == NULL || json_object_set_new(annotations, key, json_string(equals + 1)) != 0)
-            return failure(err, ERROR_INVALID, "--annotation %.80s is not UTF-8", text);
+        const bool is_set = key != NULL && json_object_set_new(annotations, key, json_string(equals + 1)) == 0;
+        if (key == NULL || json_lacks() > 0) return failure(err, ERROR_NO_MEMORY, "no memory for annotations");
+        if (!is_set) return failure(err, ERROR_INVALID, "--annotation %.80s is not UTF-8", text);
     }
     return SUCCESS;
 }

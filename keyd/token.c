@@ -106,7 +106,9 @@ static struct result write_payload(const struct keyd_token *request, int64_t now
 
     random_bytes(random, sizeof random);
     TRY(text_base64(&jti, BASE64_URL, (struct bytes){random, sizeof random}, err));
+    const unsigned before = json_lacks();
     OWNED_JSON payload = payload_of(request, now_s, buffer_text(&jti));
+    if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory for a token");
     if (payload == NULL) return failure(err, ERROR_INVALID, "a field of the token is not UTF-8");
     TRY(json_write_canonical(&text, payload, err));
     return text_base64(token, BASE64_URL, buffer_bytes(&text), err);

@@ -82,9 +82,7 @@ class Machine:
             self.database_at = file.read().strip()
         self.make_keys()
         self.configure()
-        self.start("sijil-keyd", "--directory=" + self.path("keyd"), "--socket=" + self.path("keyd.socket"),
-                   "--passphrase-file=" + self.path("passphrase"))
-        self.wait(lambda: os.path.exists(self.path("keyd.socket")), "sijil-keyd")
+        self.start_keyd()
         self.run_sijild("--migrate")
         self.found()
         self.start_gateway()
@@ -166,6 +164,26 @@ region "{REGION}" {{
         path = faulty(name) if name in self.plans else real(name)
         self.processes[name] = subprocess.Popen([path, *options], env=environment, stdout=self.log, stderr=self.log,
                                                 stdin=subprocess.DEVNULL)
+
+    def start_keyd(self):
+        if os.path.exists(self.path("keyd.socket")):
+            os.unlink(self.path("keyd.socket"))
+        self.start("sijil-keyd", "--directory=" + self.path("keyd"), "--socket=" + self.path("keyd.socket"),
+                   "--passphrase-file=" + self.path("passphrase"))
+        self.wait(lambda: os.path.exists(self.path("keyd.socket")), "sijil-keyd")
+
+    def revive_keyd(self):
+        """What it could not write makes it end in order; whoever keeps it running starts it again."""
+        process, until = self.processes["sijil-keyd"], time.monotonic() + 10
+        while process.poll() is None:
+            with socket.socket(socket.AF_UNIX) as probe:
+                if probe.connect_ex(self.path("keyd.socket")) == 0:
+                    return
+            assert time.monotonic() < until, "sijil-keyd neither listens nor ends"
+            time.sleep(0.01)
+        if process.returncode not in (1, 75):
+            self.lives("sijil-keyd")
+        self.start_keyd()
 
     def start_gateway(self):
         self.start("sijild", "--config=" + self.path("sijild.conf"))

@@ -5,7 +5,7 @@ Each case is one request. It is tried with each failure of its way in turn; afte
 right or a well-formed 5xx (or none: a closed connection), nothing is half done, and the same request works then.
 
 usage: gateway.py [CASE...]   a sample of the failures; all of them with SIJIL_FAULTS_ALL=1 (hours). SIJIL_FAULTS_SEED
-repeats a sample. CASE:KIND:N is one failure, CASE:KIND:N- all from the n-th on. SIJIL_FAULT_TRACE=1 shows in the log
+repeats a sample. SIJIL_FAULTS_PROGRAM=sijil-keyd lets the key process fail instead. CASE:KIND:N is one failure, CASE:KIND:N- all from the n-th on. SIJIL_FAULT_TRACE=1 shows in the log
 where each happens."""
 import base64
 import hashlib
@@ -28,6 +28,7 @@ from sijil_test import Client, sha256
 ALL = os.environ.get("SIJIL_FAULTS_ALL") == "1"
 SAMPLE = int(os.environ.get("SIJIL_FAULTS_SAMPLE", "2"))  # of each case and kind
 SEED = int(os.environ.get("SIJIL_FAULTS_SEED", str(int(time.time()))))
+PROGRAM = os.environ.get("SIJIL_FAULTS_PROGRAM", "sijild")
 PATIENCE_S = 20   # longer than the gateway waits for its own log
 GONE = (OSError, http.client.HTTPException, ssl.SSLError)
 IMAGE = "application/vnd.oci.image.manifest.v1+json"
@@ -417,6 +418,9 @@ CASES = {
     "audit-key": api_reading("/audit/key", "vkey"),
 }
 
+CASES_OF_KEYS = ("ready", "token", "upload-begin", "push-small", "blob-get", "manifest-put", "manifest-get", "policy-load",
+                 "audit-checkpoint")
+
 
 class Bad(Exception):
     pass
@@ -484,6 +488,7 @@ def do_again(attempt, what):
             raise Bad(f"{what}, it still does not work: {answer and (answer.status, answer.body[:300])}; "
                       f"{readiness(WORLD[0])}")
         time.sleep(0.02)
+        WORLD[0].machine.revive_keyd()
 
 
 def is_settled(world):
@@ -492,15 +497,28 @@ def is_settled(world):
     do_again(Try(lambda: world.admin.call("GET", "/api/v1/projects", scope="registry:admin:*")), "afterwards")
 
 
+def keys_are_back(world, seconds):
+    """A key process that could not write its ledger ends within so many seconds, and is started again."""
+    until = time.monotonic() + seconds
+    while world.machine.processes["sijil-keyd"].poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    world.machine.revive_keyd()
+    do_again(token_by("GET")(world), "without the keys")
+    do_again(Try(lambda: world.repository.call("POST", "blobs/uploads/"), 202), "without the keys")
+    is_settled(world)
+
+
 def try_with(world, case, kinds, nth, count):
     """Whether a failure happened, and whether the answer was good nevertheless."""
     attempt = case(world)
-    plan = world.machine.plans["sijild"]
+    plan = world.machine.plans[PROGRAM]
     plan.arm(kinds, nth, count)
     answer = call(attempt)
     plan.disarm()
     fired = plan.fired
     world.machine.lives()
+    if fired and PROGRAM == "sijil-keyd":
+        keys_are_back(world, 3 if kinds == ("file",) else 0)
     check_answer(attempt, answer)
     if fired == 0 and not is_good(attempt, answer):
         raise Bad(f"without a failure: {answer and (answer.status, answer.body[:300])}")
@@ -524,7 +542,7 @@ def check_rows(world):
 
 def count_of(world, case, kinds):
     attempt = case(world)
-    plan = world.machine.plans["sijild"]
+    plan = world.machine.plans[PROGRAM]
     plan.arm(kinds, 0)
     answer = call(attempt)
     plan.disarm()
@@ -561,7 +579,7 @@ def run_case(world, name):
                 fired, good = try_with(world, case, kinds, nth, 1 << 40 if lasting else 1)
                 check_rows(world)
             except (Bad, AssertionError, LookupError, ValueError, OSError) as why:
-                world.machine.plans["sijild"].disarm()
+                world.machine.plans[PROGRAM].disarm()
                 raise Bad(f"{name}: {kinds[0]} {nth} of {total}{' and all after it' if lasting else ''}: {why!r}") from why
             tried += fired
             unharmed += fired and good
@@ -618,11 +636,11 @@ def readiness(world):
 
 
 def main():
-    names = sys.argv[1:] or list(CASES)
+    names = sys.argv[1:] or list(CASES if PROGRAM == "sijild" else CASES_OF_KEYS)
     random.seed(SEED)
     print(f"seed {SEED}; {'all failures' if ALL else f'{SAMPLE} of each case and kind'}; questions of: {' '.join(KINDS)}")
     failed = tried = 0
-    with Machine() as machine:
+    with Machine(failing=(PROGRAM,)) as machine:
         world = World(machine)
         for name in names:
             try:

@@ -441,9 +441,39 @@ static void every_failure_is_survived(void **state)
     }
 }
 
+static struct result sign_token(void *keyring, struct error *err)
+{
+    const struct keyd_access access = {.name = bytes_of_text("acme/models/digits"), .pull = true, .push = true};
+    const struct keyd_token request = {.issuer = bytes_of_text("https://x.example"),
+                                       .audience = bytes_of_text("sijil"),
+                                       .subject = bytes_of_text("robot$acme+ci"),
+                                       .lifetime_s = 60,
+                                       .access_count = 1,
+                                       .access = {access}};
+    struct buffer OWNED_BUFFER token = BUFFER(KEYD_TOKEN_MAX);
+
+    TRY_UNTOUCHED(token.length, token_sign(keyring, &request, 1700000000, &token, err));
+    return SUCCESS;
+}
+
+/* A token without memory was one that is not UTF-8, so that the gateway called a good request bad. */
+static void tokens_say_that_memory_lacks(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(keyring) *keyring = NULL;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(create(&folder, "secret", "x.example/log", &err).ok);
+    assert_true(keyring_open(folder.fd, bytes_of_text("secret"), &keyring, &err).ok);
+    fail_each(sign_token, keyring, ERROR_NO_MEMORY, 30);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(tokens_say_that_memory_lacks),
         cmocka_unit_test(key_rings_open_with_their_passphrase),
         cmocka_unit_test(damaged_key_rings_do_not_open),
         cmocka_unit_test(keys_differ_by_all_that_they_are_for),
