@@ -447,6 +447,8 @@ static struct result sign_token(void *keyring, struct error *err)
     const struct keyd_token request = {.issuer = bytes_of_text("https://x.example"),
                                        .audience = bytes_of_text("sijil"),
                                        .subject = bytes_of_text("robot$acme+ci"),
+                                       .source = bytes_of_text(""),
+                                       .confirmation = bytes_of_text(""),
                                        .lifetime_s = 60,
                                        .access_count = 1,
                                        .access = {access}};
