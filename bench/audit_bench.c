@@ -1,7 +1,7 @@
 /*
  * bench/audit_bench.c -- how many events a second one gateway records, and how long each waits.
  *
- * usage: audit_bench CONNINFO KEYD-SOCKET ORIGIN SUBMITTERS SECONDS
+ * usage: audit_bench CONNINFO KEYD-SOCKET ORIGIN SUBMITTERS SECONDS [EPOCH]
  * Each submitter has one event under way at any time, as a suspended request has. Half of them are of one of 64
  * subjects and all concern one of 256 repositories. Prints events/s, p50, p99 and the largest wait.
  */
@@ -47,11 +47,13 @@ static int64_t now_us(void)
     return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
 }
 
+static uint64_t epoch = 1; /* of the rights, as the database has it */
+
 static struct decision *decide(unsigned number)
 {
     struct decision_parts parts = {
         .verdict = VERDICT_ALLOW,
-        .epoch = 1,
+        .epoch = epoch,
         .id = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
         .policy_digest = "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210",
         .pair_count = 1,
@@ -152,9 +154,10 @@ int main(int argc, char **argv)
     struct error err = {0};
     uint64_t submitters = 0, seconds = 0;
 
-    if (argc != 6 || !text_to_u64(bytes_of_text(argv[4]), 60000, &submitters) || submitters == 0 ||
-        !text_to_u64(bytes_of_text(argv[5]), 3600, &seconds) || seconds == 0) {
-        (void)fprintf(stderr, "usage: audit_bench CONNINFO KEYD-SOCKET ORIGIN SUBMITTERS SECONDS\n");
+    if (argc < 6 || argc > 7 || !text_to_u64(bytes_of_text(argv[4]), 60000, &submitters) || submitters == 0 ||
+        !text_to_u64(bytes_of_text(argv[5]), 3600, &seconds) || seconds == 0 ||
+        (argc == 7 && !text_to_u64(bytes_of_text(argv[6]), INT64_MAX, &epoch))) {
+        (void)fprintf(stderr, "usage: audit_bench CONNINFO KEYD-SOCKET ORIGIN SUBMITTERS SECONDS [EPOCH]\n");
         return 2;
     }
     struct result result = keyd_client_new(argv[2], 2000, &keyd, &err);

@@ -209,15 +209,40 @@ def bounds(folder):
                               text=True, check=True)
         figures = re.findall(r"^\+F:\d+:[^:]+:([\d.]+)", done.stdout, re.MULTILINE)
         found[name + " MB/s"] = float(figures[-1]) / 1e6
+    done = subprocess.run([os.path.join(BUILD, "bench/tls_bench")], capture_output=True, text=True, check=True)
+    found["tls alone"] = done.stdout.strip()
     done = subprocess.run([os.path.join(BUILD, "bench/blob_bench"), os.path.join(folder, "blobs"), "256"], capture_output=True,
                           text=True, check=True)
     found["store alone"] = [" ".join(line.split()) for line in done.stdout.splitlines()]
     return found
 
 
-def events_per_second():
-    path = os.path.join(BUILD, "bench/audit_bench")
-    return path if os.access(path, os.X_OK) else None
+def option_of(pid, name):
+    with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+        for word in file.read().split("\0"):
+            if word.startswith(name + "="):
+                return word[len(name) + 1:]
+    return None
+
+
+def events_per_second(sijil, submitters=(16, 256)):
+    """A second gateway on the log of the first, which is idle meanwhile: events recorded durably, nothing else."""
+    keyd = next(socket for pid in sijil.server.processes("sijil-keyd") if (socket := option_of(pid, "--socket")))
+    folder = next(run for pid in sijil.server.processes("postgres") if (run := option_of(pid, "--unix_socket_directories")))
+    owner = os.stat(f"/proc/{sijil.pids()[-1]}")
+    become = ["setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups"] if os.getuid() == 0 else []
+    database = f"host={folder} dbname=sijil user=sijil_app"
+    asked = subprocess.run([*become, "psql", "-XAt", "-F", " ", database, "-c",
+                            "SELECT l.origin, a.epoch FROM audit_log l, authorization_epoch a"],
+                           capture_output=True, text=True, check=True).stdout.split()
+    found = {}
+    for count in submitters:
+        done = subprocess.run([*become, os.path.join(BUILD, "bench/audit_bench"), database, keyd, asked[0], str(count), "10", asked[1]],
+                              capture_output=True, text=True, check=True)
+        figures = re.match(r"([\d.]+) events/s, p50 ([\d.]+) ms, p99 ([\d.]+) ms, longest ([\d.]+) ms, (\d+) failed", done.stdout)
+        found[f"{count} at a time"] = {"events a second": float(figures[1]), "p50 ms": float(figures[2]),
+                                       "p99 ms": float(figures[3]), "failed": int(figures[5])}
+    return found
 
 
 def table(sijil, peer):
@@ -248,6 +273,7 @@ def main():
             with DockerRegistry(tls + "/server.pem", tls + "/server.key", sijil.ca_file, folder) as peer:
                 results["sijil"] = measure(sijil, options.quick)
                 results["docker-registry"] = measure(peer, options.quick)
+            results["audit events"] = events_per_second(sijil)
             results["pull beside nginx MB/s"] = pull_beside_nginx(sijil, folder, (256 * MIB) if options.quick else GIB)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -255,6 +281,8 @@ def main():
     print(table(results["sijil"], results["docker-registry"]))
     pull = results["pull beside nginx MB/s"]
     print(f"{'pull, one curl, beside nginx':34} {pull['sijil']:12.1f} {pull['nginx']:12.1f} {pull['sijil'] / pull['nginx']:7.2f}")
+    for name, value in results["audit events"].items():
+        print(f"{'audit events, ' + name:34} {value['events a second']:12.0f}   p50 {value['p50 ms']} ms, p99 {value['p99 ms']} ms")
     for name, value in results["bounds"].items():
         print(f"bound: {name}: {value}" if not isinstance(value, list) else "\n".join("bound: " + line for line in value))
     output = options.output or os.path.join(os.path.dirname(os.path.abspath(__file__)), "results",
