@@ -16,8 +16,8 @@ static const struct pg_statement statements[] = {
      " l.origin, l.altered FROM audit_log l, authorization_epoch a",
      "", "int8 int8 int8 int8 int8 bytea text int8"},
     {"audit_read_heads",
-     "SELECT coalesce(h.n, 0) FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place)"
-     " LEFT JOIN audit_key_head h USING (key) ORDER BY wanted.place",
+     "SELECT coalesce((SELECT r.n FROM audit_run r WHERE r.key = wanted.key ORDER BY r.last DESC LIMIT 1), 0)"
+     " FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place) ORDER BY wanted.place",
      "bytea[]", "int8"},
     /* A fence that hits no row divides by zero: the rest of the pipeline, COMMIT included, is then passed over. */
     {"audit_advance",
@@ -31,13 +31,10 @@ static const struct pg_statement statements[] = {
      " FROM unnest($3::bytea[], $4::bytea[], $5::text[], $6::text[])"
      " WITH ORDINALITY AS e (leaf, leaf_hash, action, outcome, place)",
      "int8 int8 bytea[] bytea[] text[] text[]", ""},
-    {"audit_insert_keys",
-     "INSERT INTO audit_key (key, n, seq) SELECT * FROM unnest($1::bytea[], $2::int8[], $3::int8[])",
-     "bytea[] int8[] int8[]", ""},
-    {"audit_advance_heads",
-     "INSERT INTO audit_key_head (key, n, seq) SELECT * FROM unnest($1::bytea[], $2::int8[], $3::int8[])"
-     " ON CONFLICT (key) DO UPDATE SET n = excluded.n, seq = excluded.seq",
-     "bytea[] int8[] int8[]", ""},
+    {"audit_insert_runs",
+     "INSERT INTO audit_run (key, last, n, seqs) SELECT r.key, ($5::int8[])[r.until], r.n, ($5::int8[])[r.first:r.until]"
+     " FROM unnest($1::bytea[], $2::int8[], $3::int8[], $4::int8[]) AS r (key, n, first, until)",
+     "bytea[] int8[] int8[] int8[] int8[]", ""},
     {"audit_insert_payloads",
      "INSERT INTO audit_payload (seq, subject, salt, box)"
      " SELECT * FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::bytea[])",
@@ -153,18 +150,16 @@ static struct result add_entries(struct pg *pg, const struct audit_append *appen
     return pg_pipeline_add(pg, "audit_insert_entries", &entries, err);
 }
 
-static struct result add_keys(struct pg *pg, const struct audit_append *append, struct error *err)
+static struct result add_runs(struct pg *pg, const struct audit_append *append, struct error *err)
 {
-    struct pg_arguments keys = {0}, heads = {0};
+    struct pg_arguments arguments = {0};
 
-    pg_add_bytes_array(&keys, append->keys, append->key_count);
-    pg_add_int8_array(&keys, append->key_numbers, append->key_count);
-    pg_add_int8_array(&keys, append->key_sequences, append->key_count);
-    TRY(pg_pipeline_add(pg, "audit_insert_keys", &keys, err));
-    pg_add_bytes_array(&heads, append->heads, append->head_count);
-    pg_add_int8_array(&heads, append->head_numbers, append->head_count);
-    pg_add_int8_array(&heads, append->head_sequences, append->head_count);
-    return pg_pipeline_add(pg, "audit_advance_heads", &heads, err);
+    pg_add_bytes_array(&arguments, append->keys, append->key_count);
+    pg_add_int8_array(&arguments, append->numbers, append->key_count);
+    pg_add_int8_array(&arguments, append->firsts, append->key_count);
+    pg_add_int8_array(&arguments, append->untils, append->key_count);
+    pg_add_int8_array(&arguments, append->sequences, append->sequence_count);
+    return pg_pipeline_add(pg, "audit_insert_runs", &arguments, err);
 }
 
 static struct result add_payloads(struct pg *pg, const struct audit_append *append, struct error *err)
@@ -191,7 +186,7 @@ static struct result add_tiles(struct pg *pg, const struct audit_append *append,
     return pg_pipeline_add(pg, "audit_insert_tiles", &tiles, err);
 }
 
-#define COMMIT_STEPS_MAX 7 /* the fence, entries, keys, heads, payloads, tiles, COMMIT */
+#define COMMIT_STEPS_MAX 6 /* the fence, entries, runs, payloads, tiles, COMMIT */
 
 static size_t commit_steps(const struct audit_append *append)
 {
@@ -201,7 +196,7 @@ static size_t commit_steps(const struct audit_append *append)
 static struct result add_rows_and_commit(struct pg *pg, const struct audit_append *append, struct error *err)
 {
     TRY(add_entries(pg, append, err));
-    TRY(add_keys(pg, append, err));
+    TRY(add_runs(pg, append, err));
     TRY(add_payloads(pg, append, err));
     TRY(add_tiles(pg, append, err));
     return pg_pipeline_commit(pg, err);

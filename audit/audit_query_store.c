@@ -5,8 +5,18 @@
 #define EVENT "SELECT e.seq, e.leaf, p.salt, p.box, s.subject, s.key_version, s.wrapped_key FROM "
 #define PAYLOAD " LEFT JOIN audit_payload p ON p.seq = e.seq LEFT JOIN audit_subject s ON s.subject = p.subject "
 #define COLUMNS "int8 bytea bytea bytea bytea int4 bytea"
-#define KEY_RANGE " WHERE k.key = $1 AND k.seq >= $2 AND k.seq < $3 "
-#define BOTH "audit_key k JOIN audit_key f ON f.seq = k.seq AND f.key = $5 JOIN audit_entry e ON e.seq = k.seq"
+/* No run is longer than 65,536 numbers, so the runs of a range are a range of their last numbers. */
+#define RUNS      "audit_run k CROSS JOIN LATERAL unnest(k.seqs) AS i (seq) "
+#define ENTRY     "JOIN audit_entry e ON e.seq = i.seq"
+#define KEY_RANGE                                                                                     \
+    " WHERE k.key = $1 AND k.last >= $2 AND k.last < least($3, 9223372036854710271) + 65536 AND i.seq >= $2" \
+    " AND i.seq < $3 "
+#define UP   "ORDER BY k.last, i.seq LIMIT $4"
+#define DOWN "ORDER BY k.last DESC, i.seq DESC LIMIT $4"
+/* Runs of a key follow each other, so only the first that ends at or after a number can have it. */
+#define OTHER                                                                                          \
+    "JOIN LATERAL (SELECT f.seqs FROM audit_run f WHERE f.key = $5 AND f.last >= i.seq ORDER BY f.last" \
+    " LIMIT 1) f ON i.seq = ANY (f.seqs) "
 
 /* First the page of numbers, in index order, then what belongs to them. */
 static const struct pg_statement statements[] = {
@@ -14,15 +24,10 @@ static const struct pg_statement statements[] = {
      "int8 int8 int8", COLUMNS},
     {"audit_list_down", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq DESC LIMIT $3",
      "int8 int8 int8", COLUMNS},
-    {"audit_list_key_up",
-     EVENT "audit_key k JOIN audit_entry e ON e.seq = k.seq" PAYLOAD KEY_RANGE "ORDER BY k.seq LIMIT $4",
-     "bytea int8 int8 int8", COLUMNS},
-    {"audit_list_key_down",
-     EVENT "audit_key k JOIN audit_entry e ON e.seq = k.seq" PAYLOAD KEY_RANGE "ORDER BY k.seq DESC LIMIT $4",
-     "bytea int8 int8 int8", COLUMNS},
-    {"audit_list_both_up", EVENT BOTH PAYLOAD KEY_RANGE "ORDER BY k.seq LIMIT $4", "bytea int8 int8 int8 bytea", COLUMNS},
-    {"audit_list_both_down", EVENT BOTH PAYLOAD KEY_RANGE "ORDER BY k.seq DESC LIMIT $4", "bytea int8 int8 int8 bytea",
-     COLUMNS},
+    {"audit_list_key_up", EVENT RUNS ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8", COLUMNS},
+    {"audit_list_key_down", EVENT RUNS ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8", COLUMNS},
+    {"audit_list_both_up", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8 bytea", COLUMNS},
+    {"audit_list_both_down", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8 bytea", COLUMNS},
     {"audit_newest_checkpoint", "SELECT size, note FROM audit_checkpoint ORDER BY size DESC LIMIT 1", "", "int8 text"},
 };
 const struct pg_table audit_query_table = PG_TABLE(statements);

@@ -44,12 +44,12 @@ struct audit_append {
     bool alters;
     struct bytes frontier; /* of the new size */
     const struct bytes *leaves, *hashes, *actions, *outcomes; /* `count` of each */
-    size_t key_count; /* one for each event and key */
+    size_t key_count; /* one for each key that an event stands under */
     const struct bytes *keys;
-    const int64_t *key_numbers, *key_sequences;
-    size_t head_count; /* one for each key */
-    const struct bytes *heads;
-    const int64_t *head_numbers, *head_sequences;
+    const int64_t *numbers;        /* of the last event under each, counted from 1 */
+    const int64_t *firsts, *untils; /* its events: from which to which of the sequences, counted from 1 */
+    size_t sequence_count;         /* one for each event and key, key by key */
+    const int64_t *sequences;
     size_t payload_count;
     const int64_t *payload_sequences;
     const struct bytes *payload_subjects, *payload_salts, *payload_boxes;

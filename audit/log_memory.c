@@ -52,10 +52,10 @@ static size_t place_of(struct bytes key)
 void log_memory_appended(struct log_memory *memory, const struct audit_append *append,
                          const struct merkle_frontier *frontier)
 {
-    for (size_t i = 0; i < append->head_count; i++) {
-        struct head *head = &memory->heads[place_of(append->heads[i])];
-        memcpy(head->key, append->heads[i].data, sizeof head->key);
-        head->number = append->head_numbers[i];
+    for (size_t i = 0; i < append->key_count; i++) {
+        struct head *head = &memory->heads[place_of(append->keys[i])];
+        memcpy(head->key, append->keys[i].data, sizeof head->key);
+        head->number = append->numbers[i];
         head->generation = memory->generation;
     }
     memory->state.size = append->old_size + append->count;

@@ -115,7 +115,7 @@ static struct result begin(struct sequencer *sequencer, struct group *group, str
     if (group->state.size > sequencer->appended_size && group->state.altered > sequencer->appended_size)
         sequencer_note_all(sequencer); /* another gateway did it */
     log_memory_read(sequencer->memory, &group->state, clock_monotonic_ms());
-    memset(group->touched, 0, group->key_count * sizeof group->touched[0]);
+    memset(group->uses, 0, group->key_count * sizeof group->uses[0]);
     TRY(drop_stale(sequencer, group, err));
     place_events(group);
     return SUCCESS;
@@ -173,7 +173,7 @@ static bool recall(struct sequencer *sequencer, struct group *group)
     if (!log_memory_state(sequencer->memory, clock_monotonic_ms(), &group->state)) return false;
     if (group->state.size != sequencer->appended_size) return false;
     if (needs_reading(sequencer, group, &group->state) || !log_memory_heads(sequencer->memory, &heads)) return false;
-    memset(group->touched, 0, group->key_count * sizeof group->touched[0]);
+    memset(group->uses, 0, group->key_count * sizeof group->uses[0]);
     place_events(group);
     return true;
 }

@@ -67,11 +67,11 @@ struct group {
     struct buffer boxes, leaves, frontier_text;
     struct leaf leaf;
 
-    size_t key_count; /* distinct keys: id, head and whether an event of the group has it */
+    size_t key_count; /* distinct keys: id, head and how many events of the group have it */
     uint8_t key_ids[GROUP_KEYS_MAX][LEAF_KEY_ID_SIZE];
     struct bytes key_views[GROUP_KEYS_MAX];
-    int64_t heads[GROUP_KEYS_MAX], last_sequences[GROUP_KEYS_MAX];
-    bool touched[GROUP_KEYS_MAX];
+    int64_t heads[GROUP_KEYS_MAX];
+    uint32_t uses[GROUP_KEYS_MAX]; /* events of the group that stand under it */
     uint16_t slots[GROUP_SLOTS]; /* place + 1 */
 
     bool tail_is_known;
@@ -82,9 +82,10 @@ struct group {
     struct group_columns { /* of the rows that are inserted */
         struct bytes leaves[GROUP_EVENTS_MAX], hashes[GROUP_EVENTS_MAX];
         struct bytes actions[GROUP_EVENTS_MAX], outcomes[GROUP_EVENTS_MAX];
-        struct bytes keys[GROUP_KEYS_MAX], heads[GROUP_KEYS_MAX];
-        int64_t key_numbers[GROUP_KEYS_MAX], key_sequences[GROUP_KEYS_MAX];
-        int64_t head_numbers[GROUP_KEYS_MAX], head_sequences[GROUP_KEYS_MAX];
+        struct bytes keys[GROUP_KEYS_MAX];
+        int64_t numbers[GROUP_KEYS_MAX], firsts[GROUP_KEYS_MAX], untils[GROUP_KEYS_MAX];
+        int64_t sequences[GROUP_KEYS_MAX];
+        size_t next[GROUP_KEYS_MAX]; /* where the next sequence of a key goes */
         int64_t payload_sequences[GROUP_EVENTS_MAX];
         struct bytes payload_subjects[GROUP_EVENTS_MAX], payload_salts[GROUP_EVENTS_MAX];
         struct bytes payload_boxes[GROUP_EVENTS_MAX];

@@ -25,7 +25,7 @@ static uint32_t place_of_id(struct group *group, const uint8_t id[LEAF_KEY_ID_SI
     memcpy(group->key_ids[place], id, LEAF_KEY_ID_SIZE);
     group->key_views[place] = (struct bytes){group->key_ids[place], LEAF_KEY_ID_SIZE};
     group->heads[place] = 0;
-    group->touched[place] = false;
+    group->uses[place] = 0;
     return (uint32_t)place;
 }
 
@@ -45,8 +45,7 @@ static void assign_ordinals(struct group *group, struct event *event, struct lea
         if (event->has_failed) event->keys[i] = group_key_place(group, leaf->keys[i].name);
         const uint32_t place = event->keys[i];
         leaf->keys[i].ordinal = (uint64_t)++group->heads[place];
-        group->touched[place] = true;
-        group->last_sequences[place] = (int64_t)event->sequence;
+        group->uses[place]++;
     }
     event->key_count = leaf->key_count;
 }
@@ -160,40 +159,38 @@ static void fill_entries(struct group *group, struct audit_append *append)
         columns->hashes[i] = (struct bytes){event->hash.bytes, sizeof event->hash.bytes};
         columns->actions[i] = bytes_of_text(action_name(event->action));
         columns->outcomes[i] = bytes_of_text(outcome_name(outcome));
-        for (size_t k = 0; k < event->key_count; k++) columns->keys[append->key_count + k] = group->key_views[event->keys[k]];
-        append->key_count += event->key_count;
     }
     append->leaves = columns->leaves;
     append->hashes = columns->hashes;
     append->actions = columns->actions;
     append->outcomes = columns->outcomes;
-    append->keys = columns->keys;
 }
 
-/* Heads hold the last ordinal of each key; going backwards through the events gives each event its own again. */
-static void fill_keys(struct group *group, struct audit_append *append)
+/* One run for each key: its events side by side, in the order of the log. */
+static void fill_runs(struct group *group, struct audit_append *append)
 {
     struct group_columns *columns = &group->columns;
-    size_t next = append->key_count;
 
     for (size_t place = 0; place < group->key_count; place++) {
-        if (!group->touched[place]) continue;
-        columns->heads[append->head_count] = group->key_views[place];
-        columns->head_numbers[append->head_count] = group->heads[place];
-        columns->head_sequences[append->head_count++] = group->last_sequences[place];
+        if (group->uses[place] == 0) continue;
+        const size_t run = append->key_count++;
+        columns->keys[run] = group->key_views[place];
+        columns->numbers[run] = group->heads[place];
+        columns->firsts[run] = (int64_t)append->sequence_count + 1;
+        columns->next[place] = append->sequence_count;
+        append->sequence_count += group->uses[place];
+        columns->untils[run] = (int64_t)append->sequence_count;
     }
-    for (size_t i = group->count; i > 0; i--) {
-        const struct event *event = &group->events[i - 1];
-        for (size_t k = event->key_count; k > 0; k--) {
-            columns->key_numbers[--next] = group->heads[event->keys[k - 1]]--;
-            columns->key_sequences[next] = (int64_t)event->sequence;
-        }
+    for (size_t i = 0; i < group->count; i++) {
+        const struct event *event = &group->events[i];
+        for (size_t k = 0; k < event->key_count; k++)
+            columns->sequences[columns->next[event->keys[k]]++] = (int64_t)event->sequence;
     }
-    append->key_numbers = columns->key_numbers;
-    append->key_sequences = columns->key_sequences;
-    append->heads = columns->heads;
-    append->head_numbers = columns->head_numbers;
-    append->head_sequences = columns->head_sequences;
+    append->keys = columns->keys;
+    append->numbers = columns->numbers;
+    append->firsts = columns->firsts;
+    append->untils = columns->untils;
+    append->sequences = columns->sequences;
 }
 
 static void fill_payloads(struct group *group, struct audit_append *append)
@@ -268,7 +265,7 @@ struct result group_write(struct sequencer *sequencer, struct group *group, bool
     TRY(merkle_frontier_write(&group->frontier, &group->frontier_text, err));
     append.frontier = buffer_bytes(&group->frontier_text);
     fill_entries(group, &append);
-    fill_keys(group, &append);
+    fill_runs(group, &append);
     fill_payloads(group, &append);
     fill_tile_columns(group, &append);
     return commit(sequencer, group, &append, is_behind_out, err);

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 
 #define PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-256-GCM"
@@ -61,7 +62,7 @@ static bool certify(gnutls_certificate_credentials_t credentials)
 static bool move(gnutls_session_t session, bool sends)
 {
     static const size_t block = 64 << 10;
-    uint8_t *bytes = calloc(1, block);
+    uint8_t *bytes = memory_zeroed(1, block);
     uint64_t moved = 0;
 
     if (bytes == NULL) return false;

@@ -247,7 +247,7 @@ static void the_application_can_change_no_entry(void **state)
 {
     static const char *const attempts[] = {
         "UPDATE audit_entry SET leaf = ''", "DELETE FROM audit_entry",          "TRUNCATE audit_entry",
-        "UPDATE audit_entry_0 SET ts = 0",  "DELETE FROM audit_key",            "UPDATE audit_tile SET level = 9",
+        "UPDATE audit_entry_0 SET ts = 0",  "DELETE FROM audit_run",            "UPDATE audit_tile SET level = 9",
         "DELETE FROM audit_checkpoint",     "UPDATE audit_checkpoint SET size = 9", "DROP TABLE audit_entry_0",
         "UPDATE audit_log SET epoch = 7",   "ALTER TABLE audit_entry DISABLE TRIGGER ALL",
     };

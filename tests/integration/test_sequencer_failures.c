@@ -273,11 +273,11 @@ static void wait_until_signed(struct audit_log *log, const char *size)
 }
 
 static const char save_backup[] =
-    "CREATE TABLE old_log AS TABLE audit_log; CREATE TABLE old_head AS TABLE audit_key_head";
+    "CREATE TABLE old_log AS TABLE audit_log";
 static const char restore_backup[] =
     "ALTER TABLE audit_entry DISABLE TRIGGER ALL; DELETE FROM audit_payload WHERE seq >= 1;"
-    "DELETE FROM audit_entry WHERE seq >= 1; DELETE FROM audit_key WHERE seq >= 1; TRUNCATE audit_key_head;"
-    "INSERT INTO audit_key_head TABLE old_head; DELETE FROM audit_checkpoint WHERE size > 1;"
+    "DELETE FROM audit_entry WHERE seq >= 1; DELETE FROM audit_run WHERE last >= 1;"
+    " DELETE FROM audit_checkpoint WHERE size > 1;"
     "UPDATE audit_log SET (size, last_ts, frontier) = (SELECT size, last_ts, frontier FROM old_log)";
 
 /* Who appended what is gone notices at once; another gateway, when it has the log signed. */
