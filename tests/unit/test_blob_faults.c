@@ -136,11 +136,11 @@ static void a_full_store_takes_the_upload_up_again(void **state)
 
     (void)state;
     assert_true(blob_test_open(&test, DRIVER_MEMORY, &err));
-    driver_memory_set_capacity(test.driver, 130000);
+    driver_memory_set_capacity(test.driver, 120000);
     must(blob_test_writer(&test, &writer, &err), &err);
     must(blob_test_write(writer, 9, 60000, 30000, &err), &err);
     must(blob_test_checkpoint(&test, writer, &err), &err);
-    must(blob_test_write(writer, 9, FAULT_LENGTH, 30000, &err), &err);
+    must(blob_test_write(writer, 9, 120000, 30000, &err), &err); /* a record that waits for a second one */
     assert_false(blob_test_checkpoint(&test, writer, &err).ok);
     assert_int_equal(err.kind, ERROR_FULL);
     assert_false(blob_writer_write(writer, bytes_of_text("x"), &err).ok);
