@@ -161,6 +161,12 @@ static void account(struct exchange *exchange)
     exchange_count_unrecorded(exchange, exchange->blank.status != 0);
 }
 
+static void leave_quota(struct exchange *exchange)
+{
+    for (size_t i = 0; i < sizeof exchange->tickets / sizeof exchange->tickets[0]; i++)
+        quota_leave(exchange->server->gateway->quota, &exchange->tickets[i]);
+}
+
 void exchange_free(struct exchange *exchange)
 {
     struct request *request = &exchange->request;
@@ -170,8 +176,7 @@ void exchange_free(struct exchange *exchange)
     if (exchange->has_begun && request->route->handler->release != NULL) request->route->handler->release(request);
     if (exchange->blank.status != 0) log_request(exchange);
     account(exchange);
-    for (size_t i = 0; i < sizeof exchange->tickets / sizeof exchange->tickets[0]; i++)
-        quota_leave(server->gateway->quota, &exchange->tickets[i]);
+    leave_quota(exchange);
     for (size_t i = 0; i < INTAKE_SLOTS; i++) blocks_give(server->blocks, exchange->intake.slots[i]);
     for (size_t i = 0; i < OUTFLOW_SLOTS; i++) blocks_give(server->blocks, exchange->outflow.slots[i]);
     if (exchange->is_stream) atomic_fetch_sub(&server->streams, 1);
@@ -203,8 +208,10 @@ static bool needs_worker(const struct exchange *exchange)
     return exchange->has_begun && (request->route->handler->release != NULL || exchange->was_cut);
 }
 
+/* Who has the answer may ask again, however long it takes to clear up behind it. */
 void exchange_leave(struct exchange *exchange)
 {
+    if (!exchange->was_cut) leave_quota(exchange);
     if (needs_worker(exchange) && exchange_submit(exchange, exchange->server->gateway->movers, free_on_worker)) return;
     exchange_free(exchange);
 }

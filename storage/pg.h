@@ -131,7 +131,7 @@ void pg_rollback(struct pg *pg);
 
 /**
  * Waits up to timeout_ms for a NOTIFY on a channel that pg_listen() named (a literal: it is kept).
- * pg_reopen() listens again; what was notified in between is lost, so look at the data then.
+ * Once for each channel: pg_reopen() listens again; what was notified in between is lost, so look at the data then.
  */
 RESULT pg_listen(struct pg *pg, const char *channel, struct error *err);
 RESULT pg_wait_notify(struct pg *pg, unsigned timeout_ms, bool *notified_out, struct error *err);

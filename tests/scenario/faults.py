@@ -216,6 +216,16 @@ def a_database_whose_disk_is_slow():
     bench.recovers("database's disk slow", 40)
 
 
+def a_database_that_dies_again_and_again():
+    """As often as there are failovers in a year: the same gateway goes on. (One that listened once more after each aborted.)"""
+    bench = state["bench"]
+    for _ in range(12 if LONG else 6):
+        stack.run_postgres("crash")
+        bench.round("database dies")
+        stack.run_postgres("restart")
+        bench.recovers("database dies")
+
+
 def somebody_else_locks_the_log():
     bench = state["bench"]
     programs = "/usr/lib/postgresql/15/bin"
@@ -578,7 +588,8 @@ class Judge(Integrity):
         return "sijil_template"
 
 
-CASES = (a_database_that_stands_still, a_database_that_is_slow, a_database_whose_disk_is_slow, somebody_else_locks_the_log,
+CASES = (a_database_that_stands_still, a_database_that_is_slow, a_database_whose_disk_is_slow, a_database_that_dies_again_and_again,
+         somebody_else_locks_the_log,
          a_key_process_that_stands_still, a_key_process_that_is_slow, a_key_process_that_dies_again_and_again,
          a_key_process_whose_disk_fails, a_disk_that_is_slow, a_disk_that_hangs_holds_up_nobody_else,
          a_disk_that_is_full_or_fails_keeps_the_upload, a_disk_that_is_full_for_all_of_it, a_gateway_whose_clock_is_wrong,

@@ -149,6 +149,13 @@ class Production(sijil_test.Server):
             postmaster = int(file.read())
         return [postmaster, *sijil_test.children_of(postmaster)]
 
+    def run_postgres(self, action):
+        self.run(SOURCE + "/tests/support/postgres.sh", action, self.path("postgres"), name="postgres")
+        data = self.path("postgres/data")
+        if action == "restart":
+            with open(data + "/postmaster.pid", encoding="ascii") as pid, open(self.path("postgres/pid"), "w", encoding="ascii") as file:
+                file.write(pid.readline())
+
     def calm(self):
         for faults in self.faults.values():
             faults.set()

@@ -181,13 +181,23 @@ class Server:
         """Stops it; keeps its folder, and shows the end of its log, if something went wrong."""
         code = self.stop()
         self.log.close()
+        crashes = self.crashes()
+        failed = failed or bool(crashes)
         if failed or code != 0:
             with open(os.path.join(self.root, "log"), encoding="utf-8", errors="replace") as log:
                 sys.stderr.write("".join(log.readlines()[-40:]))
             sys.stderr.write(f"the server's folder is {self.root}\n")
         else:
             shutil.rmtree(self.root, ignore_errors=True)
+        assert not crashes, f"a process crashed by itself: {crashes[0]}"
         assert failed or code == 0, f"sijild ended with {code}"
+
+    def crashes(self):
+        """Lines of the log that tell of an assertion, a sanitizer's finding, or a signal that no test sends."""
+        marks = (": Assertion `", "ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error: ", '"with":"signal 6"',
+                 '"with":"signal 11"', '"with":"signal 31"')
+        with open(os.path.join(self.root, "log"), encoding="utf-8", errors="replace") as log:
+            return [line.strip() for line in log if any(mark in line for mark in marks)]
 
 
 class Client:
