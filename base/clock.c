@@ -1,5 +1,6 @@
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,23 +22,22 @@ int64_t clock_monotonic_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* RFC 3339 has four digits for a year, and there was no year 0. */
+#define FIRST_MS INT64_C(-62135596800000) /* 0001-01-01T00:00:00.000Z */
+#define LAST_MS  INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */
+
 void clock_format(int64_t wall_ms, char text_out[CLOCK_TEXT_SIZE])
 {
-    const int64_t milliseconds = (wall_ms % 1000 + 1000) % 1000;
-    const time_t seconds = (time_t)((wall_ms - milliseconds) / 1000);
+    const int64_t told_ms = wall_ms < FIRST_MS ? FIRST_MS : wall_ms > LAST_MS ? LAST_MS : wall_ms;
+    const int milliseconds = (int)((told_ms % 1000 + 1000) % 1000);
+    const time_t seconds = (time_t)((told_ms - milliseconds) / 1000);
     struct tm day;
-    char text[64];
+    char text[96]; /* more than any seven numbers need */
 
     (void)gmtime_r(&seconds, &day);
-    const size_t length = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &day);
-    const char tail[] = {'.', (char)('0' + milliseconds / 100), (char)('0' + milliseconds / 10 % 10),
-                         (char)('0' + milliseconds % 10), 'Z', '\0'};
-    if (length + sizeof tail > CLOCK_TEXT_SIZE) { /* a year past 9999 has no place in this form */
-        memcpy(text_out, "9999-12-31T23:59:59.999Z", CLOCK_TEXT_SIZE);
-        return;
-    }
-    memcpy(text_out, text, length);
-    memcpy(text_out + length, tail, sizeof tail);
+    (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", day.tm_year + 1900, day.tm_mon + 1,
+                   day.tm_mday, day.tm_hour, day.tm_min, day.tm_sec, milliseconds);
+    memcpy(text_out, text, CLOCK_TEXT_SIZE);
 }
 
 /* The next `digits` decimal digits of `text` at *at, or -1. */
@@ -116,6 +116,8 @@ bool clock_parse(struct bytes text, int64_t *wall_ms_out)
     if (!day_exists(&day) || !fraction_at(text, &at, &milliseconds) || !offset_at(text, &at, &offset_min) ||
         at != text.length)
         return false;
-    *wall_ms_out = ((int64_t)timegm(&day) - (int64_t)offset_min * 60) * 1000 + milliseconds;
+    const int64_t wall_ms = ((int64_t)timegm(&day) - (int64_t)offset_min * 60) * 1000 + milliseconds;
+    if (wall_ms < FIRST_MS || wall_ms > LAST_MS) return false; /* an offset led out of the years that can be written */
+    *wall_ms_out = wall_ms;
     return true;
 }

@@ -15,7 +15,7 @@ int64_t clock_wall_ms(void);
 int64_t clock_monotonic_ms(void);
 
 #define CLOCK_TEXT_SIZE 25 /* "2026-11-20T10:39:46.123Z" and '\0' */
-/** RFC 3339 in UTC with milliseconds. */
+/** RFC 3339 in UTC with milliseconds; what is outside the years 1 to 9999 is told as their first or last moment. */
 void clock_format(int64_t wall_ms, char text_out[CLOCK_TEXT_SIZE]);
 /** RFC 3339 with "Z" or a numeric offset, fraction optional; false for any other form or a day that does not exist. */
 bool clock_parse(struct bytes text, int64_t *wall_ms_out);

@@ -24,6 +24,8 @@ static const struct time_row {
     {"a blank for T", "2026-11-20 10:39:46Z", false, 0},
     {"the 25th hour", "2026-11-20T24:39:46Z", false, 0},
     {"month 13", "2026-13-20T10:39:46Z", false, 0},
+    {"an offset into the year 0", "0001-01-01T00:00:00+00:01", false, 0},
+    {"an offset into the year 10000", "9999-12-31T23:59:59-00:01", false, 0},
     {"an empty fraction", "2026-11-20T10:39:46.Z", false, 0},
     {"something after it", "2026-11-20T10:39:46Z ", false, 0},
     {"nothing", "", false, 0},
@@ -48,6 +50,27 @@ static void time_survives_a_round_trip(void **state)
     assert_string_equal(text, "2026-11-20T10:39:46.007Z");
     assert_true(clock_parse(bytes_of_text(text), &again));
     assert_int_equal(again, 1795171186007);
+}
+
+/* strftime() writes the year 26 with two digits. */
+static void every_year_has_four_digits(void **state)
+{
+    static const struct {
+        int64_t wall_ms;
+        const char *text;
+    } rows[] = {
+        {INT64_MIN, "0001-01-01T00:00:00.000Z"},       {-62135596800001, "0001-01-01T00:00:00.000Z"},
+        {-62135596800000, "0001-01-01T00:00:00.000Z"}, {-61318732813877, "0026-11-20T10:39:46.123Z"},
+        {-1, "1969-12-31T23:59:59.999Z"},              {253402300799999, "9999-12-31T23:59:59.999Z"},
+        {253402300800000, "9999-12-31T23:59:59.999Z"}, {INT64_MAX, "9999-12-31T23:59:59.999Z"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char text[CLOCK_TEXT_SIZE];
+        clock_format(rows[i].wall_ms, text);
+        assert_string_equal(text, rows[i].text);
+    }
 }
 
 static const struct number_row {
@@ -247,7 +270,8 @@ static void canonical_json_survives_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(time_survives_a_round_trip),      cmocka_unit_test(json_depth_is_bounded),
+        cmocka_unit_test(time_survives_a_round_trip), cmocka_unit_test(every_year_has_four_digits),
+        cmocka_unit_test(json_depth_is_bounded),
         cmocka_unit_test(json_has_a_limit_of_values),
         cmocka_unit_test(buffers_stop_at_their_maximum),   cmocka_unit_test(readers_never_read_past_the_end),
         cmocka_unit_test(uuids_are_strict),                cmocka_unit_test(secrets_compare_by_value),
