@@ -21,7 +21,8 @@ class World:
         self.server = Server().start()
         self.context = ssl.create_default_context(cafile=self.server.ca_file)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_3
-        self.log_read, self.unique = 0, 0
+        self.log_read, self.unique, self.publisher, self.is_full = 0, 0, None, False
+        self.logins, self.clients = {}, {}
         self.begun, self.tokens, self.location = set(), {}, "/v2/main/models/fuzz/blobs/uploads/none"
         self.prepare()
         self.gateway = self.find_gateway()
@@ -34,13 +35,13 @@ class World:
         admin.api("POST", "/organisations", {"name": "kept"})  # out of the cases' reach: what is read there must stay
         admin.api("POST", "/projects", {"organisation": "kept", "name": "kept"})
         self.logins = {
-            "push": make_robot(self.server, "push", "publisher", "main/models"),
             "pull": make_robot(self.server, "pull", "consumer", "main/models"),
             "foreign": make_robot(self.server, "foreign", "publisher", "other/models", organisation="other"),
             "keeper": make_robot(self.server, "keeper", "publisher", "kept/kept", organisation="kept"),
             "auditor": make_robot(self.server, "auditor", "auditor", ""),
             "admin": self.server.admin}
         self.clients = {name: self.server.client(login) for name, login in self.logins.items()}
+        self.new_publisher()
         place = self.clients["push"].repository("main/models/fuzz")
         self.digest, self.empty = place.push_blob(b"hello"), place.push_blob(b"{}")
         manifest = place.manifest(b"hello")
@@ -106,13 +107,30 @@ class World:
         return re.sub(r"\$\{([a-z_:]+)\}", one, text)
 
     def learn(self, answer):
+        self.is_full = self.is_full or answer.status == 429
         location = answer["location"]
         if location and "/blobs/uploads/" in location:
             self.location = re.sub(r"^https://[^/]+", "", location)
             self.begun.add(self.location)
 
+    def new_publisher(self):
+        """A robot may have so many uploads at a time, and of those that cases began and left nobody knows the names:
+        the publisher goes, with all of them, and another one comes."""
+        admin = self.server.client(self.server.admin)
+        if self.publisher is not None:
+            admin.api("DELETE", f"/robots/{self.publisher}")
+        robot = admin.api("POST", "/robots", {"organisation": "main", "name": f"push{self.unique}"})
+        admin.api("POST", "/bindings", {"robot": robot["id"], "role": "publisher", "scope": "main/models"})
+        self.publisher, self.is_full = robot["id"], False
+        self.logins["push"] = robot["name"], robot["secret"]
+        self.clients["push"] = self.server.client(self.logins["push"])
+        self.tokens.pop("push", None)
+        self.begun.clear()
+
     def end_uploads(self):
-        """A principal may have so many at a time: those that cases left would soon be all that there may be."""
+        """As far as their names are known."""
+        if self.is_full:
+            self.new_publisher()
         for location in self.begun:
             who = "push" if location.startswith("/v2/main/") else "foreign"
             Client(self.server).call("DELETE", location, headers={"Authorization": self.credential(who)})
