@@ -132,6 +132,11 @@ def content_type(name):
     return "application/octet-stream" if name.startswith("upload") else "application/json"
 
 
+def joint(target):
+    """What a query begins with; whether a Location has one already, only the server knows."""
+    return "${and}" if target == "${location}" else "&" if "?" in target or "${and}" in target else "?"
+
+
 def target_of(random, name, pattern):
     target = pattern
     if name.startswith("upload_") and "{reference}" in pattern and random.random() < 0.8:
@@ -140,9 +145,9 @@ def target_of(random, name, pattern):
     place = random.choice(NAMES[:2] if likely and pattern.startswith("/v2") else ["main/models", "main", "fuzzed/p"] if likely else NAMES)
     target = target.replace("{name}", place).replace("{reference}", random.choice(REFERENCES[:3] if likely else REFERENCES))
     if name == "upload_commit":
-        target += ("&" if "?" in target or target == "${location}" else "?") + random.choice(QUERIES[:3])
+        target += joint(target) + random.choice(QUERIES[:3])
     if random.random() < 0.3:
-        target += ("&" if "?" in target or target.startswith("${") else "?") + random.choice(QUERIES)
+        target += joint(target) + random.choice(QUERIES)
     return target
 
 
@@ -173,7 +178,7 @@ def push_of_a_blob(random):
     begin["target"] = "/v2/main/models/fuzz/blobs/uploads/"
     write.update(target="${location}", body="hello", framing=random.choice(["length", "chunked"]),
                  headers=[["Host", "127.0.0.1"], ["Content-Type", "application/octet-stream"]])
-    commit["target"] = "${location}&digest=${digest}"
+    commit["target"] = "${location}${and}digest=${digest}"
     return [begin, write, commit]
 
 

@@ -98,7 +98,8 @@ class World:
         if "${" not in text:
             return text
         names = {"digest": self.digest, "empty": self.empty, "manifest": self.manifest, "robot": self.robot,
-                 "binding": self.binding, "event": "1", "location": self.location, "unique": str(self.unique),
+                 "binding": self.binding, "event": "1", "location": self.location,
+                 "and": "&" if "?" in self.location else "?", "unique": str(self.unique),
                  "location_id": self.location.split("?")[0].rsplit("/", 1)[1]}
 
         def one(match):
