@@ -98,7 +98,7 @@ def json_damage(random, value, depth=0):
         if roll < 0.15:
             del value[key]
         elif roll < 0.25:
-            value[random.choice(["x", "", "name", "x" * 300, "\u0000"])] = random.choice(VALUES)
+            value[random.choice(["x", "", "name", "x" * 300, "\u0000"])] = copy.deepcopy(random.choice(VALUES))
         else:
             value[key] = json_damage(random, value[key], depth + 1)
         return value
@@ -109,7 +109,7 @@ def json_damage(random, value, depth=0):
         else:
             value[at] = json_damage(random, value[at], depth + 1)
         return value
-    return random.choice(VALUES)
+    return copy.deepcopy(random.choice(VALUES))
 
 
 def document(random, name):
