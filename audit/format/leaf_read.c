@@ -125,7 +125,7 @@ static struct result read_payload(const json_t *object, struct leaf *leaf, struc
 
     leaf->has_payload = value != NULL;
     if (value == NULL) return SUCCESS;
-    if (!json_is_string(value) ||
+    if (json_typeof(value) != JSON_STRING ||
         !text_from_hex(bytes_of_text(json_string_value(value)), leaf->payload, sizeof leaf->payload))
         return not_a_leaf(err, "pay");
     return SUCCESS;

@@ -29,7 +29,7 @@ static int32_t next_code_point(struct reader *reader)
         point = (point << 6) | (byte & 0x3f);
     }
     const bool is_surrogate = point >= 0xd800 && point <= 0xdfff;
-    return reader->failed || point < smallest[length] || is_surrogate || point > 0x10ffff ? -1 : point;
+    return point < smallest[length] || is_surrogate || point > 0x10ffff ? -1 : point;
 }
 
 /* unicode.IsSpace, which Go's readers refuse in a name, above the control characters. */

@@ -192,6 +192,25 @@ static void payloads_hold_what_is_known(void **state)
     decision_free(record.decision);
 }
 
+/* The outcome of an operation has no decision of its own, and so no denials. */
+static void outcomes_have_payloads_too(void **state)
+{
+    const struct decision_parts parts = parts_of("acme/models/a", "");
+    struct decision *decision = decision_of(&parts);
+    const struct permit permit = {.decision = decision, .actor = "0f0f"};
+    struct record record = {.under = &permit, .outcome = OUTCOME_FAILED, .context = {.user_agent = "curl"}};
+    struct buffer OWNED_BUFFER boxes = BUFFER(65536);
+    struct event event;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(event_of_record(&record, &event, &err).ok);
+    assert_true(event_seal_payload(&event, &somebody, "origin", &boxes, &err).ok);
+    assert_int_equal(boxes.length, BOX_OVERHEAD + strlen("{\"agent\":\"curl\"}"));
+    event_done(&event);
+    decision_free(decision);
+}
+
 /* A box opens for its own event of its own log, and for no other. */
 static void payloads_belong_to_their_event(void **state)
 {
@@ -264,6 +283,7 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_name_is_cut_where_a_leaf_ends),
         cmocka_unit_test(denials_are_kept),
+        cmocka_unit_test(outcomes_have_payloads_too),
         cmocka_unit_test(payloads_belong_to_their_event),
         cmocka_unit_test(sealing_survives_lack_of_memory),
     };

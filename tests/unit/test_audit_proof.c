@@ -231,6 +231,22 @@ static void checking_survives_lack_of_memory(void **state)
     fail_each(check_and_report, &made, ERROR_NO_MEMORY, 8);
 }
 
+static struct result read_extra(void *text, struct error *err)
+{
+    struct tlog_proof proof = {.index = 0};
+
+    TRY_UNTOUCHED(proof.index, tlog_proof_read(bytes_of_text(text), &proof, err));
+    return SUCCESS;
+}
+
+static void an_extra_line_survives_lack_of_memory(void **state)
+{
+    char text[] = "c2sp.org/tlog-proof@v1\nextra YWJj\nindex 5\n\nnote";
+
+    (void)state;
+    fail_each(read_extra, text, ERROR_NO_MEMORY, 1);
+}
+
 /* Sizes that nobody needs are refused before anything is read. */
 static void what_is_too_large_is_not_read(void **state)
 {
@@ -311,6 +327,7 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(pieces_need_their_room),
         cmocka_unit_test(checking_survives_lack_of_memory),
+        cmocka_unit_test(an_extra_line_survives_lack_of_memory),
         cmocka_unit_test(what_is_too_large_is_not_read),
         cmocka_unit_test(signatures_have_a_size),
     };

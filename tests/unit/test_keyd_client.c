@@ -165,7 +165,7 @@ static void *serve(void *argument)
 static void *accept_all(void *unused)
 {
     (void)unused;
-    for (int fd; (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0;) {
+    for (int fd; (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
         const size_t place = atomic_fetch_add(&peer_count, 1);
         assert_true(place < PEERS_MAX);
         assert_int_equal(pthread_create(&peers[place], NULL, serve, (void *)(intptr_t)fd), 0);

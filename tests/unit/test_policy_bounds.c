@@ -131,6 +131,28 @@ static void without_a_label_nothing_is_stored(void **state)
     assert_string_equal(decision_denial(decision, 0)->rule, "SYS-UNLABELLED");
 }
 
+/* Where no floor states a lineage, it is not known; where one does, it stands. */
+static void a_lineage_is_stated_or_unknown(void **state)
+{
+    struct tenant_project under = projects[2];
+    struct floor_label floor = {.label = {.lineage = LINEAGE_DECLARED}};
+    struct snapshot one = snapshot;
+    struct label label;
+    bool is_stated = false;
+    struct error err = {0};
+
+    (void)state;
+    under.floor = &floor;
+    one.tenancy.projects = &under;
+    one.tenancy.project_count = 1;
+    for (int i = 0; i < 2; i++) {
+        floor.has_lineage = i == 1;
+        assert_true(tenancy_label(&one.tenancy, "acme/models/a", &label, &is_stated, &err).ok);
+        assert_true(is_stated);
+        assert_int_equal(label.lineage, i == 0 ? LINEAGE_UNKNOWN : LINEAGE_DECLARED);
+    }
+}
+
 static void an_empty_registry_has_no_names(void **state)
 {
     static const struct tenancy empty;
@@ -187,6 +209,7 @@ int main(void)
         cmocka_unit_test(answers_are_bounded),
         cmocka_unit_test(too_many_laws_deny),
         cmocka_unit_test(without_a_label_nothing_is_stored),
+        cmocka_unit_test(a_lineage_is_stated_or_unknown),
         cmocka_unit_test(an_empty_registry_has_no_names),
         cmocka_unit_test(digests_have_one_form),
         cmocka_unit_test(a_project_that_is_gone_denies),
