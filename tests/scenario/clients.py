@@ -205,6 +205,46 @@ def the_log_is_shown_and_proven_offline():
     verify(work + "/proof/forged.json", 1)
 
 
+def an_administrator_works_by_command():
+    name, secret = server.admin
+    sijil("login", host(), "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
+
+    def admin(*words, code=0):
+        """What `sijil admin` did, as JSON; of a refusal, its words."""
+        done = sijil("admin", *words[:2], *(["--json"] if code == 0 else []), host(), *words[2:], code=code)
+        return (json.loads(done.stdout) if done.stdout.strip() else None) if code == 0 else done.stderr
+
+    admin("organisation", "create", "wadi")
+    admin("organisation", "create", "wadi", code=1)
+    admin("project", "create", "wadi/models", "--label", '{"class":"confidential"}')
+    assert "ORGANISATION/PROJECT" in admin("project", "create", "wadi", code=1)
+    admin("project", "create", "wadi/broken", "--label", "{", code=1)
+    admin("project", "create", "wadi/nowhere", "--region", "no/where", code=3)
+    raised = admin("project", "label", "wadi/models", '{"class":"sensitive"}')
+    assert raised["label"]["class"] == "sensitive", raised
+    admin("project", "label", "wadi/models", '{"class":"top"}', code=1)
+    listed = sijil("admin", "project", "list", host()).stdout
+    assert "wadi/models" in listed and "PROJECT" in listed, listed
+
+    robot = admin("robot", "create", "wadi/pusher", "--expires", "7")
+    assert robot["secret"] and robot["name"].startswith("robot$wadi+"), robot
+    assert "whole number of days" in admin("robot", "create", "wadi/late", "--expires", "soon", code=1)
+    binding = admin("binding", "create", robot["name"], "publisher", "wadi/models", "--expires", "3")
+    other = admin("binding", "create", robot["id"], "consumer", "wadi/models")
+    outside = admin("binding", "create", "repo:wadi/ci", "consumer", "wadi/models", "--issuer", "https://issuer.example")
+    assert "there is no robot" in admin("binding", "create", "robot$nobody", "publisher", "wadi/models", code=3)
+    admin("binding", "create", robot["id"], "emperor", "wadi/models", code=1)
+    shown = sijil("admin", "binding", "list", host()).stdout
+    assert binding["id"] in shown and "repo:wadi/ci" in shown, shown
+    for each in (binding, other, outside):
+        admin("binding", "revoke", each["id"])
+    assert "revoked" in sijil("admin", "robot", "revoke", host(), robot["id"]).stderr
+    admin("robot", "revoke", "00000000-0000-4000-8000-000000000000", code=3)
+    assert robot["id"] not in [each["id"] for each in admin("robot", "list") if each["enabled"]]
+    sijil("logout", host())
+    sijil("admin", "robot", "list", host(), code=4)
+
+
 def usage_errors_say_what_is_wrong():
     assert "there is no command" in sijil("pusch", code=2).stderr
     assert "usage" in sijil("push", "x", code=2).stderr
@@ -223,7 +263,8 @@ try:
         logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack,
         skopeo_copies_it_out_and_in_unchanged, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
         a_broken_upload_is_resumed_by_another_run, tags_are_listed_and_deleted,
-        refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, usage_errors_say_what_is_wrong,
+        refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, an_administrator_works_by_command,
+        usage_errors_say_what_is_wrong,
         server=server)
 finally:
     shutil.rmtree(work, ignore_errors=True)
