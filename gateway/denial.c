@@ -86,15 +86,26 @@ static json_t *detail_of(const struct decision *decision)
     return detail;
 }
 
+/* Nothing is said against the caller: rights and policies could not be read for a while, or changed just now. */
+static bool will_pass(const struct decision *decision)
+{
+    const struct denial *first = decision_denial_count(decision) == 0 ? NULL : decision_denial(decision, 0);
+
+    return first != NULL && strcmp(first->policy, "sys") == 0 && strcmp(first->rule, "SYS-STALE") == 0;
+}
+
 static void refuse(struct request *request, const struct decision *decision)
 {
     const char *message = decision_denial_count(decision) == 0 ? "not allowed" : decision_denial(decision, 0)->message;
     OWNED_JSON detail = detail_of(decision);
+    const bool is_over_soon = will_pass(decision);
 
     if (request->speaks_oci)
-        response_oci_error(request, 403, "DENIED", message, detail);
+        response_oci_error(request, is_over_soon ? 503 : 403, is_over_soon ? "UNAVAILABLE" : "DENIED", message, detail);
     else
-        response_problem_with(request, 403, "Not allowed", message, detail);
+        response_problem_with(request, is_over_soon ? 503 : 403, is_over_soon ? "Not decided for now" : "Not allowed",
+                              message, detail);
+    if (is_over_soon) response_header(request, "Retry-After", "%d", 2);
 }
 
 void denial_answer(struct exchange *exchange, const struct decision *decision)
