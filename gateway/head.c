@@ -86,7 +86,8 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
     if (exchange->target == NULL) return false;
 
     (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, copy_field, &copying);
-    *refusal_out = (struct http_refusal){431, "the headers are too large"};
+    if (copying.fields.count > REQUEST_HEADERS_MAX) *refusal_out = (struct http_refusal){431, "the headers are too large"};
+    else *refusal_out = (struct http_refusal){503, "no memory"}; /* so few fit into an arena */
     if (copying.is_broken) return false;
 
     const struct http_head head = {
