@@ -87,20 +87,26 @@ static void the_oldest_gives_way(void **state)
     assert_string_equal(again->pseudonym, first);
     assert_string_not_equal(again->pseudonym, dave->pseudonym);
     assert_string_equal(alice->subject, "alice");
+    subject_cache_release(place.cache, dave);
+    subject_cache_release(place.cache, again);
+    subject_cache_release(place.cache, subject_cache_find(place.cache, "i", "dave")); /* after carol */
+    (void)resolve(&place, "i", "eve");
+    assert_null(subject_cache_find(place.cache, "i", "carol"));
+    assert_non_null(subject_cache_find(place.cache, "i", "dave"));
     place_close(&place);
 }
 
-static unsigned bucket_of(const char *subject) /* FNV-1a of ("i", 0, subject), as the cache has it */
+static unsigned bucket_of(char issuer, const char *subject) /* FNV-1a of issuer, 0, subject, as the cache has it */
 {
     uint32_t hash = 2166136261u;
 
-    hash = (hash ^ (uint8_t)'i') * 16777619u;
+    hash = (hash ^ (uint8_t)issuer) * 16777619u;
     hash *= 16777619u;
     for (const char *at = subject; *at != '\0'; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
     return hash % 1024;
 }
 
-/* Three subjects of one bucket: the one in the middle goes, the others are still found. */
+/* Three subjects of one bucket, one of another issuer: the one in the middle goes, the others are still found. */
 static void buckets_hold_several(void **state)
 {
     static char names[3][16];
@@ -112,16 +118,16 @@ static void buckets_hold_several(void **state)
     for (unsigned i = 0; count < 3; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "s%u", i);
-        if (bucket_of(name) == 77) memcpy(names[count++], name, sizeof name);
+        if (bucket_of(count == 2 ? 'j' : 'i', name) == 77) memcpy(names[count++], name, sizeof name);
     }
-    for (size_t i = 0; i < 3; i++) (void)resolve(&place, "i", names[i]);
+    for (size_t i = 0; i < 3; i++) (void)resolve(&place, i == 2 ? "j" : "i", names[i]);
     struct audit_subject *middle = subject_cache_find(place.cache, "i", names[1]);
     subject_cache_release(place.cache, middle);
     subject_cache_release(place.cache, middle);
     (void)resolve(&place, "i", "dave");
     assert_null(subject_cache_find(place.cache, "i", names[1]));
     assert_non_null(subject_cache_find(place.cache, "i", names[0]));
-    assert_non_null(subject_cache_find(place.cache, "i", names[2]));
+    assert_non_null(subject_cache_find(place.cache, "j", names[2]));
     place_close(&place);
 }
 
