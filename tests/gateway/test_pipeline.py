@@ -25,7 +25,7 @@ ROWS = [
     ("a handler that fails before its change", "POST", "/change/a?invalid=1", None, 400, (1, 1, 0), "not a name"),
     ("a handler that forgets its event gets one", "POST", "/change/a?lazy=1", None, 201, (1, 0, 0), ""),
     ("a change that is denied", "POST", "/change/denied", None, 403, (1, 0, 0), "T-RULE"),
-    ("what is nobody's business stays inside", "GET", "/a?fail=1", None, 500, (1, 0, 0), "by its id"),
+    ("what is nobody's business stays inside", "GET", "/a?fail=1", None, 500, (1, 0, 0), "tell the operator"),
     ("a form that is too large", "POST", "/form/a", "x" * 1001, 413, (0, 0, 1), "at most 1000 bytes"),
     ("a form of the largest size", "POST", "/form/a", "x" * 1000, 200, (1, 0, 0), "body=1000"),
     ("64 arguments", "GET", "/a?" + "&".join(f"a{i}=1" for i in range(64)), None, 200, (1, 0, 0), "body=0"),
