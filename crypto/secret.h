@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/owned.h"
 
-/** Lives in sodium_malloc() memory: mlocked, between guard pages, out of core dumps. */
+/** Lives in sodium_malloc() memory: mlocked, between guard pages, out of core dumps. Small ones share such memory. */
 struct secret {
     size_t length;
     uint8_t *bytes;
