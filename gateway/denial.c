@@ -103,7 +103,7 @@ static void refuse(struct request *request, const struct decision *decision)
     if (request->speaks_oci)
         response_oci_error(request, is_over_soon ? 503 : 403, is_over_soon ? "UNAVAILABLE" : "DENIED", message, detail);
     else
-        response_problem_with(request, is_over_soon ? 503 : 403, is_over_soon ? "Not decided for now" : "Not allowed",
+        response_problem_with(request, is_over_soon ? 503 : 403, is_over_soon ? "Rights can't be read now" : "Not allowed",
                               message, detail);
     if (is_over_soon) response_header(request, "Retry-After", "%d", 2);
 }
