@@ -185,6 +185,29 @@ static void *read_on(void *argument)
     return NULL;
 }
 
+/* The floors of organisation, project and repository join; each is read from its own row. */
+static void labels_of_all_three_levels_count(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_open(&place);
+    database_execute(place.log.database,
+                     "UPDATE organisation SET label = '{\"class\":\"confidential\"}';"
+                     "INSERT INTO repository (repository_id, project_id, name, label) VALUES"
+                     " ('00000000-0000-0000-0000-00000000000e', '00000000-0000-0000-0000-00000000000b', 'top',"
+                     " '{\"class\":\"secret\"}');"
+                     "SELECT raise_authorization_epoch()");
+    install_well(&place, 1);
+    start_well(&place);
+    OWNED(decision) *allowed = decide(&place, ACTION_UPLOAD_BEGIN, "acme/models/a");
+    OWNED(decision) *denied = decide(&place, ACTION_UPLOAD_BEGIN, "acme/models/top");
+    assert_int_equal(decision_verdict(allowed), VERDICT_ALLOW);
+    assert_int_equal(decision_verdict(denied), VERDICT_DENY);
+    assert_string_equal(decision_denial(denied, 0)->rule, "SYS-CLOSED");
+    place_close(&place);
+}
+
 /* Snapshots and policy sets are replaced under four readers: each decision is from a whole one. */
 static void readers_see_whole_snapshots_only(void **state)
 {
@@ -224,6 +247,7 @@ int main(void)
         cmocka_unit_test(a_row_that_no_officer_signed_counts_for_nothing),
         cmocka_unit_test(a_database_without_the_pinned_set_is_not_served),
         cmocka_unit_test(a_label_that_cannot_be_read_is_not_taken_for_none),
+        cmocka_unit_test(labels_of_all_three_levels_count),
         cmocka_unit_test(readers_see_whole_snapshots_only),
     };
 

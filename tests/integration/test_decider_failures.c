@@ -100,11 +100,26 @@ static void a_late_loader_is_no_authority(void **state)
                                             .keyd = keyd_process_client(place.log.keyd),
                                             .poll_ms = 60000,
                                             .stale_ms = 100};
+    struct principal robot = {.kind = PRINCIPAL_ROBOT, .id.bytes[15] = 0x0c}, stranger = {.kind = PRINCIPAL_ROBOT};
+    struct principal_access access;
+    start_well(&place);
+    assert_true(decider_is_live(place.decider, &robot, clock_wall_ms()));
+    assert_false(decider_is_live(place.decider, &stranger, clock_wall_ms()));
+    decider_live_access(place.decider, &robot, "acme/models/a", clock_wall_ms(), &access);
+    assert_true(access.pull && access.push);
+    decider_live_access(place.decider, &robot, "acme/models", clock_wall_ms(), &access); /* no repository */
+    assert_false(access.pull || access.push);
+    decider_free(GIVE(place.decider));
+
     assert_true(decider_start(&options, &place.decider, &err).ok);
     (void)usleep(300000);
     assert_false(decider_is_ready(place.decider, &err));
     assert_non_null(strstr(err.message, "the loader is late"));
     expect(&place, VERDICT_DENY, "SYS-STALE");
+    assert_false(decider_is_live(place.decider, &robot, clock_wall_ms()));
+    decider_live_access(place.decider, &robot, "acme/models/a", clock_wall_ms(), &access);
+    assert_false(access.pull || access.push);
+    assert_string_equal(access.name, "acme/models/a");
     place_close(&place);
 }
 
