@@ -282,6 +282,8 @@ static void a_log_keeps_its_name(void **state)
     (void)snprintf(options.origin, sizeof options.origin, "other.example/audit");
     assert_false(sequencer_start(&options, &sequencer, &err).ok); /* keyd signs for another log */
     assert_int_equal(err.kind, ERROR_INVALID);
+    assert_false(audit_log_try_start(&log, "gw1", &sequencer, &err).ok); /* and the database has that name now */
+    assert_int_equal(err.kind, ERROR_CORRUPT);
     assert_null(sequencer);
     audit_log_close(&log);
 }

@@ -165,6 +165,12 @@ static void an_empty_registry_has_no_names(void **state)
     assert_null(tenancy_project(&empty, "acme/models"));
     assert_null(tenancy_repository(&empty, "acme/models/a"));
     assert_null(tenancy_organisation(&snapshot.tenancy, name));
+
+    struct label label;
+    struct error err = {0};
+    bool is_stated = true;
+    assert_true(tenancy_label(&empty, "acme/models/a", &label, &is_stated, &err).ok);
+    assert_false(is_stated);
 }
 
 /* A digest that only looks like one is no digest: the policies then decide without it. */
