@@ -293,7 +293,8 @@ def a_disk_that_hangs_holds_up_nobody_else():
     bench = state["bench"]
     seconds = 20 if LONG else 6
     stack.faults["gateway"].set(sync_ms=seconds * 1000)
-    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+    with concurrent.futures.ThreadPoolExecutor(12) as pool, contextlib.ExitStack() as lifted:
+        lifted.callback(stack.calm)  # also when something is wrong: the cases after this one are not to suffer
         pushes = [pool.submit(timed, bench.operations()["push a blob"]) for _ in range(12)]
         time.sleep(1)
         slowest = 0
