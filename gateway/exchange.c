@@ -212,7 +212,10 @@ static bool needs_worker(const struct exchange *exchange)
 void exchange_leave(struct exchange *exchange)
 {
     if (!exchange->was_cut) leave_quota(exchange);
-    if (needs_worker(exchange) && exchange_submit(exchange, exchange->server->gateway->movers, free_on_worker)) return;
+    const struct gateway *gateway = exchange->server->gateway;
+    struct work_pool *pool = exchange->request.source != NULL ? gateway->senders : gateway->movers;
+
+    if (needs_worker(exchange) && exchange_submit(exchange, pool, free_on_worker)) return;
     exchange_free(exchange);
 }
 

@@ -136,6 +136,16 @@ static struct result open_judges(struct gateway *gateway, struct error *err)
     return open_authenticator(gateway, &identity, err);
 }
 
+static struct result open_senders(struct gateway *gateway, struct error *err)
+{
+    const struct settings *settings = gateway->settings;
+    const struct work_options options = {.name = "sender",
+                                         .threads = (unsigned)settings->sender_threads,
+                                         .queue_max = UINT_MAX};
+
+    return work_pool_new(&options, &gateway->senders, err);
+}
+
 static struct result gateway_open(struct gateway *gateway, struct error *err)
 {
     const struct settings *settings = gateway->settings;
@@ -146,6 +156,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(check_regions(gateway, err));
     TRY(open_pool(gateway, "reader", settings->reader_threads, &gateway->readers, err));
     TRY(open_pool(gateway, "mover", settings->mover_threads, &gateway->movers, err));
+    TRY(open_senders(gateway, err));
     return janitor_start(gateway, &gateway->janitor, err);
 }
 
@@ -153,6 +164,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
 static void gateway_close(struct gateway *gateway)
 {
     janitor_free(gateway->janitor);
+    work_pool_free(gateway->senders);
     work_pool_free(gateway->movers);
     work_pool_free(gateway->readers);
     registry_free(gateway->registry);

@@ -30,7 +30,8 @@ struct gateway {
     struct authenticator *authenticator;
     struct registry *registry;           /* regions, uploads, keys: registry/registry.h */
     struct work_pool *readers;           /* decisions and handlers; each worker has its own struct pg */
-    struct work_pool *movers;            /* bodies, in and out; the same */
+    struct work_pool *movers;            /* bodies that come in; the same */
+    struct work_pool *senders;           /* bodies that go out: never behind uploads that wait for a disk. No database */
     struct quota *quota;
     struct janitor *janitor;             /* cleans up behind uploads */
 };

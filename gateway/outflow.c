@@ -47,7 +47,7 @@ static void schedule(struct exchange *exchange)
 
     if (exchange->is_busy || outflow->has_failed || outflow->count == OUTFLOW_SLOTS) return;
     if (outflow->read_bytes == exchange->request.source->length) return;
-    exchange->is_busy = exchange_submit(exchange, exchange->server->gateway->movers, pump);
+    exchange->is_busy = exchange_submit(exchange, exchange->server->gateway->senders, pump);
     if (!exchange->is_busy) outflow->has_failed = true;
 }
 

@@ -293,6 +293,7 @@ static struct result open_parts(struct gateway *gateway, struct error *err)
     OWNED(ecdsa_key) *key = NULL;
     uint8_t public_point[65];
     const struct work_options readers = {.name = "reader", .threads = (unsigned)gateway->settings->reader_threads, .queue_max = 1 << 20};
+    const struct work_options senders = {.name = "sender", .threads = 4, .queue_max = 1 << 20};
     const struct work_options movers = {.name = "mover", .threads = 4, .queue_max = 1 << 20};
 
     TRY(ecdsa_key_new(&key, err));
@@ -309,7 +310,8 @@ static struct result open_parts(struct gateway *gateway, struct error *err)
     TRY(sequencer_start(&(struct sequencer_options){0}, &gateway->sequencer, err));
     TRY(quota_new(1000, &gateway->quota, err));
     TRY(work_pool_new(&readers, &gateway->readers, err));
-    return work_pool_new(&movers, &gateway->movers, err);
+    TRY(work_pool_new(&movers, &gateway->movers, err));
+    return work_pool_new(&senders, &gateway->senders, err);
 }
 
 static struct result serve(struct gateway *gateway, const sigset_t *signals, struct error *err)
@@ -334,6 +336,7 @@ static struct result run(const char *folder, struct settings *settings, const si
     TRY(authz_directory_new(&gateway.directory, err));
     struct result result = open_parts(&gateway, err);
     if (result.ok) result = serve(&gateway, signals, err);
+    work_pool_free(gateway.senders);
     work_pool_free(gateway.movers);
     work_pool_free(gateway.readers);
     authenticator_free(gateway.authenticator);
