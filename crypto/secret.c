@@ -58,14 +58,15 @@ static uint8_t *slab_take(void)
 /* False when the memory is not of the slab. */
 static bool slab_give(uint8_t *bytes)
 {
-    const uintptr_t at = (uintptr_t)bytes, first = (uintptr_t)slab.slots;
-
-    if (first == 0 || at < first || at >= first + (uintptr_t)SLOT_SIZE * SLOT_COUNT) return false;
-    sodium_memzero(bytes, SLOT_SIZE);
     (void)pthread_mutex_lock(&slab.lock);
-    slab.free[slab.free_count++] = (uint16_t)((at - first) / SLOT_SIZE);
+    const uintptr_t at = (uintptr_t)bytes, first = (uintptr_t)slab.slots;
+    const bool is_slot = first != 0 && at >= first && at < first + (uintptr_t)SLOT_SIZE * SLOT_COUNT;
+    if (is_slot) {
+        sodium_memzero(bytes, SLOT_SIZE);
+        slab.free[slab.free_count++] = (uint16_t)((at - first) / SLOT_SIZE);
+    }
     (void)pthread_mutex_unlock(&slab.lock);
-    return true;
+    return is_slot;
 }
 
 /* Locked, or NULL. sodium_malloc() goes on when it can't lock; we do not. Locking twice is harmless. */
