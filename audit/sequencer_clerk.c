@@ -31,7 +31,6 @@ static struct result resolve(struct sequencer *sequencer, struct record *record,
     record->resolved = subject_cache_find(sequencer->subjects, names[0], names[1]);
     if (record->resolved != NULL) return SUCCESS; /* the record before it was of the same subject */
     pg_notice_loss(sequencer->clerk_pg);
-    pg_notice_loss(sequencer->clerk_pg);
     if (pg_is_broken(sequencer->clerk_pg)) TRY(pg_reopen(sequencer->clerk_pg, err));
     return subject_cache_resolve(sequencer->subjects, sequencer->keyd, sequencer->clerk_pg, names, &record->resolved,
                                  err);

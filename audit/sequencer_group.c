@@ -74,7 +74,6 @@ static bool connect_again(struct sequencer *sequencer)
     struct error err = {0};
 
     pg_notice_loss(sequencer->pg);
-    pg_notice_loss(sequencer->pg);
     if (!pg_is_broken(sequencer->pg)) return true;
     metric_add(AUDIT_METRIC(audit_reconnects), 1);
     if (pg_reopen(sequencer->pg, &err).ok) {

@@ -86,7 +86,6 @@ static struct result sign_round(struct sequencer *sequencer, struct error *err)
     const int64_t read_at_ms = clock_monotonic_ms();
 
     pg_notice_loss(sequencer->sign_pg);
-    pg_notice_loss(sequencer->sign_pg);
     if (pg_is_broken(sequencer->sign_pg)) TRY(pg_reopen(sequencer->sign_pg, err));
     TRY(audit_signing_state(sequencer->sign_pg, &state, err));
     TRY(make_partitions(sequencer, state.frontier.size, err));

@@ -191,7 +191,7 @@ void exchange_free(struct exchange *exchange)
     atomic_fetch_sub(&server->exchanges, 1);
 }
 
-/* On a mover: what the handler has to do at the end may block. */
+/* On a mover or a sender: what the handler has to do at the end may block. */
 static void free_on_worker(struct exchange *exchange, struct pg *pg)
 {
     const struct handler *handler = exchange->request.route->handler;

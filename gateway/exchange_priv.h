@@ -44,7 +44,7 @@ struct intake {
     bool has_ended, has_failed;
 };
 
-/** Download: one mover at a time fills slots, the event thread empties them. */
+/** Download: one sender at a time fills slots, the event thread empties them. */
 struct outflow {
     uint8_t *slots[OUTFLOW_SLOTS];  /* taken when filled, given back when sent */
     size_t filled[OUTFLOW_SLOTS], used; /* used: of the first slot */
@@ -113,7 +113,7 @@ void exchange_resume(struct exchange *exchange, enum phase phase);
 void exchange_free(struct exchange *exchange);
 /** If nothing says what became of it yet, a counter does, which becomes an event. Before the answer goes out. */
 void exchange_count_unrecorded(struct exchange *exchange, bool has_answer);
-/** MHD is done with it and no job runs: frees it, on a mover if that may take time. */
+/** MHD is done with it and no job runs: frees it, on a mover or a sender if that may take time. */
 void exchange_leave(struct exchange *exchange);
 /** Queues a job; false when there are too many. */
 bool exchange_submit(struct exchange *exchange, struct work_pool *pool, void (*next)(struct exchange *, struct pg *));

@@ -1,5 +1,5 @@
 /*
- * Bodies that stream out: one mover at a time reads (and decrypts) ahead of the client into a ring, from which the
+ * Bodies that stream out: one sender at a time reads (and decrypts) ahead of the client into a ring, from which the
  * event thread copies.
  */
 #include <string.h>
@@ -122,7 +122,7 @@ static bool read_slot(struct exchange *exchange)
     return ok;
 }
 
-/* On a mover. */
+/* On a sender. */
 static void pump(struct exchange *exchange, struct pg *pg)
 {
     struct outflow *outflow = &exchange->outflow;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "registry/registry_priv.h"
 
 struct cached_manifest {
     atomic_uint users; /* the cache itself is one */
@@ -45,13 +46,9 @@ void manifest_cache_free(struct manifest_cache *cache)
     free(cache);
 }
 
-/* FNV-1a over a random id and what the client wrote: places that meet only cost a query. */
-static size_t place_of(const struct manifest_place *place)
+static size_t index_of(const struct manifest_place *place)
 {
-    uint64_t hash = 14695981039346656037U ^ load_u64(place->repository.bytes);
-
-    for (const char *at = place->reference; *at != '\0'; at++) hash = (hash ^ (uint8_t)*at) * 1099511628211U;
-    return (size_t)((hash ^ hash >> 32) % MANIFEST_CACHE_ROWS);
+    return registry_place(&place->repository, place->reference, MANIFEST_CACHE_ROWS);
 }
 
 static const char *keep_text(uint8_t **place, const char *text)
@@ -102,7 +99,7 @@ void manifest_cache_put(struct manifest_cache *cache, const struct manifest_plac
                         const struct manifest_row *row)
 {
     struct cached_manifest *made = copy(place, row);
-    const size_t index = place_of(place);
+    const size_t index = index_of(place);
 
     if (made == NULL) return;
     (void)pthread_mutex_lock(&cache->lock);
@@ -124,7 +121,7 @@ struct cached_manifest *manifest_cache_get(struct manifest_cache *cache, const s
                                            struct manifest_row *row_out)
 {
     struct cached_manifest *cached = NULL;
-    const size_t index = place_of(place);
+    const size_t index = index_of(place);
 
     (void)pthread_mutex_lock(&cache->lock);
     if (is_for(cache->places[index], place)) {

@@ -69,6 +69,14 @@ void registry_free(struct registry *registry)
     free(registry);
 }
 
+size_t registry_place(const struct uuid *owner, const char *name, size_t places)
+{
+    uint64_t hash = 14695981039346656037U ^ load_u64(owner->bytes);
+
+    for (; *name != '\0'; name++) hash = (hash ^ (uint8_t)*name) * 1099511628211U;
+    return (size_t)((hash ^ hash >> 32) % places);
+}
+
 struct result registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out,
                              struct error *err)
 {

@@ -26,6 +26,12 @@ struct registry {
     } regions[REGISTRY_REGIONS_MAX];
 };
 
+/**
+ * Where something of `owner` that is called `name` belongs in a cache with so many places (FNV-1a). Ids are random, and
+ * names that meet only cost a query each.
+ */
+size_t registry_place(const struct uuid *owner, const char *name, size_t places);
+
 /** The blobs of a region. ERROR_UNAVAILABLE when this gateway does not serve it. */
 RESULT registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out,
                       struct error *err);

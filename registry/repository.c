@@ -33,19 +33,10 @@ void repository_cache_free(struct repository_cache *cache)
     free(cache);
 }
 
-/* FNV-1a; the keys are random ids, and a flood of equal places only costs a query each. */
-static size_t place_of(const struct uuid *project, const char *path)
-{
-    uint64_t hash = 14695981039346656037U ^ load_u64(project->bytes);
-
-    for (; *path != '\0'; path++) hash = (hash ^ (uint8_t)*path) * 1099511628211U;
-    return (size_t)((hash ^ hash >> 32) % PLACES);
-}
-
 static bool cache_get(struct repository_cache *cache, const struct uuid *project, const char *path,
                       struct uuid *repository_out)
 {
-    const struct place *place = &cache->places[place_of(project, path)];
+    const struct place *place = &cache->places[registry_place(project, path, PLACES)];
 
     (void)pthread_mutex_lock(&cache->lock);
     const bool found = uuid_equal(&place->project, project) && strcmp(place->path, path) == 0;
@@ -57,7 +48,7 @@ static bool cache_get(struct repository_cache *cache, const struct uuid *project
 static void cache_put(struct repository_cache *cache, const struct uuid *project, const char *path,
                       const struct uuid *repository)
 {
-    struct place *place = &cache->places[place_of(project, path)];
+    struct place *place = &cache->places[registry_place(project, path, PLACES)];
 
     (void)pthread_mutex_lock(&cache->lock);
     place->project = *project;
