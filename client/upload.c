@@ -52,19 +52,29 @@ static struct result blob_is_there(const struct upload *upload, bool *there_out,
     return SUCCESS;
 }
 
-/* "0-99" means that 100 bytes are there; no Range header, none. */
+/* "0-99" means that 100 bytes are there. "0-0" means one or none (docs/decisions/0015-range-of-nothing.md), as does no
+ * Range header: neither is worth another question, so both count as nothing to go on from. */
 static bool offset_of_range(const char *range, uint64_t *offset_out)
 {
     uint64_t last = 0;
 
-    *offset_out = 0;
-    if (range[0] == '\0') return true;
-    if (strncmp(range, "0-", 2) != 0 || !text_to_u64(bytes_of_text(range + 2), INT64_MAX, &last)) return false;
-    *offset_out = last + 1;
+    if (range[0] != '\0' && (strncmp(range, "0-", 2) != 0 || !text_to_u64(bytes_of_text(range + 2), INT64_MAX, &last)))
+        return false;
+    *offset_out = last == 0 ? 0 : last + 1;
     return true;
 }
 
-/* Asks the session how far it is. ERROR_NOT_FOUND when it is gone. */
+/* One that nobody will go on with; what fails here ends by itself after a while. */
+static void end_session(struct transfer *transfer)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    struct error ignored = {0};
+    const struct http_request request = {.method = "DELETE", .path = transfer->location, .is_session = true, .wanted = 204};
+
+    (void)session_call(transfer->upload->session, transfer->upload->scope, &request, &response, &ignored).ok;
+}
+
+/* Asks the session how far it is. ERROR_NOT_FOUND when it is gone, or has nothing. */
 static struct result ask_offset(struct transfer *transfer, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
@@ -75,7 +85,9 @@ static struct result ask_offset(struct transfer *transfer, struct error *err)
         return failure(err, ERROR_INVALID, "the registry's Range '%s' makes no sense", response.range);
     if (response.location[0] != '\0')
         (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
-    return SUCCESS;
+    if (transfer->offset > 0) return SUCCESS;
+    end_session(transfer);
+    return failure(err, ERROR_NOT_FOUND, "the upload has nothing to go on from");
 }
 
 static struct result begin_session(struct transfer *transfer, struct error *err)

@@ -24,7 +24,9 @@ void upload_headers(struct request *request, const struct upload_location *locat
     uuid_format(&location->upload, id);
     oci_location(request, "blobs/uploads", name);
     response_header(request, "Docker-Upload-UUID", "%s", id);
-    if (offset > 0) response_header(request, "Range", "0-%" PRIu64, offset - 1);
+    /* "0-0" also says that nothing is there; in a 416 that would send some clients to byte 1, again and again. */
+    if (offset > 0 || request->response->status != 416)
+        response_header(request, "Range", "0-%" PRIu64, offset > 0 ? offset - 1 : 0);
     secret_wipe(name, sizeof name);
 }
 

@@ -140,7 +140,6 @@ static void accepted(struct request *request, const struct upload_location *loca
 {
     response_empty(request, 202);
     upload_headers(request, location, 0);
-    response_header(request, "Range", "0-0");
     response_header(request, "OCI-Chunk-Min-Length", CHUNK_MIN);
 }
 

@@ -30,7 +30,7 @@ RESULT intake_write(struct request *request, struct pg *pg, struct bytes bytes, 
 RESULT intake_commit(struct request *request, struct pg *pg, struct error *err);
 void intake_release(struct request *request);
 
-/** Location, Range and Docker-Upload-UUID of a session. */
+/** Location, Range and Docker-Upload-UUID of a session, added to an answer (docs/decisions/0015-range-of-nothing.md). */
 void upload_headers(struct request *request, const struct upload_location *location, uint64_t offset);
 /** `?digest=`: false and an answer if it is none. */
 bool upload_digest_argument(struct request *request, struct digest *digest_out);

@@ -41,8 +41,7 @@ enum range_kind range_read(const char *value, uint64_t size, struct range *range
     if (*at == '-') return suffix_range(at + 1, size, range_out);
     if (!take_number(&at, &first) || *at++ != '-') return RANGE_WHOLE;
     if (*at != '\0' && (!take_number(&at, &last) || *at != '\0')) return RANGE_WHOLE;
-    if (last < first) return RANGE_WHOLE;
-    if (first >= size) return RANGE_UNSATISFIABLE;
+    if (last < first || first >= size) return RANGE_UNSATISFIABLE;
     *range_out = (struct range){.first = first, .last = last < size ? last : size - 1};
     return RANGE_PART;
 }

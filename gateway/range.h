@@ -8,7 +8,7 @@
 enum range_kind {
     RANGE_WHOLE,        /* no range, or one that may be ignored (RFC 9110 section 14.2): plain 200 */
     RANGE_PART,         /* 206 */
-    RANGE_UNSATISFIABLE /* 416 with Content-Range: bytes * / size */
+    RANGE_UNSATISFIABLE /* 416 with Content-Range: bytes * / size; also for a last before the first, as others do */
 };
 
 struct range {

@@ -159,6 +159,26 @@ def a_broken_upload_is_resumed_by_another_run():
     assert filecmp.cmp(large, work + "/large-pulled/large.bin", shallow=False)
 
 
+def an_upload_without_bytes_is_begun_anew():
+    """Of "0-0" nobody knows whether one byte is there; docs/decisions/0015-range-of-nothing.md."""
+    place = server.client(state["login"]).repository("main/models/barely")
+    for size, kept in ((3000, 0), (3001, 1), (1, 0), (1, 1)):
+        data = os.urandom(size)
+        with open(work + "/barely.bin", "wb") as file:
+            file.write(data)
+        location = place.begin()
+        if kept > 0:
+            location = place.patch(location, data[:kept], 0)["Location"]
+        assert place.call("GET", location)["Range"] == "0-0"
+        name = sha256(f"{host()}\nmain/models/barely\n{sha256(data)}".encode()).split(":")[1]
+        with open(f"{work}/cache/sijil/upload-{name}", "w", encoding="ascii") as file:
+            file.write(location)
+        pushed = sijil("push", work + "/barely.bin", host() + "/main/models/barely:v1")
+        assert "resumed" not in pushed.stderr, pushed.stderr
+        assert place.call("GET", "blobs/" + sha256(data)).body == data
+        assert place.call("GET", location).status == 404
+
+
 def tags_are_listed_and_deleted():
     sijil("push", "model.onnx", host() + "/main/models/tagged:b", folder=work + "/model")
     sijil("push", "model.onnx", host() + "/main/models/tagged:a", folder=work + "/model")
@@ -262,7 +282,7 @@ try:
     sijil_test.run(
         logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack,
         skopeo_copies_it_out_and_in_unchanged, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
-        a_broken_upload_is_resumed_by_another_run, tags_are_listed_and_deleted,
+        a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew, tags_are_listed_and_deleted,
         refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, an_administrator_works_by_command,
         usage_errors_say_what_is_wrong,
         server=server)

@@ -69,6 +69,13 @@ class Answer:
         return [error["code"] for error in self.json["errors"]]
 
 
+def bytes_kept(answer):
+    """What an upload says that it holds. "0-0" is none here: no scenario leaves a single byte."""
+    first, last = answer["Range"].split("-")
+    assert first == "0", answer["Range"]
+    return 0 if last == "0" else int(last) + 1
+
+
 class Server:
     """`sijild --embedded` in a folder of its own; stopped, and everything with it, when the scenario ends."""
 
