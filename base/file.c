@@ -117,11 +117,30 @@ struct result file_sync_data(int fd, struct error *err)
     return SUCCESS;
 }
 
+struct result file_status(int fd, struct stat *status_out, struct error *err)
+{
+    struct stat status = {0};
+
+    if (fails_on_demand() || fstat(fd, &status) != 0) return file_failure(err, "stat", "a file");
+    *status_out = status;
+    return SUCCESS;
+}
+
+struct result file_status_at(int directory, const char *name, struct stat *status_out, struct error *err)
+{
+    struct stat status = {0};
+
+    if (fails_on_demand() || fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return file_failure(err, "stat", name);
+    *status_out = status;
+    return SUCCESS;
+}
+
 struct result file_size(int fd, uint64_t *size_out, struct error *err)
 {
     struct stat status;
 
-    if (fails_on_demand() || fstat(fd, &status) != 0) return file_failure(err, "stat", "a file");
+    TRY(file_status(fd, &status, err));
     *size_out = (uint64_t)status.st_size;
     return SUCCESS;
 }
@@ -155,9 +174,7 @@ struct result file_replace_at(int directory, const char *name, struct bytes cont
     TRY(file_open_at(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, &fd, err));
     TRY(file_write_all(fd, content.data, content.length, err));
     TRY(file_sync(fd, err));
-    if (fails_on_demand() || renameat(directory, temporary, directory, name) != 0)
-        return file_failure(err, "rename", name);
-    return file_sync(directory, err);
+    return file_rename_at(directory, temporary, name, err);
 }
 
 /* Opens the folder that `path` lies in and yields the last part of the path. */
@@ -206,7 +223,39 @@ struct result file_remove_at(int directory, const char *name, struct error *err)
     return file_sync(directory, err);
 }
 
-bool file_exists(const char *path)
+struct result file_rename_at(int directory, const char *from, const char *to, struct error *err)
 {
-    return access(path, F_OK) == 0;
+    if (fails_on_demand() || renameat(directory, from, directory, to) != 0) return file_failure(err, "rename", from);
+    return file_sync(directory, err);
+}
+
+struct result file_rename(const char *from, const char *to, struct error *err)
+{
+    OWNED_FD directory = -1;
+    char name[NAME_MAX + 1];
+    const char *slash = strrchr(from, '/');
+
+    TRY(open_parent(to, &directory, name, err));
+    return file_rename_at(directory, slash == NULL ? from : slash + 1, name, err);
+}
+
+struct result file_is_there(const char *path, bool *there_out, struct error *err)
+{
+    const bool is_there = !fails_on_demand() && access(path, F_OK) == 0;
+
+    if (!is_there && errno != ENOENT && errno != ENOTDIR) return file_failure(err, "look for", path);
+    *there_out = is_there;
+    return SUCCESS;
+}
+
+struct result file_list_next(DIR *listing, const char **name_out, struct error *err)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = fails_on_demand() ? NULL : readdir(listing);
+        if (entry == NULL && errno != 0) return file_failure(err, "list", "a folder");
+        if (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)) continue;
+        *name_out = entry == NULL ? NULL : entry->d_name;
+        return SUCCESS;
+    }
 }

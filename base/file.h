@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <dirent.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/bytes.h"
@@ -41,4 +43,16 @@ RESULT file_replace_at(int directory, const char *name, struct bytes content, mo
 RESULT file_make_directory(const char *path, mode_t mode, struct error *err);
 /** unlink and fsync of the folder; a file that is not there is fine. */
 RESULT file_remove_at(int directory, const char *name, struct error *err);
-bool file_exists(const char *path);
+/**
+ * rename(2) and fsync of the folder, which both lie in. When only the fsync fails, the new name may be there, and may be
+ * gone after a crash.
+ */
+RESULT file_rename(const char *from, const char *to, struct error *err);
+RESULT file_rename_at(int directory, const char *from, const char *to, struct error *err);
+/** Whether anything has this name. What can't be looked at is an error, never "not there". */
+RESULT file_is_there(const char *path, bool *there_out, struct error *err);
+/** fstat(2), and that of a name in an open folder, of a symbolic link itself. */
+RESULT file_status(int fd, struct stat *status_out, struct error *err);
+RESULT file_status_at(int directory, const char *name, struct stat *status_out, struct error *err);
+/** The next name of a folder but "." and "..", good until the next call; NULL at the end. */
+RESULT file_list_next(DIR *listing, const char **name_out, struct error *err);

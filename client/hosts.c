@@ -36,13 +36,17 @@ static struct result hosts_path(struct buffer *path, struct error *err)
 static struct result hosts_read(const char *path, json_t **hosts_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(HOSTS_FILE_MAX);
+    OWNED_FD fd = -1;
     struct stat status;
 
-    if (!file_exists(path)) {
+    const struct result opened = file_open(path, O_RDONLY, 0, &fd, err);
+    if (!opened.ok && err->kind == ERROR_NOT_FOUND) {
         *hosts_out = json_object();
         return *hosts_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for logins") : SUCCESS;
     }
-    if (stat(path, &status) == 0 && (status.st_mode & 077) != 0)
+    TRY(opened);
+    TRY(file_status(fd, &status, err));
+    if ((status.st_mode & 077) != 0)
         return failure(err, ERROR_DENIED, "%.150s holds secrets but others may read it: chmod 600 it", path);
     TRY(file_read(path, &text, err));
     const struct result read = json_read(buffer_bytes(&text), HOSTS_FILE_MAX, hosts_out, err);

@@ -174,7 +174,5 @@ struct result title_rename(int folder, const char *from, const char *to, struct 
 
     TRY(open_folder_of(folder, to, false, &parent, &last, err));
     const char *from_last = strrchr(from, '/') == NULL ? from : strrchr(from, '/') + 1;
-    if (renameat(parent, from_last, parent, last) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "can't rename %.100s: %s", from, strerror(errno));
-    return file_sync(parent, err);
+    return file_rename_at(parent, from_last, last, err);
 }

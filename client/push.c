@@ -58,7 +58,8 @@ static struct result describe_file(struct push *push, struct layer_file *file, s
 
     TRY(layer_title(file->path, file->title, sizeof file->title, err));
     TRY(file_open(file->path, O_RDONLY, 0, &fd, err));
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+    TRY(file_status(fd, &status, err));
+    if (!S_ISREG(status.st_mode))
         return failure(err, ERROR_INVALID, "%.150s is no regular file; name the files of a folder one by one", file->path);
     file->size = (uint64_t)status.st_size;
     file->media_type = layer_media_type(file->title, invocation_option(push->invocation, 'd') != NULL);

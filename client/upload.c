@@ -114,7 +114,7 @@ static struct result begin_or_resume(struct transfer *transfer, struct error *er
     struct error ignored = {0};
 
     TRY(note_path(transfer, err));
-    if (file_exists(transfer->note_path) && file_read(transfer->note_path, &noted, &ignored).ok) {
+    if (file_read(transfer->note_path, &noted, &ignored).ok) {
         (void)snprintf(transfer->location, sizeof transfer->location, "%s", buffer_text(&noted));
         if (ask_offset(transfer, &ignored).ok) return SUCCESS;
     }

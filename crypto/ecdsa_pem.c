@@ -77,9 +77,11 @@ static struct result private_pem(const struct ecdsa_key *key, struct buffer *pem
 struct result ecdsa_key_save(const struct ecdsa_key *key, const char *path, struct error *err)
 {
     struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
+    bool is_there = false;
 
     assert(key->is_private);
-    if (file_exists(path)) return failure(err, ERROR_CONFLICT, "%s exists; a key is never overwritten", path);
+    TRY(file_is_there(path, &is_there, err));
+    if (is_there) return failure(err, ERROR_CONFLICT, "%s exists; a key is never overwritten", path);
     TRY(reserve(&pem, err));
     struct result result = private_pem(key, &pem, err);
     if (result.ok) result = file_replace(path, buffer_bytes(&pem), 0600, err);

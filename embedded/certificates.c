@@ -57,8 +57,11 @@ static void collect_names(const struct embedded *embedded, struct names *names_o
 
 static struct result key_at(const char *path, struct ecdsa_key **key_out, struct error *err)
 {
-    if (file_exists(path)) return ecdsa_key_load(path, key_out, err);
     OWNED(ecdsa_key) *key = NULL;
+    bool is_there = false;
+
+    TRY(file_is_there(path, &is_there, err));
+    if (is_there) return ecdsa_key_load(path, key_out, err);
     TRY(ecdsa_key_new(&key, err));
     TRY(ecdsa_key_save(key, path, err));
     *key_out = GIVE(key);
@@ -69,9 +72,11 @@ static struct result make_authority(const struct embedded *embedded, const struc
                                     struct error *err)
 {
     struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
+    bool is_there = false;
     char name[64];
 
-    if (file_exists(embedded->place.authority)) return SUCCESS;
+    TRY(file_is_there(embedded->place.authority, &is_there, err));
+    if (is_there) return SUCCESS;
     (void)snprintf(name, sizeof name, "Sijil %.8s", embedded->place.id);
     TRY(certificate_authority(name, key, AUTHORITY_DAYS, &pem, err));
     return file_replace(embedded->place.authority, buffer_bytes(&pem), 0644, err);
@@ -83,11 +88,14 @@ static struct result is_current(const struct embedded *embedded, struct bytes na
 {
     struct buffer OWNED_BUFFER text = BUFFER(CERTIFICATE_PEM_MAX);
     struct certificate_facts facts;
+    bool has_certificate = false, has_list = false;
     char list[PATH_SIZE];
 
     *current_out = false;
     TRY(path_join(list, embedded->place.tls, "server.names", err));
-    if (!file_exists(embedded->settings.tls_certificate) || !file_exists(list)) return SUCCESS;
+    TRY(file_is_there(embedded->settings.tls_certificate, &has_certificate, err));
+    TRY(file_is_there(list, &has_list, err));
+    if (!has_certificate || !has_list) return SUCCESS;
     TRY(file_read(list, &text, err));
     if (!bytes_equal(buffer_bytes(&text), names)) return SUCCESS;
     buffer_clear(&text);

@@ -56,19 +56,6 @@ static struct result choose_file(struct embedded *embedded, struct error *err)
     return path_join(embedded->place.passphrase, folder, name, err);
 }
 
-/* The key ring is nothing without this file, so its name must outlive a power cut as well as its content. */
-static struct result put_in_place(const char *fresh, const char *path, struct error *err)
-{
-    char folder[PATH_SIZE];
-    OWNED_FD fd = -1;
-
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    if (rename(fresh, path) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "can't rename %s: %s", fresh, strerror(errno));
-    TRY(file_open(folder[0] == '\0' ? "/" : folder, O_RDONLY | O_DIRECTORY, 0, &fd, err));
-    return file_sync(fd, err);
-}
-
 /* Under another name first: one that is empty or cut short would never be told from a real one. */
 static struct result write_passphrase(const struct embedded *embedded, struct error *err)
 {
@@ -91,7 +78,8 @@ static struct result write_passphrase(const struct embedded *embedded, struct er
     if (geteuid() == 0 && fchown(fd, owner->uid, owner->gid) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't give %s to %s: %s", fresh, owner->name, strerror(errno));
     TRY(file_sync(fd, err));
-    TRY(put_in_place(fresh, path, err));
+    /* The key ring is nothing without this file, so its name must outlive a power cut as well as its content. */
+    TRY(file_rename(fresh, path, err));
     log_line(LOG_INFO, "made a passphrase for the key ring: keep a copy of it elsewhere", "file", path, NULL);
     return SUCCESS;
 }
@@ -110,12 +98,14 @@ static struct result read_as_keyd(void *context, struct error *err)
 /* A key ring without its passphrase is lost: never make a new one for it. */
 static struct result open_file(struct embedded *embedded, struct error *err)
 {
+    bool has_ring = false, is_there = false;
     char ring[PATH_SIZE];
 
     TRY(choose_file(embedded, err));
     TRY(path_join(ring, embedded->place.keyd, "keyring", err));
-    const bool is_there = file_exists(embedded->place.passphrase);
-    if (!is_there && file_exists(ring))
+    TRY(file_is_there(ring, &has_ring, err));
+    TRY(file_is_there(embedded->place.passphrase, &is_there, err));
+    if (!is_there && has_ring)
         return failure(err, ERROR_NOT_FOUND,
                        "the key ring's passphrase %.120s is gone: put it back, or give --passphrase-file or"
                        " --passphrase-fd",
@@ -170,11 +160,13 @@ static struct result add_common(struct embedded *embedded, size_t *count, struct
 /* The name of the log is for good: it must not depend on where the machine is or what it is called. */
 static struct result make_ring(struct embedded *embedded, struct process *process, struct error *err)
 {
+    bool has_ring = false;
     char ring[PATH_SIZE];
     size_t count = 0;
 
     TRY(path_join(ring, embedded->place.keyd, "keyring", err));
-    if (file_exists(ring)) return SUCCESS;
+    TRY(file_is_there(ring, &has_ring, err));
+    if (has_ring) return SUCCESS;
     TRY(add_common(embedded, &count, err));
     TRY(add_argument(embedded, &count, err, "--init"));
     TRY(add_argument(embedded, &count, err, "--origin=%.8s.sijil.local/audit", embedded->place.id));
@@ -226,12 +218,13 @@ struct result keyd_start(struct embedded *embedded, struct error *err)
         return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", embedded->place.keyd_socket,
                        strerror(errno));
     TRY(process_start(process, embedded->place.lock, err));
-    while (!file_exists(embedded->place.keyd_socket)) {
+    for (bool is_there = false;;) {
+        TRY(file_is_there(embedded->place.keyd_socket, &is_there, err));
+        if (is_there) return step_run(&embedded->users.gateway, call, embedded, err);
         if (!process_is_running(process))
             return failure(err, ERROR_UNAVAILABLE, "sijil-keyd does not start: its last log line says why");
         if (step_is_interrupted() || clock_monotonic_ms() > until_ms)
             return failure(err, ERROR_UNAVAILABLE, "sijil-keyd is not ready in time");
         (void)usleep(20000);
     }
-    return step_run(&embedded->users.gateway, call, embedded, err);
 }

@@ -13,8 +13,10 @@
 static struct result approver_at(const char *path, struct ecdsa_key **key_out, struct error *err)
 {
     OWNED(ecdsa_key) *key = NULL;
+    bool is_there = false;
 
-    if (file_exists(path)) return ecdsa_key_load(path, key_out, err);
+    TRY(file_is_there(path, &is_there, err));
+    if (is_there) return ecdsa_key_load(path, key_out, err);
     TRY(ecdsa_key_new(&key, err));
     TRY(ecdsa_key_save(key, path, err));
     *key_out = GIVE(key);
@@ -60,9 +62,11 @@ static struct result prepare(void *context, struct error *err)
     const struct embedded *embedded = context;
     OWNED(ecdsa_key) *key = NULL;
     char set[PATH_SIZE], path[PATH_SIZE];
+    bool is_there = false;
 
     TRY(path_join(set, embedded->place.officer, "policy-set.json", err));
-    if (file_exists(set)) return SUCCESS;
+    TRY(file_is_there(set, &is_there, err));
+    if (is_there) return SUCCESS;
     TRY(path_join(path, embedded->place.officer, "approver.pem", err));
     TRY(approver_at(path, &key, err));
     TRY(write_public(embedded, key, err));
@@ -97,16 +101,17 @@ static struct result found(void *context, struct error *err)
 struct result found_all(struct embedded *embedded, struct error *err)
 {
     char marker[PATH_SIZE], fresh[PATH_SIZE + 4];
+    bool is_founded = false;
     OWNED_FD file = -1;
 
     TRY(path_join(marker, embedded->place.directory, "founded", err));
-    if (file_exists(marker) && !embedded->options.new_admin) return SUCCESS;
+    TRY(file_is_there(marker, &is_founded, err));
+    if (is_founded && !embedded->options.new_admin) return SUCCESS;
     (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->place.admin);
     TRY(file_open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, &file, err));
     struct founding founding = {.embedded = embedded, .admin_fd = file};
     TRY(step_run(&embedded->users.gateway, found, &founding, err));
-    if (rename(fresh, embedded->place.admin) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "can't rename %s: %s", fresh, strerror(errno));
+    TRY(file_rename(fresh, embedded->place.admin, err));
     log_line(LOG_INFO, "made an administrator", "file", embedded->place.admin, NULL);
     return file_replace(marker, bytes_of_text("1\n"), 0644, err);
 }

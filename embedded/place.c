@@ -88,14 +88,11 @@ static struct result check_empty(const char *directory, struct error *err)
 
     if (stream == NULL)
         return failure(err, ERROR_UNAVAILABLE, "can't read %s: %s", directory, strerror(errno));
-    for (const struct dirent *entry; found == NULL && (entry = readdir(stream)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) found = entry->d_name;
-    const struct result outcome =
-        found == NULL
-            ? SUCCESS
-            : failure(err, ERROR_CONFLICT,
-                      "%s is not empty (%.40s) and was not made by sijild: choose another directory",
-                      directory, found);
+    struct result outcome = file_list_next(stream, &found, err);
+    if (outcome.ok && found != NULL)
+        outcome = failure(err, ERROR_CONFLICT,
+                          "%s is not empty (%.40s) and was not made by sijild: choose another directory",
+                          directory, found);
     (void)closedir(stream);
     return outcome;
 }
@@ -103,9 +100,11 @@ static struct result check_empty(const char *directory, struct error *err)
 static struct result check_directory(const char *path, const struct users *users, struct error *err)
 {
     char marker[PATH_SIZE];
+    bool is_ours = false;
 
     TRY(path_join(marker, path, "instance", err));
-    if (!file_exists(marker)) TRY(check_empty(path, err));
+    TRY(file_is_there(marker, &is_ours, err));
+    if (!is_ours) TRY(check_empty(path, err));
     TRY(place_make(path, &users->self, users->self.gid, users->separate ? 0711 : 0700, err));
     return check_reach(users, path, err);
 }
@@ -184,10 +183,12 @@ static struct result open_id(struct place *place, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(64);
     char path[PATH_SIZE];
+    bool is_there = false;
     struct uuid id;
 
     TRY(path_join(path, place->directory, "instance", err));
-    if (!file_exists(path)) {
+    TRY(file_is_there(path, &is_there, err));
+    if (!is_there) {
         id = uuid_random();
         uuid_format(&id, place->id);
         return file_replace(path, bytes_of_text(place->id), 0644, err);
@@ -250,6 +251,7 @@ static struct result make_folders(const struct users *users, struct place *place
 static struct result find_keyd(const struct embedded_options *options, struct place *place, struct error *err)
 {
     char own[PATH_SIZE] = "";
+    bool is_there = false;
 
     if (options->program != NULL) return path_join(place->keyd_program, options->program, "sijil-keyd", err);
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -258,7 +260,8 @@ static struct result find_keyd(const struct embedded_options *options, struct pl
         return failure(err, ERROR_UNAVAILABLE, "can't read /proc/self/exe: %s", strerror(errno));
     *slash = '\0';
     TRY(path_join(place->keyd_program, own, "sijil-keyd", err));
-    if (!file_exists(place->keyd_program))
+    TRY(file_is_there(place->keyd_program, &is_there, err));
+    if (!is_there)
         return failure(err, ERROR_NOT_FOUND, "%s is missing: it belongs beside sijild", place->keyd_program);
     return SUCCESS;
 }

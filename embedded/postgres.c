@@ -56,10 +56,12 @@ static struct result find_programs(struct embedded *embedded, struct error *err)
     struct place *place = &embedded->place;
     struct buffer OWNED_BUFFER text = BUFFER(16);
     char path[PATH_SIZE];
+    bool is_there = false;
     uint64_t version = 0;
 
     TRY(path_join(path, place->data, "PG_VERSION", err));
-    if (file_exists(path)) {
+    TRY(file_is_there(path, &is_there, err));
+    if (is_there) {
         TRY(file_read(path, &text, err));
         const struct bytes number = {text.data, strcspn(buffer_text(&text), "\n")};
         if (!text_to_u64(number, 1000, &version))
@@ -68,7 +70,8 @@ static struct result find_programs(struct embedded *embedded, struct error *err)
     for (uint64_t tried = version == 0 ? VERSION_MAX : version; tried >= VERSION_MIN; tried--) {
         (void)snprintf(place->postgres_programs, PATH_SIZE, "/usr/lib/postgresql/%u/bin", (unsigned)tried);
         TRY(program_path(embedded, "postgres", path, err));
-        if (file_exists(path)) return SUCCESS;
+        TRY(file_is_there(path, &is_there, err));
+        if (is_there) return SUCCESS;
         if (version != 0) break;
     }
     return failure(err, ERROR_NOT_FOUND, "PostgreSQL %u is missing: install the package postgresql-%u",
@@ -121,9 +124,7 @@ static struct result make_data(struct embedded *embedded, struct error *err)
     log_line(LOG_INFO, "making the database's files", "directory", embedded->place.data, NULL);
     TRY(run_program(user, removal, err));
     TRY(run_program(user, creation, err));
-    if (rename(fresh, embedded->place.data) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "can't rename %s: %s", fresh, strerror(errno));
-    return SUCCESS;
+    return file_rename(fresh, embedded->place.data, err);
 }
 
 /* Who may be whom: the kernel says who connects, this says as which role. */
@@ -178,8 +179,11 @@ static struct result write_arguments(struct embedded *embedded, struct error *er
 
 struct result postgres_prepare(struct embedded *embedded, struct error *err)
 {
+    bool has_data = false;
+
     TRY(find_programs(embedded, err));
-    if (!file_exists(embedded->place.data)) TRY(make_data(embedded, err));
+    TRY(file_is_there(embedded->place.data, &has_data, err));
+    if (!has_data) TRY(make_data(embedded, err));
     TRY(step_run(&embedded->users.postgres, write_access, embedded, err));
     TRY(write_arguments(embedded, err));
     embedded->processes[PROCESS_POSTGRES] = (struct process){
@@ -198,7 +202,6 @@ static struct result read_pid_file(const struct embedded *embedded, struct buffe
     char path[PATH_SIZE];
 
     TRY(path_join(path, embedded->place.data, "postmaster.pid", err));
-    if (!file_exists(path)) return SUCCESS;
     const struct result read = file_read(path, text, err);
     return read.ok || err->kind == ERROR_NOT_FOUND ? SUCCESS : read;
 }

@@ -314,13 +314,11 @@ static struct result open_listing(int root, const char *path, DIR **listing_out,
 }
 
 /* The next file of ours, or NULL at the end. */
-static const char *next_entry(DIR *listing, struct driver_entry *entry_out)
+static struct result next_entry(DIR *listing, struct driver_entry *entry_out, const char **name_out, struct error *err)
 {
-    const struct dirent *found;
-
-    while ((found = readdir(listing)) != NULL)
-        if (parse_name(found->d_name, entry_out)) return found->d_name;
-    return NULL;
+    do TRY(file_list_next(listing, name_out, err));
+    while (*name_out != NULL && !parse_name(*name_out, entry_out));
+    return SUCCESS;
 }
 
 static bool is_kept(const struct driver_entry *entry, const uint32_t *kept, size_t count)
@@ -336,32 +334,35 @@ static struct result fs_remove(struct driver *driver, const struct uuid *blob, c
     OWNED_LISTING listing = NULL;
     struct driver_entry entry;
     char path[PATH_SIZE];
-    const char *name;
+    const char *name = NULL;
 
     format_path(blob, "", path);
     TRY(open_listing(fs_of(driver)->root, path, &listing, err));
-    while ((name = next_entry(listing, &entry)) != NULL) {
+    for (;;) {
+        TRY(next_entry(listing, &entry, &name, err));
+        if (name == NULL) return file_sync(dirfd(listing), err);
         if (!uuid_equal(&entry.blob, blob) || is_kept(&entry, kept_parts, kept_count)) continue;
         if (fault_is_due(FAULT_FILE) || (unlinkat(dirfd(listing), name, 0) != 0 && errno != ENOENT))
             return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", name, strerror(errno));
     }
-    return file_sync(dirfd(listing), err);
 }
 
 static struct result list_folder(DIR *listing, driver_visit *visit, void *context, struct error *err)
 {
     struct driver_entry entry;
     struct stat status;
-    const char *name;
+    const char *name = NULL;
 
-    while ((name = next_entry(listing, &entry)) != NULL) {
-        if (fstatat(dirfd(listing), name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-            continue; /* removed meanwhile */
+    for (;;) {
+        TRY(next_entry(listing, &entry, &name, err));
+        if (name == NULL) return SUCCESS;
+        const struct result looked = file_status_at(dirfd(listing), name, &status, err);
+        if (!looked.ok && err->kind == ERROR_NOT_FOUND) continue; /* removed meanwhile */
+        TRY(looked);
         entry.size_bytes = (uint64_t)status.st_size;
         entry.modified_ms = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
         TRY(visit(context, &entry, err));
     }
-    return SUCCESS;
 }
 
 static struct result fs_list(struct driver *driver, driver_visit *visit, void *context, struct error *err)

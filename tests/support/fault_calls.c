@@ -5,13 +5,16 @@
  * Files and sockets are told apart: only those fail that hold or move the registry's own bytes. Pipes, eventfds and the
  * files below /proc, /dev, /etc and /usr are left alone.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libpq-fe.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,6 +32,15 @@
         memcpy(&next, &found, sizeof found);                              \
     }
 
+/* For the questions below, which must not be failed themselves. */
+static bool is_regular(int fd)
+{
+    NEXT(fstat)
+    struct stat about;
+
+    return next(fd, &about) == 0 && (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode));
+}
+
 /* Sockets break as when the other side is gone; disks as when a sector is bad. Keeps errno otherwise. */
 static bool breaks(enum fault_kind kind)
 {
@@ -42,8 +54,7 @@ static bool breaks(enum fault_kind kind)
 static bool file_breaks(int fd)
 {
     const int before = errno;
-    struct stat about;
-    const bool is_ours = fstat(fd, &about) == 0 && (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode));
+    const bool is_ours = is_regular(fd);
 
     errno = before;
     return is_ours && breaks(FAULT_FILE);
@@ -123,7 +134,29 @@ FAILS(int, mkdir, (const char *path, mode_t mode), (path, mode), name_breaks(pat
 FAILS(int, mkdirat, (int in, const char *path, mode_t mode), (in, path, mode), name_breaks(path), -1)
 FAILS(int, unlink, (const char *path), (path), name_breaks(path), -1)
 FAILS(int, unlinkat, (int in, const char *path, int flags), (in, path, flags), name_breaks(path), -1)
+FAILS(int, renameat2, (int from_in, const char *from, int to_in, const char *to, unsigned flags),
+      (from_in, from, to_in, to, flags), name_breaks(to), -1)
 FAILS(int, chmod, (const char *path, mode_t mode), (path, mode), name_breaks(path), -1)
+FAILS(int, fchmod, (int fd, mode_t mode), (fd, mode), file_breaks(fd), -1)
+FAILS(int, chown, (const char *path, uid_t user, gid_t group), (path, user, group), name_breaks(path), -1)
+FAILS(int, fchown, (int fd, uid_t user, gid_t group), (fd, user, group), file_breaks(fd), -1)
+FAILS(int, rmdir, (const char *path), (path), name_breaks(path), -1)
+FAILS(int, access, (const char *path, int mode), (path, mode), name_breaks(path), -1)
+FAILS(int, stat, (const char *path, struct stat *about), (path, about), name_breaks(path), -1)
+FAILS(int, fstat, (int fd, struct stat *about), (fd, about), file_breaks(fd), -1)
+FAILS(int, fstatat, (int in, const char *path, struct stat *about, int flags), (in, path, about, flags),
+      name_breaks(path), -1)
+FAILS(int, flock, (int fd, int operation), (fd, operation), file_breaks(fd), -1)
+FAILS(int, sync_file_range, (int fd, off_t from, off_t length, unsigned flags), (fd, from, length, flags),
+      file_breaks(fd), -1)
+FAILS(char *, realpath, (const char *path, char *real), (path, real), name_breaks(path), NULL)
+FAILS(DIR *, opendir, (const char *path), (path), name_breaks(path), NULL)
+FAILS(DIR *, fdopendir, (int fd), (fd), file_breaks(fd), NULL)
+FAILS(struct dirent *, readdir, (DIR *listing), (listing), file_breaks(dirfd(listing)), NULL)
+FAILS(FILE *, fopen, (const char *path, const char *mode), (path, mode), name_breaks(path), NULL)
+/* As when no descriptor or no process is left. */
+FAILS(int, pipe2, (int ends[2], int flags), (ends, flags), breaks(FAULT_FILE), -1)
+FAILS(pid_t, fork, (void), (), breaks(FAULT_FILE), -1)
 
 static mode_t mode_of(int flags, va_list arguments)
 {

@@ -145,6 +145,71 @@ static void replacing_is_all_or_nothing(void **state)
     }
 }
 
+/* Each looks, changes nothing, and tells what it can't see from what is not there. */
+static struct result look_around(void *context, struct error *err)
+{
+    struct stat status = {0};
+    OWNED_FD fd = -1;
+    bool is_there = false;
+    const char *name = NULL;
+
+    TRY_UNTOUCHED(is_there, file_is_there(path, &is_there, err));
+    assert_true(is_there);
+    TRY(file_open(folder, O_RDONLY | O_DIRECTORY, 0, &fd, err));
+    TRY_UNTOUCHED(status.st_mode, file_status(fd, &status, err));
+    status = (struct stat){0};
+    TRY_UNTOUCHED(status.st_mode, file_status_at(fd, "file", &status, err));
+    assert_int_equal(status.st_size, 3);
+    rewinddir(context);
+    TRY_UNTOUCHED(name, file_list_next(context, &name, err));
+    assert_string_equal(name, "file");
+    TRY(file_list_next(context, &name, err));
+    assert_null(name);
+    return SUCCESS;
+}
+
+static void what_cant_be_looked_at_is_no_absence(void **state)
+{
+    static char long_name[PATH_MAX + 2];
+    struct error err = {0};
+    bool is_there = true;
+
+    (void)state;
+    write_file("old");
+    DIR *listing = opendir(folder);
+    assert_non_null(listing);
+    fail_each(look_around, listing, ERROR_UNAVAILABLE, 8);
+    assert_int_equal(closedir(listing), 0);
+    assert_true(file_is_there("/nowhere/at/all", &is_there, &err).ok);
+    assert_false(is_there);
+    memset(long_name, 'a', sizeof long_name - 1);
+    assert_false(file_is_there(long_name, &is_there, &err).ok);
+}
+
+/* The name is the old one, or the new one; said to be done, it is the new one. */
+static void renaming_is_all_or_nothing(void **state)
+{
+    char moved[80];
+    bool fired = true;
+
+    (void)state;
+    (void)snprintf(moved, sizeof moved, "%s/moved", folder);
+    for (unsigned long nth = 1; fired; nth++) {
+        struct error err = {0};
+        bool is_old = false, is_new = false;
+
+        write_file("old");
+        fault_arm(nth);
+        const bool ok = file_rename(path, moved, &err).ok;
+        fired = fault_has_fired();
+        fault_arm(0);
+        assert_int_equal(ok, !fired);
+        assert_true(file_is_there(path, &is_old, &err).ok && file_is_there(moved, &is_new, &err).ok);
+        assert_true(is_old != is_new && (is_new || !ok));
+        (void)unlink(moved);
+    }
+}
+
 static void reading_is_bounded(void **state)
 {
     struct buffer OWNED_BUFFER content = BUFFER(4);
@@ -234,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(the_sample_is_itself_valid), cmocka_unit_test(replacing_is_all_or_nothing),
+        cmocka_unit_test(what_cant_be_looked_at_is_no_absence), cmocka_unit_test(renaming_is_all_or_nothing),
         cmocka_unit_test(reading_is_bounded),         cmocka_unit_test(arenas_stop_at_their_maximum),
         cmocka_unit_test(pools_run_all_that_was_taken), cmocka_unit_test(metrics_are_written),
     };

@@ -105,6 +105,50 @@ static void every_failure_of_a_reader_is_reported(void **state)
     blob_test_done(&test);
 }
 
+static struct result count_entry(void *context, const struct driver_entry *entry, struct error *err)
+{
+    (void)entry;
+    (void)err;
+    ++*(size_t *)context;
+    return SUCCESS;
+}
+
+static struct result count_files(void *context, struct error *err)
+{
+    size_t count = 0;
+
+    TRY(blob_list(((struct blob_test *)context)->store, count_entry, &count, err));
+    assert_int_equal(count, 1);
+    return SUCCESS;
+}
+
+/* A folder that can't be read to its end has not been tidied: what a removal calls gone is gone. */
+static void what_is_said_to_be_removed_is_gone(void **state)
+{
+    struct blob_test test;
+    struct blob_content content;
+    struct error err = {0};
+
+    (void)state;
+    for (unsigned long nth = 1, fired = 1; fired; nth++) {
+        bool is_closed = false;
+        size_t count = 0;
+
+        assert_true(blob_test_open(&test, DRIVER_FS, &err));
+        must(upload(&test, &is_closed, &content, &err), &err);
+        if (nth == 1) fail_each(count_files, &test, ERROR_UNAVAILABLE, 256);
+        fault_arm(nth);
+        const bool ok = blob_remove(test.store, &test.upload.identity.blob, &err).ok;
+        fired = fault_has_fired();
+        fault_arm(0);
+        assert_int_equal(ok, !fired);
+        if (!ok) must(blob_remove(test.store, &test.upload.identity.blob, &err), &err);
+        must(blob_list(test.store, count_entry, &count, &err), &err);
+        assert_int_equal(count, 0);
+        blob_test_done(&test);
+    }
+}
+
 static void opening_a_folder_may_fail_anywhere(void **state)
 {
     const struct blob_test_folder folder = blob_test_folder_new(false);
@@ -219,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_failure_leaves_the_upload_resumable),
         cmocka_unit_test(every_failure_of_a_reader_is_reported),
+        cmocka_unit_test(what_is_said_to_be_removed_is_gone),
         cmocka_unit_test(opening_a_folder_may_fail_anywhere),
         cmocka_unit_test(a_full_store_takes_the_upload_up_again),
         cmocka_unit_test(a_full_disk_takes_the_upload_up_again),
