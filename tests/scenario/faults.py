@@ -230,7 +230,7 @@ def somebody_else_locks_the_log():
     bench = state["bench"]
     programs = "/usr/lib/postgresql/15/bin"
     seconds = 25 if LONG else 12
-    with subprocess.Popen([programs + "/psql", "-Xq", "-h", stack.socket, "-U", "postgres", "-d", "sijil_template", "-c",
+    with subprocess.Popen([programs + "/psql", "-Xq", "-h", stack.database_at, "-U", "postgres", "-d", "sijil_template", "-c",
                            f"BEGIN; LOCK TABLE audit_log; SELECT pg_sleep({seconds}); ROLLBACK"], stdout=subprocess.DEVNULL):
         time.sleep(0.5)
         rounds = bench.rounds("log locked", seconds - 4)
@@ -583,7 +583,7 @@ class Judge(Integrity):
     """The same checks where the database is not the embedded one."""
 
     def postgres(self):
-        return "/usr/lib/postgresql/15/bin", stack.socket, ""
+        return "/usr/lib/postgresql/15/bin", stack.database_at, ""
 
     def database(self):
         return "sijil_template"

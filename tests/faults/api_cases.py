@@ -1,0 +1,76 @@
+"""Cases: the API. Each makes a Try of its own, with names of its own."""
+from attempt import Try, api_reading, changing
+from peers import REGION
+
+
+def label(number):
+    return {"class": "confidential"}
+
+
+def project_is_whole(world, number, done):
+    answer = world.admin.call("GET", f"/api/v1/projects/main/p{number}", scope="registry:admin:*")
+    assert answer.status == 200 if done else answer.status in (200, 404), answer.status
+    assert answer.status == 404 or answer.json["label"] is not None
+
+
+def made_robot(world, number):
+    return world.admin.api("POST", "/robots", {"organisation": "main", "name": f"r{number}"})["id"]
+
+
+def made_binding(world, number):
+    return world.admin.api("POST", "/bindings", {"robot": made_robot(world, number), "role": "consumer",
+                                                 "scope": "main/models"})["id"]
+
+
+def issuer(number):
+    return {"url": f"https://issuer{number}.example", "algorithms": ["ES256"],
+            "jwks": {"keys": [{"kty": "EC", "crv": "P-256", "kid": "k", "alg": "ES256",
+                               "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+                               "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}}
+
+
+def policy_load(world):
+    epoch = int(world.machine.sql("SELECT max(epoch) FROM policy_set")) + 1
+    document = world.machine.policy_set(epoch)
+
+    def after(done):
+        there = world.admin.api("GET", "/policies")
+        assert there["epoch"] in ((epoch,) if done else (epoch - 1, epoch)), there
+    return Try(lambda: world.admin.call("POST", "/api/v1/policies", document, {"Content-Type": "application/json"},
+                                        scope="registry:admin:*"), (201, 202), after=after, repeated=(409,))
+
+
+CASES = {
+    "organisation-create": changing("POST", "/organisations", lambda world, n: {"name": f"o{n}"}, 201, (409,)),
+    "organisation-list": api_reading("/organisations", "organisations"),
+    "organisation-label": changing("PUT", "/organisations/main/label", lambda world, n: label(n), 200),
+    "project-create": changing("POST", "/projects", lambda world, n: {"organisation": "main", "name": f"p{n}",
+                                                                      "region": REGION, "label": label(n)}, 201, (409,),
+                               right=lambda answer: answer.json["label"] is not None, after=project_is_whole),
+    "project-list": api_reading("/projects", "projects"),
+    "project-read": api_reading("/projects/main/models", "region"),
+    "project-label": changing("PUT", "/projects/main/models/label", lambda world, n: label(n), 200),
+    "robot-create": changing("POST", "/robots", lambda world, n: {"organisation": "main", "name": f"r{n}",
+                                                                  "expires_days": 3}, 201, (409,),
+                             right=lambda answer: answer.json["secret"] and answer.json["name"].startswith("robot$main+")),
+    "robot-list": api_reading("/robots?organisation=main", "robots"),
+    "robot-revoke": changing("DELETE", lambda world, n: "/robots/" + made_robot(world, n), None, 204, (404,)),
+    "binding-create": changing("POST", "/bindings", lambda world, n: {"robot": made_robot(world, n), "role": "consumer",
+                                                                      "scope": "main/models"}, 201, (409,)),
+    "binding-list": api_reading("/bindings?scope=main", "bindings"),
+    "binding-revoke": changing("DELETE", lambda world, n: "/bindings/" + made_binding(world, n), None, 204, (403, 404)),
+    "issuer-trust": changing("POST", "/issuers", lambda world, n: issuer(n), 201,
+                             right=lambda answer: answer.json["algorithms"] == ["ES256"]),
+    "issuer-list": api_reading("/issuers", "issuers"),
+    "issuer-remove": changing("DELETE", lambda world, n: "/issuers/" + world.admin.api("POST", "/issuers", issuer(n))["id"],
+                              None, 204, (404,)),
+    "repository-label": changing("PUT", "/repositories/main/models/there/label", lambda world, n: label(n), 200),
+    "policy-read": api_reading("/policies", "epoch"),
+    "policy-load": policy_load,
+    "audit-list": api_reading("/audit/events?limit=5", "events"),
+    "audit-event": api_reading("/audit/events/3", "entry"),
+    "audit-entry": api_reading("/audit/events/3/entry"),
+    "audit-proof": api_reading("/audit/events/3/proof"),
+    "audit-checkpoint": api_reading("/audit/checkpoint"),
+    "audit-key": api_reading("/audit/key", "vkey"),
+}

@@ -1,0 +1,132 @@
+"""The three peers of docs/production.md, of which one fails on demand: what a whole request needs."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from plan import Plan, faulty, real
+from peers import Peers
+
+
+class Machine(Peers):
+    """PostgreSQL, sijil-keyd and sijild. Either program may be one that fails on demand: `plans` has the plan of each that
+    is."""
+
+    def __init__(self, failing=("sijild",)):
+        super().__init__("sijil-faults-")
+        self.plans = {name: Plan(self.path("plan-" + name)) for name in failing}
+        self.processes = {}
+        self.psql = None
+        self.start_postgres()
+        self.make_ring()
+        self.make_keys()
+        self.configure(record_timeout=1500, reader_threads=3, mover_threads=2, event_threads=1)
+        self.start_keyd()
+        self.found()
+        self.start_gateway()
+
+    def start(self, name, *options):
+        environment = dict(os.environ)
+        if name in self.plans:
+            environment["SIJIL_FAULT_PLAN"] = self.plans[name].path
+        path = faulty(name) if name in self.plans else real(name)
+        self.processes[name] = subprocess.Popen([path, *options], env=environment, stdout=self.log, stderr=self.log,
+                                                stdin=subprocess.DEVNULL)
+
+    def start_keyd(self):
+        if os.path.exists(self.path("socket")):
+            os.unlink(self.path("socket"))
+        self.start("sijil-keyd", *self.keyd_words(), "--socket", self.path("socket"))
+        self.wait(lambda: os.path.exists(self.path("socket")), "sijil-keyd")
+
+    def revive_keyd(self):
+        """What it could not write makes it end in order; whoever keeps it running starts it again."""
+        process, until = self.processes["sijil-keyd"], time.monotonic() + 10
+        while process.poll() is None:
+            with socket.socket(socket.AF_UNIX) as probe:
+                if probe.connect_ex(self.path("socket")) == 0:
+                    return
+            assert time.monotonic() < until, "sijil-keyd neither listens nor ends"
+            time.sleep(0.01)
+        if process.returncode not in (1, 75):
+            self.lives("sijil-keyd")
+        self.start_keyd()
+
+    def start_gateway(self):
+        self.start("sijild", "--config=" + self.path("sijild.conf"))
+        self.wait(self.is_listening, "sijild")
+
+    def is_listening(self):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def wait(self, condition, name, seconds=60):
+        until = time.monotonic() + seconds
+        while not condition():
+            if self.processes[name].poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"{name} does not start:\n{self.last_words()}")
+            time.sleep(0.02)
+
+    def lives(self, name="sijild"):
+        code = self.processes[name].poll()
+        if code is not None:
+            raise AssertionError(f"{name} ended with {code}:\n{self.last_words()}")
+
+    def last_words(self, lines=60):
+        with open(self.path("log"), encoding="utf-8", errors="replace") as file:
+            return "".join(file.readlines()[-lines:])
+
+    def sql(self, text):
+        """The first column of the first row, through one psql that stays."""
+        if self.psql is None:
+            self.psql = subprocess.Popen(
+                ["psql", "-qXAt", "-h", self.database_at, "-U", "postgres", "-d", "sijil_template"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.psql.stdin.write(" ".join(text.split()) + ";\n\\echo .\n")
+        self.psql.stdin.flush()
+        lines = []
+        while not lines or lines[-1] != ".":
+            line = self.psql.stdout.readline()
+            if line == "":
+                raise AssertionError("psql ended")
+            lines.append(line.rstrip("\n"))
+        return lines[0] if len(lines) > 1 else ""
+
+    def stop(self):
+        """The exit statuses of the programs; sanitizers speak through them."""
+        if self.psql is not None:
+            self.psql.stdin.close()
+            self.psql.wait()
+            self.psql = None
+        codes = {}
+        for name in ("sijild", "sijil-keyd"):
+            process = self.processes.get(name)
+            if process is None:
+                continue
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            try:
+                codes[name] = process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                codes[name] = "killed: it did not end"
+                process.wait()
+        self.stop_postgres()
+        return codes
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        codes = self.stop()
+        self.log.close()
+        bad = {name: code for name, code in codes.items() if code != 0}
+        if kind is not None or bad or os.environ.get("SIJIL_FAULTS_KEEP") == "1":
+            sys.stderr.write(self.last_words(120))
+            sys.stderr.write(f"the folder is {self.root}\n")
+        else:
+            shutil.rmtree(self.root, ignore_errors=True)
+        assert kind is not None or not bad, f"not a clean end: {bad}"

@@ -1,0 +1,108 @@
+"""What the tests of faults share: the programs that fail on demand, the plan of what fails, and which failures are tried.
+
+A plan lies in a file that the program maps (tests/support/fault_program.c). Standard library only."""
+import mmap
+import os
+import random
+import struct
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(1, os.path.join(HERE, "../scenario"))
+SOURCE = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.environ.setdefault("SIJIL_BUILD", os.path.join(SOURCE, "build/asan"))
+KINDS = ("memory", "file", "query", "socket")  # as base/fault.h has them
+ALL = os.environ.get("SIJIL_FAULTS_ALL") == "1"
+SAMPLE = int(os.environ.get("SIJIL_FAULTS_SAMPLE", "2"))  # of each case and kind
+SEED = int(os.environ.get("SIJIL_FAULTS_SEED", str(int(time.time()))))
+WITHOUT_END = 1 << 40
+
+
+class Bad(Exception):
+    pass
+
+
+def real(name):
+    return os.path.join(BUILD, "cmd", name)
+
+
+def faulty(name):
+    return os.path.join(BUILD, "tests/faults/cmd", name)
+
+
+class Plan:
+    """Which questions of one program are answered with a failure. See struct fault_plan."""
+
+    WORDS = 4 + len(KINDS)
+
+    def __init__(self, path):
+        self.path = path
+        with open(path, "wb") as file:
+            file.write(bytes(8 * self.WORDS))
+        os.chmod(path, 0o666)  # whoever the program runs as
+        self.file = open(path, "r+b")
+        self.map = mmap.mmap(self.file.fileno(), 8 * self.WORDS)
+
+    def _set(self, word, value):
+        struct.pack_into("=Q", self.map, 8 * word, value)
+
+    def _get(self, word):
+        return struct.unpack_from("=Q", self.map, 8 * word)[0]
+
+    def arm(self, kinds, nth, count=1):
+        """The `count` questions of these kinds from the n-th on fail; nothing is counted before."""
+        self.disarm()
+        for word in range(3, self.WORDS):
+            self._set(word, 0)
+        self._set(1, nth)
+        self._set(2, nth + count - 1)
+        self._set(0, sum(1 << KINDS.index(kind) for kind in kinds))
+
+    def disarm(self):
+        self._set(0, 0)
+
+    @property
+    def asked(self):
+        return self._get(3)
+
+    @property
+    def fired(self):
+        return sum(self._get(4 + i) for i in range(len(KINDS)))
+
+
+def one_of(name):
+    """CASE, or CASE:KIND:N, or CASE:KIND:N-: the case, and the one failure that is wanted, or nothing."""
+    name, *only = name.split(":")
+    return name, only
+
+
+def series(only, kinds=KINDS):
+    """What is counted, and whether what began to fail goes on to."""
+    if only:
+        return [((only[0],), only[1].endswith("-"))]
+    return [((kind,), False) for kind in kinds] + [(("memory",), True)]
+
+
+def numbers(total, only, beyond=1):
+    """Which failures of so many are tried; of all, some `beyond` the last, as not each run asks as often."""
+    if only:
+        return [int(only[1].rstrip("-"))]
+    if ALL or total <= SAMPLE:
+        return range(1, total + 1 + beyond)
+    return sorted(random.sample(range(1, total + 1), SAMPLE))
+
+
+def run_cases(names, run_case, what, kinds):
+    """Runs each; the exit status is whether one failed."""
+    failed = tried = 0
+    random.seed(SEED)
+    print(f"seed {SEED}; {'all failures' if ALL else f'{SAMPLE} of each {what} and kind'}: {', '.join(kinds)}", flush=True)
+    for name in names:
+        try:
+            tried += run_case(name)
+        except (Bad, AssertionError) as why:
+            print(f"FAIL {name}: {why}", flush=True)
+            failed += 1
+    print(f"{len(names)} {what}s, {tried} failures; {failed} failed", flush=True)
+    return 1 if failed else 0

@@ -1,0 +1,101 @@
+"""What docs/production.md asks for: PostgreSQL, sijil-keyd and sijild as three peers in one folder, none of which starts
+another. Whoever runs them decides which programs they are and what goes wrong with them."""
+import json
+import os
+import subprocess
+import tempfile
+
+import sijil_test
+from sijil_test import program
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+POSTGRES = SOURCE + "/tests/support/postgres.sh"
+REGION = "local/main"
+
+
+class Peers:
+    """The files of the three: key ring, certificate, approver, policy sets, configuration."""
+
+    def __init__(self, prefix="sijil-"):
+        self.root = tempfile.mkdtemp(prefix=prefix, dir="/var/tmp")
+        self.port = sijil_test.free_port()
+        self.log = open(self.path("log"), "ab")
+
+    def path(self, name):
+        return os.path.join(self.root, name)
+
+    @property
+    def ca_file(self):
+        return self.path("server.pem")
+
+    @property
+    def admin(self):
+        with open(self.path("admin.json"), encoding="utf-8") as file:
+            admin = json.load(file)
+        return admin["username"], admin["password"]
+
+    def run(self, *words, env=None, timeout=120):
+        subprocess.run(words, check=True, stdout=self.log, stderr=self.log, env=env, timeout=timeout)
+
+    def run_sijild(self, *options):
+        self.run(program("sijild"), "--config", self.path("sijild.conf"), *options)
+
+    def start_postgres(self, env=None):
+        self.run(POSTGRES, "start", self.path("postgres"), "/bin/true", str(os.getpid()), env=env)
+        with open(self.path("postgres/socket"), encoding="utf-8") as file:
+            self.database_at = file.read().strip()
+
+    def keyd_words(self):
+        return ["--directory", self.path("keyd"), "--passphrase-file", self.path("passphrase")]
+
+    def make_ring(self):
+        os.mkdir(self.path("keyd"), 0o700)
+        with open(self.path("passphrase"), "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write("a long passphrase\n")
+        self.run(program("sijil-keyd"), *self.keyd_words(), "--init", "--origin", "registry.example/audit")
+
+    def make_keys(self):
+        self.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+                 "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", self.path("server.key"), "-out",
+                 self.ca_file)
+        self.run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.path("approver.pem"))
+        self.run("openssl", "ec", "-in", self.path("approver.pem"), "-pubout", "-out", self.path("approver.pub.pem"))
+
+    def policy_set(self, epoch):
+        """A signed set of this epoch, as the approver makes one: what is confidential at most may be handled here."""
+        policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
+                  "metadata": {"id": "all", "version": epoch, "scope": ["**"], "effective_from": "2020-01-01T00:00:00Z",
+                               "review_by": "2099-01-01"},
+                  "labels": {"class": "confidential"},
+                  "rules": [{"id": "PERMIT", "effect": "permit", "ops": ["ingest", "mount", "read", "metadata", "log"],
+                             "when": {"class_at_most": "confidential"}}]}
+        with open(self.path("set.json"), "w", encoding="utf-8") as file:
+            json.dump({"policies": [policy], "regions": {REGION: {"geo": "AE"}}}, file)
+        self.run(program("sijil"), "policy", "sign", "--key", self.path("approver.pem"), "--epoch", str(epoch),
+                 "--output", self.path("set.dsse"), self.path("set.json"))
+        with open(self.path("set.dsse"), "rb") as file:
+            return file.read()
+
+    def configure(self, **settings):
+        """sijild.conf; `settings` are lines of it."""
+        database = f"host={self.database_at} dbname=sijil_template user="
+        given = {"listen_port": self.port, "public_url": f"https://127.0.0.1:{self.port}", "tls_certificate": self.ca_file,
+                 "tls_key": self.path("server.key"), "database": database + "sijil_app",
+                 "database_owner": database + "sijil_owner", "keyd_socket": self.path("socket"),
+                 "metadata_region": REGION, **settings}
+        lines = [f"{name} = {value}" if isinstance(value, int) else f'{name} = "{value}"' for name, value in given.items()]
+        location = self.path("regions/main")
+        os.makedirs(location)
+        lines.append(f'region "{REGION}" {{\n driver = "fs"\n location = "{location}"\n}}\n')
+        with open(self.path("sijild.conf"), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines))
+
+    def found(self):
+        """Tables and first rows; sijil-keyd and PostgreSQL run."""
+        self.policy_set(1)
+        self.run_sijild("--migrate")
+        self.run_sijild("--found", self.path("admin.json"), "--approver", self.path("approver.pub.pem"), "--policy-set",
+                        self.path("set.dsse"))
+
+    def stop_postgres(self):
+        subprocess.run([POSTGRES, "stop", self.path("postgres")], check=False, timeout=60, stdout=self.log, stderr=self.log)
