@@ -285,7 +285,7 @@ def renews_its_certificate(world, kinds, nth, count):
     instance.begins = os.path.getsize(instance.log_path)
     plan.arm(kinds, nth, count)
     instance.process.send_signal(signal.SIGHUP)
-    until = time.monotonic() + 10
+    until = time.monotonic() + START_S
     while "could not be renewed" not in instance.log and '"issued a server certificate"' not in instance.log:
         assert time.monotonic() < until, "it neither renews nor says why not: " + instance.log
         time.sleep(0.01)

@@ -1,6 +1,6 @@
 /*
  * A whole program whose failures another process asks for: SIJIL_FAULT_PLAN names a file that holds a struct fault_plan,
- * which tests/faults/faults.py writes while the program runs. With SIJIL_FAULT_TRACE set, each failure is shown with
+ * which tests/faults/plan.py writes while the program runs. With SIJIL_FAULT_TRACE set, each failure is shown with
  * the calls that led to it.
  */
 #include <fcntl.h>
