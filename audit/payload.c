@@ -143,7 +143,7 @@ struct result payload_open(const struct sealed_payload *sealed, const struct lea
     const struct bytes text = {payload->data + before, payload->length - before};
     const struct result committed = leaf_payload_commitment(sealed->salt, text, commitment, err);
     if (committed.ok && leaf->has_payload && memcmp(commitment, leaf->payload, sizeof commitment) == 0) return SUCCESS;
-    payload->length = before;
+    buffer_truncate(payload, before);
     TRY(committed);
     return failure(err, ERROR_CORRUPT, "the payload is not the one that event %llu committed to",
                    (unsigned long long)leaf->sequence);

@@ -121,8 +121,14 @@ const char *buffer_text(const struct buffer *buffer)
 
 void buffer_clear(struct buffer *buffer)
 {
-    buffer->length = 0;
-    if (buffer->data != NULL) buffer->data[0] = '\0';
+    buffer_truncate(buffer, 0);
+}
+
+void buffer_truncate(struct buffer *buffer, size_t length)
+{
+    assert(length <= buffer->length);
+    buffer->length = length;
+    if (buffer->data != NULL) buffer->data[length] = '\0';
 }
 
 void buffer_done(struct buffer *buffer)

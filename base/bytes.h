@@ -54,6 +54,8 @@ struct bytes buffer_bytes(const struct buffer *buffer);
 /** The text so far; "" for an empty buffer. */
 const char *buffer_text(const struct buffer *buffer);
 void buffer_clear(struct buffer *buffer);
+/** Back to a length that it had before; its text ends there, too. */
+void buffer_truncate(struct buffer *buffer, size_t length);
 /** Frees; wipes nothing (secrets live in crypto/secret.h). */
 void buffer_done(struct buffer *buffer);
 

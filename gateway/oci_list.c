@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gateway/oci_priv.h"
+#include "gateway/percent_priv.h"
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"
 
@@ -62,21 +63,17 @@ struct result target_referrer_list(struct request *request, struct pg *pg, struc
     return SUCCESS;
 }
 
-/* Is this text a media type or a digest, so that it may stand in a Link as it is? */
-static bool is_plain(const char *text)
-{
-    return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!$-_.:/")] == '\0';
-}
-
 static void referrer_headers(struct request *request, const struct referrer_query *query, const char *last)
 {
     const bool is_filtered = query->artifact_type[0] != '\0';
+    const char *type = percent_encode(query->artifact_type, request->arena);
 
     if (is_filtered) response_header(request, "OCI-Filters-Applied", "artifactType");
-    if (last[0] == '\0' || !is_plain(query->artifact_type)) return;
+    if (last[0] == '\0') return;
+    if (type == NULL) request->response->is_broken = true; /* a list without its next page would pass for all of it */
     response_header(request, "Link", "<%s/v2/%s/referrers/%s?last=%s%s%s>; rel=\"next\"",
                     request->gateway->settings->public_url, request->name, request->reference, last,
-                    is_filtered ? "&artifactType=" : "", query->artifact_type);
+                    is_filtered ? "&artifactType=" : "", type == NULL ? "" : type);
 }
 
 static struct result list_referrers(struct request *request, struct pg *pg, struct error *err)

@@ -1,5 +1,8 @@
 #include "gateway/percent_priv.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static int digit(uint8_t letter)
 {
     if (letter >= '0' && letter <= '9') return letter - '0';
@@ -37,4 +40,21 @@ struct result percent_decode(struct bytes raw, bool plus_is_blank, struct arena 
     text[length] = '\0';
     *text_out = text;
     return SUCCESS;
+}
+
+const char *percent_encode(const char *text, struct arena *arena)
+{
+    static const char unreserved[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    char *encoded = arena_take(arena, 3 * strlen(text) + 1);
+
+    if (encoded == NULL) return NULL;
+    char *to = encoded;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (strchr(unreserved, *at) != NULL)
+            *to++ = *at;
+        else
+            to += snprintf(to, 4, "%%%02X", (unsigned char)*at);
+    }
+    *to = '\0';
+    return encoded;
 }

@@ -84,6 +84,6 @@ struct result checkpoint_sign(const struct keyring *keyring, struct ledger *ledg
     const size_t length = note->length;
     struct result result = compose(keyring, request, note, err);
     if (result.ok) result = ledger_change(ledger, advance, request, err);
-    if (!result.ok) note->length = length; /* a signature that is not released never was */
+    if (!result.ok) buffer_truncate(note, length); /* a signature that is not released never was */
     return result;
 }

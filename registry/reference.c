@@ -1,5 +1,7 @@
 #include "registry/reference.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "audit/action.h"
@@ -110,6 +112,14 @@ bool tag_is_valid(struct bytes text)
         if (!is_word && (i == 0 || (letter != '.' && letter != '-'))) return false;
     }
     return true;
+}
+
+void referrers_tag(const char *digest, char tag_out[TAG_MAX + 1])
+{
+    const char *colon = strchr(digest, ':');
+
+    assert(colon != NULL);
+    (void)snprintf(tag_out, TAG_MAX + 1, "%.*s-%.64s", (int)(colon - digest < 32 ? colon - digest : 32), digest, colon + 1);
 }
 
 #define UUID_LENGTH   (UUID_TEXT_SIZE - 1)

@@ -33,6 +33,12 @@ bool scope_name_is_valid(struct bytes text);
 bool tag_is_valid(struct bytes text);
 
 /**
+ * "sha256-..." of "sha256:...": the tag that clients keep a list of referrers under where a registry has no such list
+ * (specification, "Referrers Tag Schema": 32 letters of the algorithm, 64 of what it made). `digest` is well-formed.
+ */
+void referrers_tag(const char *digest, char tag_out[TAG_MAX + 1]);
+
+/**
  * The last segment of an upload's Location: "<uuid>.<43 letters of base64url>". Only the uuid may be shown or
  * logged; the secret proves that the caller was given the Location.
  */

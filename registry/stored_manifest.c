@@ -211,7 +211,7 @@ static struct result add_referrer(struct registry *registry, struct referrer_rea
     reading->read_bytes += body.length;
     reading->is_full = before > 0 && page->descriptors.length > reading->query->page_bytes;
     if (reading->is_full)
-        page->descriptors.length = before;
+        buffer_truncate(&page->descriptors, before);
     else
         (void)snprintf(page->last, sizeof page->last, "%s", row->digest);
     return SUCCESS;

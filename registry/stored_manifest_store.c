@@ -11,6 +11,7 @@
     "SELECT m.digest, m.media_type, coalesce(m.artifact_type, ''), m.size_bytes, k.key_id, k.key_version," \
     " k.wrapped_key, k.commitment, m.sealed FROM "
 #define COLUMNS VALUES "manifest m JOIN project_key k USING (key_id)"
+#define AFTER(m) m ".digest > $3 AND ($4 = '' OR " m ".artifact_type = $4) ORDER BY " m ".digest LIMIT $5)"
 #define COLUMN_TYPES "text text text int4 uuid int4 bytea bytea bytea"
 
 static const struct pg_statement statements[] = {
@@ -39,10 +40,15 @@ static const struct pg_statement statements[] = {
              " WHERE t.repository_id = $1 AND t.name = $2",
      "uuid text", COLUMN_TYPES},
     {"manifest_referring",
-     VALUES "(SELECT *, sum(size_bytes) OVER (ORDER BY digest) - size_bytes AS bytes_before FROM manifest"
-            " WHERE repository_id = $1 AND subject_digest = $2 AND digest > $3 AND ($4 = '' OR artifact_type = $4)"
-            " ORDER BY digest LIMIT $5) m JOIN project_key k USING (key_id) WHERE m.bytes_before < $6 ORDER BY m.digest",
-     "uuid text text text int8 int8", COLUMN_TYPES},
+     VALUES "(SELECT *, sum(size_bytes) OVER (ORDER BY digest) - size_bytes AS bytes_before FROM ("
+            "(SELECT s.* FROM manifest s WHERE s.repository_id = $1 AND s.subject_digest = $2 AND " AFTER("s")
+            " UNION ALL"
+            " (SELECT s.* FROM tag t JOIN manifest_reference r ON r.repository_id = $1 AND r.is_manifest"
+            " AND r.manifest_digest = t.manifest_digest JOIN manifest s ON s.repository_id = $1 AND s.digest = r.digest"
+            " WHERE t.repository_id = $1 AND t.name = $7 AND s.subject_digest IS NULL AND " AFTER("s")
+            ") u ORDER BY digest LIMIT $5) m JOIN project_key k USING (key_id) WHERE m.bytes_before < $6"
+            " ORDER BY m.digest",
+     "uuid text text text int8 int8 text", COLUMN_TYPES},
     {"manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""},
     {"manifest_delete", "DELETE FROM manifest WHERE repository_id = $1 AND digest = $2", "uuid text", ""},
 };
@@ -173,13 +179,16 @@ struct result manifest_rows_referring(struct pg *pg, const struct referrer_key *
                                       struct error *err)
 {
     struct pg_arguments arguments = {0};
+    char tag[TAG_MAX + 1];
 
+    referrers_tag(key->subject, tag);
     pg_add_uuid(&arguments, &key->repository);
     pg_add_text(&arguments, key->subject);
     pg_add_text(&arguments, key->last);
     pg_add_text(&arguments, key->artifact_type);
     pg_add_int8(&arguments, key->limit);
     pg_add_int8(&arguments, key->bytes);
+    pg_add_text(&arguments, tag);
     return pg_run(pg, "manifest_referring", &arguments, rows_out, err);
 }
 

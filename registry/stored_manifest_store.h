@@ -21,6 +21,7 @@ struct manifest_row {
 /** By digest or by tag: one row in *rows_out, or none. */
 RESULT manifest_rows_find(struct pg *pg, const struct uuid *repository, const char *reference,
                           struct pg_rows **rows_out, struct error *err);
+/** What states this subject, and what the index under its referrers tag lists and states none, in byte order of digests. */
 struct referrer_key {
     struct uuid repository;
     const char *subject, *artifact_type, *last;

@@ -2,9 +2,11 @@
 """OCI Distribution, clause by clause, from outside: status, headers and bodies of each endpoint against a real server.
 
 One case is one clause of the specification (1.1.1 and what its main branch adds) or of docs/registry.md."""
+import concurrent.futures
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 import urllib.parse
@@ -218,6 +220,44 @@ def a_second_writer_is_refused_while_one_writes():
     expect(there.close(location, sha256(b"a" * 400000)), 201)
 
 
+def of_many_writers_each_byte_is_written_once():
+    """Sixteen clients send the same piece at the same time, then each the next one; the blob is what one would have sent."""
+    there, data = place("push"), os.urandom(8 * 40000)
+    location = there.begin()
+    there.client.token(there.scope)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        for start in range(0, len(data), 40000):
+            answers = list(pool.map(lambda _, at=start: there.patch(location, data[at:at + 40000], at), range(16)))
+            taken = [answer for answer in answers if answer.status == 202]
+            assert len(taken) == 1, [answer.status for answer in answers]
+            for answer in answers:
+                assert answer.status in (202, 409, 416), answer.status
+                if answer.status == 416:
+                    assert answer["Location"] and answer["Range"] == f"0-{start + 39999}", answer["Range"]
+            assert taken[0]["Range"] == f"0-{start + 39999}"
+        closed = list(pool.map(lambda _: there.close(location, sha256(data)), range(4)))
+    assert sorted(answer.status for answer in closed)[0] == 201
+    assert {answer.status for answer in closed} <= {201, 404, 409}, [answer.status for answer in closed]
+    assert there.call("GET", "blobs/" + sha256(data)).body == data
+
+
+def pieces_that_overlap_are_refused_and_change_nothing():
+    there, data = place("push"), os.urandom(9000)
+    location = there.begin()
+    expect(there.patch(location, data[:5000], 0), 202)
+    target = location + "?digest=" + sha256(data)
+    for method, where in (("PATCH", location), ("PUT", target)):
+        for first, last in ((0, 8999), (4999, 8999), (5001, 8999), (8999, 8999), (0, 4999)):
+            wrong = expect(there.call(method, where, data[first:last + 1], {"Content-Range": f"{first}-{last}"}), 416)
+            assert wrong["Range"] == "0-4999" and wrong["Location"], (method, first, last, wrong["Range"])
+    expect(there.call("PATCH", location, data[5000:], {"Content-Range": "5000-9999"}), 400, "SIZE_INVALID")
+    for nonsense in ("bytes=5000-8999", "5000", "8999-5000", "-5", "a-b"):
+        expect(there.call("PATCH", location, data[5000:], {"Content-Range": nonsense}), 416)
+    assert expect(there.call("GET", location), 204)["Range"] == "0-4999"
+    expect(there.call("PUT", target, data[5000:], {"Content-Range": "5000-8999"}), 201)
+    assert there.call("GET", "blobs/" + sha256(data)).body == data
+
+
 def a_cut_connection_keeps_what_came():
     there, location = place("push"), place("push").begin()
     data = os.urandom(1 << 20)
@@ -271,6 +311,12 @@ def a_mount_is_201_or_202_and_never_403():
                   "mount=" + digest + "&from=../../etc"):
         answer = expect(place("mount-new").call("POST", "blobs/uploads/?" + wrong), 202)
         assert answer["Location"] and answer["Docker-Upload-UUID"]
+    # Inside one project only, also where both may be read: nothing is shared across projects.
+    apart = server.client(state["login"]).repository("main/both/source")
+    foreign = apart.push_blob(b"of another project")
+    both = "repository:main/models/mount-new:pull,push repository:main/both/source:pull"
+    expect(place("mount-new").call("POST", f"blobs/uploads/?mount={foreign}&from=main/both/source", scope=both), 202)
+    expect(place("mount-new").call("HEAD", "blobs/" + foreign), 404)
     # Without the right to pull from the source.
     expect(place("mount-other").call("POST", query + "&from=main/models/mount-source"), 202)
 
@@ -328,8 +374,23 @@ def a_manifest_comes_back_byte_for_byte():
 
 
 def accept_never_makes_a_406():
+    """skopeo sends one line for each type, others all in one; what is stored is what is sent."""
     there = place("manifest")
     expect(there.call("GET", "manifests/v1", headers={"Accept": "text/html"}), 200)
+    body = expect(there.call("GET", "manifests/v1"), 200).body
+    docker = "application/vnd.docker.distribution.manifest"
+    kinds = [docker + ".v1+prettyjws", docker + ".v2+json", docker + ".list.v2+json", docker + ".v1+json", INDEX, IMAGE]
+    for lines in (kinds, kinds[:4], [", ".join(kinds)], [""], ["*/*;q=0.1", "application/json"]):
+        link = there.client.connection()
+        link.putrequest("GET", f"/v2/{there.name}/manifests/v1")
+        link.putheader("Authorization", "Bearer " + there.client.token(there.scope))
+        for line in lines:
+            link.putheader("Accept", line)
+        link.endheaders()
+        response = link.getresponse()
+        assert response.status == 200 and response.headers["Content-Type"] == IMAGE, (lines, response.status)
+        assert response.read() == body
+        link.close()
 
 
 def a_manifest_needs_its_blobs():
@@ -377,6 +438,16 @@ def a_manifest_by_digest_takes_tags():
     many = "&".join(f"tag=m{number}" for number in range(50))
     expect(there.put_manifest(sha256(body) + "?" + many, body), 414)
     expect(there.put_manifest(sha256(body) + "?tag=.no", body), 400)
+    for refused in ("m0", ".no"):
+        expect(there.call("HEAD", "manifests/" + refused), 404)
+    other = there.manifest(annotations={"a": "other"})
+    digest = "sha512:" + hashlib.sha512(other).hexdigest()
+    answer = expect(there.put_manifest(digest + "?tag=t0&tag=t0&tag=new", other), 201)
+    assert answer["Docker-Content-Digest"] == digest and answer["Location"].endswith("/manifests/" + digest)
+    for tag in ("t0", "new"):
+        assert expect(there.call("HEAD", "manifests/" + tag), 200)["Docker-Content-Digest"] == digest
+    assert expect(there.call("HEAD", "manifests/t1"), 200)["Docker-Content-Digest"] == sha256(body)
+    assert there.call("GET", "tags/list").json["tags"] == sorted([*tags, "new"])
 
 
 def an_index_and_its_subject():
@@ -446,6 +517,85 @@ def referrers_are_listed():
     assert expect(there.call("GET", "referrers/" + UNKNOWN), 200).json["manifests"] == []
 
 
+def follow(there, path):
+    """The answers of a list, page by page."""
+    answers = []
+    while path:
+        answers.append(expect(there.call("GET", path), 200))
+        link = answers[-1]["Link"]
+        assert link is None or re.fullmatch(r'<https://[^<>" ]+>; rel="next"', link), link
+        path = link.split(">")[0][1:] if link else None
+    return answers
+
+
+def digests_of(answer):
+    return [one["digest"] for one in answer.json["manifests"]]
+
+
+def referrers_come_in_pages():
+    """More descriptors than clients read at once, some of a type that has to be escaped in a Link."""
+    there, kind = place("many-referrers"), "application/vnd.example.large+json"
+    subject = {"mediaType": IMAGE, "digest": sha256(b"many"), "size": 4}
+    large = set()
+    for number in range(5):
+        body = there.manifest(subject=subject, artifactType=kind, annotations={"a": str(number) * 600000})
+        expect(there.put_manifest(sha256(body), body), 201)
+        large.add(sha256(body))
+    small = there.manifest(subject=subject)
+    expect(there.put_manifest(sha256(small), small), 201)
+    path = "referrers/" + subject["digest"]
+    for query, wanted in (("", large | {sha256(small)}), ("?artifactType=" + urllib.parse.quote(kind), large)):
+        answers = follow(there, path + query)
+        found = [digest for answer in answers for digest in digests_of(answer)]
+        assert len(answers) > 1 and sorted(found) == sorted(wanted), (len(answers), found)
+        assert all(len(answer.body) < 4 << 20 and answer["Content-Type"] == INDEX for answer in answers)
+        assert {answer["OCI-Filters-Applied"] for answer in answers} == {"artifactType" if query else None}
+    filtered = expect(there.call("GET", path + "?artifactType=application/vnd.example.no"), 200)
+    assert filtered.json["manifests"] == [] and filtered["OCI-Filters-Applied"] == "artifactType"
+    expect(there.call("GET", "referrers/sha256:abc"), 400, "DIGEST_INVALID")
+    expect(there.call("GET", "referrers/latest"), 400, "DIGEST_INVALID")
+
+
+def an_index_refers_without_a_type():
+    there = place("referrers")
+    pointer = {"mediaType": IMAGE, "digest": sha256(b"by an index"), "size": 1}
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [], "subject": pointer}
+    typed = {**index, "artifactType": "application/vnd.example.list", "annotations": {"who": "indexer"}}
+    for document in (index, typed):
+        body = json.dumps(document).encode()
+        expect(there.put_manifest(sha256(body), body, INDEX), 201)
+    found = {one["digest"]: one for one in expect(there.call("GET", "referrers/" + pointer["digest"]), 200).json["manifests"]}
+    plain, other = (found[sha256(json.dumps(document).encode())] for document in (index, typed))
+    assert plain["mediaType"] == INDEX and "artifactType" not in plain and "annotations" not in plain, plain
+    assert other["artifactType"] == "application/vnd.example.list" and other["annotations"] == {"who": "indexer"}
+
+
+def a_referrers_tag_is_merged():
+    """What was kept for a registry that had no list of referrers: an index, under a tag made of the subject's digest."""
+    there = place("fallback")
+    for subject, tag in ((sha256(b"there before"), "sha256-" + sha256(b"there before")[7:]),
+                         ("sha512:" + "5" * 128, "sha512-" + "5" * 64)):
+        pointer = {"mediaType": IMAGE, "digest": subject, "size": 1}
+        stated = there.manifest(subject=pointer, annotations={"mark": tag})
+        listed = there.manifest(annotations={"mark": tag}, artifactType="application/vnd.example.listed")
+        apart = there.manifest(subject={**pointer, "digest": sha256(b"apart")}, annotations={"mark": tag})
+        for body in (stated, listed, apart):
+            expect(there.put_manifest(sha256(body), body), 201)
+        assert digests_of(there.call("GET", "referrers/" + subject)) == [sha256(stated)]
+        index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [
+            {"mediaType": IMAGE, "digest": sha256(body), "size": len(body)} for body in (listed, stated, apart)]}).encode()
+        expect(there.put_manifest(tag, index, INDEX), 201)
+        found = expect(there.call("GET", "referrers/" + subject), 200).json["manifests"]
+        assert [one["digest"] for one in found] == sorted([sha256(stated), sha256(listed)]), found
+        mine = next(one for one in found if one["digest"] == sha256(listed))
+        assert mine == {"mediaType": IMAGE, "digest": sha256(listed), "size": len(listed),
+                        "artifactType": "application/vnd.example.listed", "annotations": {"mark": tag}}, mine
+        filtered = there.call("GET", f"referrers/{subject}?artifactType=application/vnd.example.listed")
+        assert digests_of(filtered) == [sha256(listed)]
+        expect(there.call("DELETE", "manifests/" + tag), 202)
+        assert digests_of(there.call("GET", "referrers/" + subject)) == [sha256(stated)]
+
+
 def the_catalog_shows_what_may_be_pulled():
     digest = place("catalog/b").push_blob(b"b")
     place("catalog/a").push_blob(b"a")
@@ -486,13 +636,51 @@ def a_tag_goes_alone_and_a_digest_with_its_tags():
 
 
 def a_blob_goes_when_no_manifest_needs_it():
-    there = place("deleted")
-    expect(there.put_manifest("v1", there.manifest()), 201)
+    there, other = place("deleted"), place("deleted-not")
+    manifests = [there.manifest(annotations={"which": one}) for one in ("first", "second")]
+    for manifest in manifests:
+        expect(there.put_manifest(sha256(manifest), manifest), 201)
     digest = there.push_blob(b"free")
-    expect(there.call("DELETE", "blobs/" + sha256(b"{}")), 405, "UNSUPPORTED")
+    other.push_blob(b"free")
     expect(there.call("DELETE", "blobs/" + digest), 202)
     expect(there.call("GET", "blobs/" + digest), 404)
     expect(there.call("DELETE", "blobs/" + digest), 404)
+    assert expect(other.call("GET", "blobs/" + digest), 200).body == b"free"
+    for manifest in manifests:
+        expect(there.call("DELETE", "blobs/" + sha256(b"{}")), 405, "UNSUPPORTED")
+        expect(there.call("DELETE", "manifests/" + sha256(manifest)), 202)
+    expect(there.call("DELETE", "blobs/" + sha256(b"{}")), 202)
+    expect(there.call("DELETE", "blobs/sha256:abc"), 400, "DIGEST_INVALID")
+
+
+def a_deleted_manifest_leaves_what_refers_to_it():
+    there = place("deleted-subject")
+    subject = there.manifest()
+    expect(there.put_manifest("v1", subject), 201)
+    pointer = {"mediaType": IMAGE, "digest": sha256(subject), "size": len(subject)}
+    signature = there.manifest(subject=pointer)
+    expect(there.put_manifest(sha256(signature), signature), 201)
+    expect(there.call("DELETE", "manifests/" + sha256(subject)), 202)
+    expect(there.call("GET", "manifests/v1"), 404, "MANIFEST_UNKNOWN")
+    assert expect(there.call("GET", "tags/list"), 200).json["tags"] == []
+    assert digests_of(there.call("GET", "referrers/" + sha256(subject))) == [sha256(signature)]
+    expect(there.call("DELETE", "manifests/" + sha256(signature)), 202)
+    assert digests_of(there.call("GET", "referrers/" + sha256(subject))) == []
+
+
+def a_digest_that_is_none_is_400_everywhere():
+    there = place("push")
+    location = there.begin()
+    for wrong in ("sha256:abc", "md5:d41d8cd98f00b204e9800998ecf8427e", "sha256:" + "A" * 64, "sha512:" + "1" * 64,
+                  "sha384:" + "1" * 96, "sha256:" + "1" * 65):
+        for method, path in (("GET", "blobs/"), ("HEAD", "blobs/"), ("DELETE", "blobs/"), ("GET", "manifests/"),
+                             ("HEAD", "manifests/"), ("DELETE", "manifests/"), ("GET", "referrers/"),
+                             ("POST", "blobs/uploads/?digest="), ("PUT", location + "?digest=")):
+            answer = expect(there.call(method, path + wrong), 400)
+            assert method == "HEAD" or answer.codes == ["DIGEST_INVALID"], (method, path, answer.body)
+        expect(there.put_manifest(wrong, there.manifest()), 400, "DIGEST_INVALID")
+    expect(there.call("PUT", location), 400, "DIGEST_INVALID")
+    expect(there.close(location, EMPTY), 201)
 
 
 # ---- Names and rights ----
@@ -543,6 +731,10 @@ state["reader"] = sijil_test.make_robot(server, "reader", "consumer", "main/mode
 state["promoter"] = sijil_test.make_robot(server, "promoter", "promoter", "main/models")
 admin = server.client(server.admin)
 admin.api("POST", "/projects", {"organisation": "main", "name": "apart"})
+admin.api("POST", "/projects", {"organisation": "main", "name": "both"})
+admin.api("POST", "/bindings", {"robot": next(one["id"] for one in admin.api("GET", "/robots")["robots"]
+                                              if one["name"] == state["login"][0]),
+                                "role": "publisher", "scope": "main/both"})
 state["stranger"] = sijil_test.make_robot(server, "stranger", "publisher", "main/apart")
 wanted = sys.argv[1:]
 cases = [
@@ -550,12 +742,15 @@ cases = [
     what_is_not_there_is_404_and_what_is_no_digest_400, a_session_begins_with_a_location, one_put_brings_all,
     one_post_brings_all, pieces_come_in_order, the_last_piece_may_come_with_the_put, a_piece_may_come_without_a_length,
     a_session_without_bytes_says_so, nothing_is_a_blob, another_digest_is_refused, a_cancelled_session_is_gone, a_session_is_nobody_elses,
-    a_second_writer_is_refused_while_one_writes, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
+    a_second_writer_is_refused_while_one_writes, of_many_writers_each_byte_is_written_once,
+    pieces_that_overlap_are_refused_and_change_nothing, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
     a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source, a_promoter_mounts_and_uploads_nothing, a_manifest_comes_back_byte_for_byte, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
     a_manifest_by_digest_takes_tags, an_index_and_its_subject, unknown_manifests_are_404,
-    tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed, the_catalog_shows_what_may_be_pulled, a_tag_goes_alone_and_a_digest_with_its_tags,
-    a_blob_goes_when_no_manifest_needs_it, a_repository_may_be_called_blobs, a_bad_name_is_400,
+    tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed,
+    referrers_come_in_pages, an_index_refers_without_a_type, a_referrers_tag_is_merged, the_catalog_shows_what_may_be_pulled, a_tag_goes_alone_and_a_digest_with_its_tags,
+    a_blob_goes_when_no_manifest_needs_it, a_deleted_manifest_leaves_what_refers_to_it,
+    a_digest_that_is_none_is_400_everywhere, a_repository_may_be_called_blobs, a_bad_name_is_400,
     who_asks_for_nothing_is_challenged, who_may_only_pull_can_not_push, another_project_is_as_if_it_were_not,
 ]
 sijil_test.run(*[case for case in cases if not wanted or case.__name__ in wanted], server=server)

@@ -211,6 +211,10 @@ static void buffers_stop_at_their_maximum(void **state)
     assert_false(buffer_add_text(&buffer, "9", &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
     assert_string_equal(buffer_text(&buffer), "12345678");
+    buffer_truncate(&buffer, 3);
+    assert_string_equal(buffer_text(&buffer), "123");
+    assert_true(buffer_add_text(&buffer, "4", &err).ok);
+    assert_string_equal(buffer_text(&buffer), "1234");
 }
 
 static void readers_never_read_past_the_end(void **state)

@@ -107,6 +107,26 @@ static void checks_tags(void **state)
 #define UPLOAD "5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30"
 #define SECRET "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 
+#define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static const struct referrers_row {
+    const char *name, *digest, *tag;
+} referrers_rows[] = {
+    {"sha256", "sha256:" HEX64, "sha256-" HEX64},
+    {"sha512 is cut", "sha512:" HEX64 HEX64, "sha512-" HEX64},
+    {"a long algorithm is cut", "abcdefghijklmnopqrstuvwxyz0123456789:1", "abcdefghijklmnopqrstuvwxyz012345-1"},
+};
+
+static void names_referrers_tags(void **state)
+{
+    const struct referrers_row *row = *state;
+    char tag[TAG_MAX + 1];
+
+    referrers_tag(row->digest, tag);
+    assert_string_equal(tag, row->tag);
+    assert_true(tag_is_valid(bytes_of_text(tag)));
+}
+
 static const struct location_row {
     const char *name, *text;
     bool valid;
@@ -141,6 +161,6 @@ static void reads_upload_locations(void **state)
 
 int main(void)
 {
-    return RUN_TABLE(name_rows, splits_names) + RUN_TABLE(tag_rows, checks_tags) +
+    return RUN_TABLE(name_rows, splits_names) + RUN_TABLE(tag_rows, checks_tags) + RUN_TABLE(referrers_rows, names_referrers_tags) +
            RUN_TABLE(location_rows, reads_upload_locations);
 }
