@@ -101,9 +101,9 @@ void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct p
                            const struct resource *repository, int64_t now_ms,
                            struct principal_access *access_out);
 
-/** May the principal see this repository (catalog)? */
-bool authz_snapshot_sees(const struct authz_snapshot *snapshot, const struct principal *principal,
-                         const struct resource *repository, int64_t now_ms);
+/** The principal's live bindings that permit pulling, at most BINDINGS_PER_PRINCIPAL_MAX: views of the snapshot. How many. */
+size_t authz_snapshot_pull_bindings(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                    int64_t now_ms, const struct authz_binding *bindings_out[]);
 
 /**
  * The robot of this name if the secret is its own, it is enabled and not expired; else NULL, after the same work

@@ -144,16 +144,15 @@ void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct p
     *access_out = access;
 }
 
-bool authz_snapshot_sees(const struct authz_snapshot *snapshot, const struct principal *principal,
-                         const struct resource *repository, int64_t now_ms)
+size_t authz_snapshot_pull_bindings(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                    int64_t now_ms, const struct authz_binding *bindings_out[])
 {
-    size_t count = 0;
+    size_t count = 0, found = 0;
     const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
 
-    if (!authz_snapshot_is_live(snapshot, principal, now_ms)) return false;
-    for (size_t i = 0; i < count; i++)
-        if (binding_is_live(&bindings[i], now_ms) && role_sees(bindings[i].role) &&
-            binding_covers(&bindings[i], repository))
-            return true;
-    return false;
+    if (!authz_snapshot_is_live(snapshot, principal, now_ms)) return 0;
+    for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
+        if (binding_is_live(&bindings[i], now_ms) && role_permits(bindings[i].role, ACTION_BLOB_READ))
+            bindings_out[found++] = &bindings[i];
+    return found;
 }

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "audit/decision.h"
-#include "authz/principal.h"
+#include "authz/snapshot.h"
 
 struct decider;
 struct keyd_client;
@@ -51,6 +51,23 @@ void decider_resolve(struct decider *decider, const char *name, struct resource 
 /** What of `wanted` the principal's bindings allow today; for minting tokens. Policies are asked per request. */
 void decider_live_access(struct decider *decider, const struct principal *principal, const char *name,
                          int64_t now_ms, struct principal_access *access_out);
+/** Names n with from <= n < until, in byte order. */
+struct name_range {
+    char from[RESOURCE_NAME_MAX + 2], until[RESOURCE_NAME_MAX + 2]; /* one letter more than a name, to end after it */
+};
+struct name_ranges {
+    size_t count;
+    struct name_range ranges[BINDINGS_PER_PRINCIPAL_MAX];
+};
+/**
+ * Which repositories the principal's bindings let it pull from today, whether or not they are there: ranges in byte
+ * order that do not meet. What decider_live_access() allows lies in one of them, and nothing else does. ERROR_NO_MEMORY.
+ */
+RESULT decider_readable(struct decider *decider, const struct principal *principal, int64_t now_ms,
+                        struct name_ranges **ranges_out, struct error *err);
+void name_ranges_free(struct name_ranges *ranges);
+DEFINE_OWNED(name_ranges);
+
 /** Is the credential behind a principal still good (robot enabled, not expired, issuer trusted)? For sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 

@@ -82,6 +82,11 @@ void tenancy_resolve(const struct tenancy *tenancy, const char *name, struct res
 RESULT tenancy_label(const struct tenancy *tenancy, const char *name, struct label *label_out, bool *is_stated_out,
                      struct error *err);
 
+struct name_ranges;
+/** What the scopes of these bindings hold, as decider_readable() answers it; a scope that is not there holds nothing. */
+void tenancy_ranges(const struct tenancy *tenancy, const struct authz_binding *const bindings[], size_t count,
+                    struct name_ranges *ranges);
+
 struct snapshot *snapshot_keep(struct snapshot *snapshot);
 void snapshot_free(struct snapshot *snapshot);
 DEFINE_OWNED(snapshot);

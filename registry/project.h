@@ -76,21 +76,17 @@ RESULT scope_list(struct pg *pg, const struct scope_query *query, struct scope_p
 void scope_page_free(struct scope_page *page);
 DEFINE_OWNED(scope_page);
 
-/** Names of repositories in byte order: "acme/models/digits". Who asks filters them by what the reader may see. */
+/** Names of repositories in byte order: "acme/models/digits". Who asks says between which names the reader may look. */
 struct repository_query {
     const struct permit *permit; /* for catalog.list on the system */
     const struct resource *where;
-    const char *last;            /* the page begins after it; "" for the start */
-    struct uuid last_id;         /* if not nil: after the repository with this id instead */
-    unsigned limit;              /* 1 to SCOPE_PAGE_MAX */
+    const char *from, *until;    /* names n with from <= n < until */
+    const char *last;            /* and after this one; "" for the start */
+    unsigned limit;              /* 1 to SCOPE_PAGE_MAX + 1 */
 };
 struct repository_page {
     size_t count;
-    struct repository_entry {
-        struct uuid id;
-        char name[RESOURCE_NAME_MAX + 1];
-    } *entries;
-    bool has_more;
+    char (*names)[RESOURCE_NAME_MAX + 1];
 };
 RESULT repository_list(struct pg *pg, const struct repository_query *query, struct repository_page **page_out,
                        struct error *err);

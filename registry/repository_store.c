@@ -6,9 +6,6 @@
 #include "base/memory.h"
 #include "registry/project.h"
 
-#define NAME        "(o.name || '/' || p.name || '/' || r.name)"
-#define WITH_SCOPES "repository r JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)"
-
 static const struct pg_statement statements[] = {
     {"repository_find", "SELECT repository_id FROM repository WHERE project_id = $1 AND name = $2", "uuid text",
      "uuid"},
@@ -19,9 +16,9 @@ static const struct pg_statement statements[] = {
      " SELECT repository_id FROM repository WHERE project_id = $2 AND name = $3 LIMIT 1",
      "uuid uuid text", "uuid"},
     {"repository_list",
-     "SELECT " NAME ", r.repository_id FROM " WITH_SCOPES " WHERE " NAME " COLLATE \"C\" > coalesce((SELECT " NAME
-     " FROM " WITH_SCOPES " WHERE r.repository_id = $3), $1) ORDER BY " NAME " COLLATE \"C\" LIMIT $2",
-     "text int8 uuid", "text uuid"},
+     "SELECT full_name FROM repository WHERE full_name >= $1 AND full_name < $2 AND full_name > $3"
+     " ORDER BY full_name LIMIT $4",
+     "text text text int8", "text"},
 };
 const struct pg_table repository_statements = PG_TABLE(statements);
 
@@ -73,21 +70,18 @@ struct result repository_list(struct pg *pg, const struct repository_query *quer
     OWNED(pg_rows) *rows = NULL;
 
     permit_require(query->permit, ACTION_CATALOG_LIST, query->where);
+    pg_add_text(&arguments, query->from);
+    pg_add_text(&arguments, query->until);
     pg_add_text(&arguments, query->last);
-    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
-    pg_add_uuid(&arguments, uuid_is_nil(&query->last_id) ? NULL : &query->last_id);
+    pg_add_int8(&arguments, query->limit);
     TRY(pg_run(pg, "repository_list", &arguments, &rows, err));
-    const size_t found = pg_rows_count(rows);
     OWNED(repository_page) *page = memory_zeroed(1, sizeof *page);
     if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names");
-    page->has_more = found > query->limit;
-    page->count = page->has_more ? query->limit : found;
-    page->entries = memory_zeroed(page->count + 1, sizeof *page->entries);
-    if (page->entries == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names");
-    for (size_t i = 0; i < page->count; i++) {
-        (void)snprintf(page->entries[i].name, sizeof page->entries[i].name, "%s", pg_text(rows, i, 0));
-        page->entries[i].id = pg_uuid(rows, i, 1);
-    }
+    page->count = pg_rows_count(rows);
+    page->names = memory_zeroed(page->count + 1, sizeof *page->names);
+    if (page->names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names");
+    for (size_t i = 0; i < page->count; i++)
+        (void)snprintf(page->names[i], sizeof page->names[i], "%s", pg_text(rows, i, 0));
     *page_out = GIVE(page);
     return SUCCESS;
 }
@@ -95,6 +89,6 @@ struct result repository_list(struct pg *pg, const struct repository_query *quer
 void repository_page_free(struct repository_page *page)
 {
     if (page == NULL) return;
-    free(page->entries);
+    free(page->names);
     free(page);
 }

@@ -232,6 +232,21 @@ void decider_resolve(struct decider *decider, const char *name, struct resource 
     (void)snprintf(resource_out->name, sizeof resource_out->name, "%s", name);
 }
 
+struct result decider_readable(struct decider *decider, const struct principal *principal, int64_t now_ms,
+                               struct name_ranges **ranges_out, struct error *err)
+{
+    (void)decider;
+    (void)principal;
+    (void)now_ms;
+    (void)ranges_out;
+    return failure(err, ERROR_UNAVAILABLE, "nobody may list anything here");
+}
+
+void name_ranges_free(struct name_ranges *ranges)
+{
+    (void)ranges;
+}
+
 void decider_live_access(struct decider *decider, const struct principal *principal, const char *name,
                          int64_t now_ms, struct principal_access *access_out)
 {

@@ -87,6 +87,18 @@ static void loading_survives_every_failure(void **state)
     place_close(&place);
 }
 
+static void check_readable(struct place *place, const struct principal *principal, const char *from, const char *until)
+{
+    OWNED(name_ranges) *ranges = NULL;
+    struct error err = {0};
+
+    assert_true(decider_readable(place->decider, principal, clock_wall_ms(), &ranges, &err).ok);
+    assert_int_equal(ranges->count, from == NULL ? 0 : 1);
+    if (from == NULL) return;
+    assert_string_equal(ranges->ranges[0].from, from);
+    assert_string_equal(ranges->ranges[0].until, until);
+}
+
 /* Nothing went wrong, and yet nothing was looked at for too long: that is said, and nothing is decided from it. */
 static void a_late_loader_is_no_authority(void **state)
 {
@@ -109,6 +121,8 @@ static void a_late_loader_is_no_authority(void **state)
     assert_true(access.pull && access.push);
     decider_live_access(place.decider, &robot, "acme/models", clock_wall_ms(), &access); /* no repository */
     assert_false(access.pull || access.push);
+    check_readable(&place, &robot, "acme/models/", "acme/models0");
+    check_readable(&place, &stranger, NULL, NULL);
     decider_free(GIVE(place.decider));
 
     assert_true(decider_start(&options, &place.decider, &err).ok);
@@ -120,6 +134,7 @@ static void a_late_loader_is_no_authority(void **state)
     decider_live_access(place.decider, &robot, "acme/models/a", clock_wall_ms(), &access);
     assert_false(access.pull || access.push);
     assert_string_equal(access.name, "acme/models/a");
+    check_readable(&place, &robot, NULL, NULL);
     place_close(&place);
 }
 

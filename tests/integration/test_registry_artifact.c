@@ -445,21 +445,29 @@ static void lists_projects_by_name(void **state)
     assert_true(found);
 }
 
-static void pages_of_repositories_go_on_after_an_id(void **state)
+static void repositories_are_listed_between_names(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = permit_of(ACTION_CATALOG_LIST, &system);
-    struct repository_query query = {.permit = permit, .where = &system, .last = "", .limit = SCOPE_PAGE_MAX};
+    struct repository_query query = {
+        .permit = permit, .where = &system, .from = "", .until = "~", .last = "", .limit = SCOPE_PAGE_MAX};
     OWNED(repository_page) *all = NULL;
     OWNED(repository_page) *rest = NULL;
+    OWNED(repository_page) *first = NULL;
 
     (void)state;
     MUST(repository_list(fixture.stack->pg, &query, &all, &err));
-    assert_true(all->count > 1);
-    query.last_id = all->entries[0].id;
+    assert_true(all->count > 2);
+    for (size_t i = 1; i < all->count; i++) assert_true(strcmp(all->names[i - 1], all->names[i]) < 0);
+    query.last = all->names[0];
     MUST(repository_list(fixture.stack->pg, &query, &rest, &err));
     assert_int_equal(rest->count, all->count - 1);
-    for (size_t i = 0; i < rest->count; i++) assert_string_equal(rest->entries[i].name, all->entries[i + 1].name);
+    for (size_t i = 0; i < rest->count; i++) assert_string_equal(rest->names[i], all->names[i + 1]);
+    query.from = all->names[1];
+    query.until = all->names[2];
+    MUST(repository_list(fixture.stack->pg, &query, &first, &err));
+    assert_int_equal(first->count, 1);
+    assert_string_equal(first->names[0], all->names[1]);
 }
 
 int main(void)
@@ -477,7 +485,7 @@ int main(void)
         cmocka_unit_test(labels_only_rise_after_the_first_push),
         cmocka_unit_test(projects_need_their_organisation_and_region),
         cmocka_unit_test(lists_projects_by_name),
-        cmocka_unit_test(pages_of_repositories_go_on_after_an_id),
+        cmocka_unit_test(repositories_are_listed_between_names),
     };
 
     return cmocka_run_group_tests_name("artifacts", tests, fixture_set_up, fixture_tear_down);

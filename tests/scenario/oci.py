@@ -597,25 +597,42 @@ def a_referrers_tag_is_merged():
 
 
 def the_catalog_shows_what_may_be_pulled():
-    digest = place("catalog/b").push_blob(b"b")
+    place("catalog/b").push_blob(b"b")
     place("catalog/a").push_blob(b"a")
-    assert digest
-    apart = server.client(state["stranger"]).repository("main/apart/own")
-    apart.push_blob(b"own")
+    place("catalog-a").push_blob(b"before catalog/a, by bytes")
+    server.client(state["stranger"]).repository("main/apart/own").push_blob(b"own")
+
     def names(login, query=""):
         answer = expect(server.client(login).call("GET", "/v2/_catalog" + query, scope="registry:catalog:*"), 200)
         return answer.json["repositories"], answer["Link"]
+
+    def pages(login, size):
+        seen, query = [], f"?n={size}"
+        while query:
+            page, link = names(login, query)
+            assert len(page) == size or (page and link is None), (page, link)
+            seen += page
+            query = "?" + link.split(">")[0].split("?")[1] if link else None
+        return seen
     assert names(state["stranger"]) == (["main/apart/own"], None)
     everything, link = names(state["login"], "?n=1000")
     assert link is None and everything == sorted(everything) and "main/apart/own" not in everything
-    assert {"main/models/catalog/a", "main/models/catalog/b"} <= set(everything)
-    seen, query = [], "?n=3"
-    while query:
-        page, link = names(state["login"], query)
-        assert len(page) <= 3
-        seen += page
-        query = "?" + link.split(">")[0].split("?")[1] if link else None
-    assert seen == everything
+    assert {"main/models/catalog/a", "main/models/catalog/b", "main/models/catalog-a"} <= set(everything)
+    for size in (1, 3, len(everything) - 1, len(everything), len(everything) + 1):
+        assert pages(state["login"], size) == everything, size
+    assert names(state["login"], "?last=main/models/catalog-a&n=2")[0] == ["main/models/catalog/a", "main/models/catalog/b"]
+    assert names(state["login"], "?last=zzz") == ([], None)
+    assert names(state["login"], "?n=0") == ([], None)
+    one = sijil_test.make_robot(server, "narrow", "consumer", "main/models/catalog/*")
+    admin.api("POST", "/bindings", {"robot": next(each["id"] for each in admin.api("GET", "/robots?limit=1000")["robots"]
+                                                  if each["name"] == one[0]),
+                                    "role": "consumer", "scope": "main/apart/own"})
+    assert names(one) == (["main/apart/own", "main/models/catalog/a", "main/models/catalog/b"], None)
+    assert pages(one, 1) == names(one)[0]
+    auditor = sijil_test.make_robot(server, "auditor", "auditor", "main/models")
+    assert names(auditor) == ([], None)
+    answer = server.client().call("GET", "/v2/_catalog")
+    assert answer.status == 401 and 'scope="registry:catalog:*"' in answer["WWW-Authenticate"], answer["WWW-Authenticate"]
 
 
 # ---- Deletion ----
