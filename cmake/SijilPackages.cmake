@@ -10,4 +10,5 @@ sijil_package(OAUTH2 liboauth2>=1.4.5)             # signature checks of externa
 sijil_package(CJOSE cjose>=0.6.2)                  # pulled in by liboauth2's headers
 sijil_package(CONFUSE libconfuse>=3.3)             # sijild.conf, with the line of an error
 sijil_package(SECCOMP libseccomp>=2.5.4)           # sijil-keyd's system call filter
-sijil_package(CURL libcurl>=7.88)                  # the client's HTTP: TLS 1.3 alone, limits on idle time, CURLOPT_PROTOCOLS_STR (7.85)
+sijil_package(CURL libcurl>=7.88)                  # the client's HTTP, and calls to object stores: TLS 1.3 alone, limits on idle time, CURLOPT_PROTOCOLS_STR (7.85)
+sijil_package(EXPAT expat>=2.5)                    # what object stores answer, in XML; bounds on entities (2.4), a small parser without I/O

@@ -161,5 +161,7 @@ RESULT blob_verify(struct blob_reader *reader, const struct blob_verify_options 
 RESULT blob_remove(struct blob_store *store, const struct uuid *blob, struct error *err);
 /** Removes what crashed writers left beside a closed blob: checkpoints, and extents that its trailer does not name. */
 RESULT blob_reader_tidy(struct blob_reader *reader, struct error *err);
+/** Asks the driver whether the region's bytes are where the configuration says; refused until a later check says so. */
+RESULT blob_store_check(struct blob_store *store, struct error *err);
 /** Calls `visit` for each object of the region, in no order; its failure ends the listing and is returned. */
 RESULT blob_list(struct blob_store *store, driver_visit *visit, void *context, struct error *err);

@@ -91,3 +91,8 @@ struct result blob_list(struct blob_store *store, driver_visit *visit, void *con
 {
     return store->operations->list(store->driver, visit, context, err);
 }
+
+struct result blob_store_check(struct blob_store *store, struct error *err)
+{
+    return store->operations->check == NULL ? SUCCESS : store->operations->check(store->driver, err);
+}

@@ -5,10 +5,9 @@
  * of them named by the blob's id. Nothing is ever written twice: an extent gets a number that no writer had before
  * it, and a small object is refused when its name is taken. So a writer that wakes up late can overwrite nothing.
  *
- * How an S3 driver fits. One multipart upload for each blob; the number of an extent is the first part number that
- * it may use. Appended records gather in memory until they fill a part (5 MiB or more); extent_sync puts the rest
- * into a spill object; extent_create at a later place lists the parts, drops those beyond the place and takes the
- * spilled records over; extent_finish completes the upload. The outcome is one object, so `is_flat` is set.
+ * In a bucket (driver_s3.h) an extent is an object: one PUT, or a multipart upload that whoever begins the next extent
+ * completes. A driver may also lay all extents of a blob out as one object; then `is_flat` is set, and pieces say which
+ * bytes of each count.
  *
  * A driver is for any number of threads; an extent or a part that is open is for one thread at a time.
  * Errors: ERROR_FULL without room, ERROR_NOT_FOUND, ERROR_CONFLICT when a name is taken, ERROR_CORRUPT when an
@@ -53,7 +52,7 @@ struct driver_history {
 
 /** What one kind of driver does; `driver->operations->extent_append(extent, ...)`. The closers take NULL. */
 struct driver_operations {
-    const char *kind; /* "fs", "memory"; as in table region */
+    const char *kind; /* "fs", "s3", "memory"; as in table region */
     bool is_flat;     /* all extents of a blob end up in one object; else each is an object of its own */
 
     /** Begins an extent with a number that is new and higher than those before it. */
@@ -94,7 +93,10 @@ struct driver_operations {
     struct result (*remove)(struct driver *driver, const struct uuid *blob, const uint32_t *kept_parts,
                             size_t kept_count, struct error *err);
     /** Calls `visit` for each object of the region, in no order; its failure ends the listing. */
+    /* A large extent may be visited in several pieces. */
     struct result (*list)(struct driver *driver, driver_visit *visit, void *context, struct error *err);
+    /** Asks whether the bytes are still where the configuration says (bucket_location). NULL: nobody could move them. */
+    struct result (*check)(struct driver *driver, struct error *err);
     void (*close)(struct driver *driver);
 };
 

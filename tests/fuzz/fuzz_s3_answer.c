@@ -1,0 +1,55 @@
+/* An object store's answers: what is taken keeps within its bounds, and has the letters that it may have. */
+#include <assert.h>
+#include <string.h>
+
+#include "storage/s3_answer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct result look(void *context, const struct s3_listed *listed, struct error *err)
+{
+    assert(strlen(listed->key) < S3_KEY_SIZE && listed->size_bytes <= INT64_MAX);
+    ++*(unsigned *)context;
+    if (*(unsigned *)context > 100) return failure(err, ERROR_CONFLICT, "enough");
+    return SUCCESS;
+}
+
+static void look_at_page(struct bytes xml)
+{
+    struct buffer OWNED_BUFFER next = BUFFER(S3_TEXT_SIZE);
+    struct error err = {0};
+    unsigned count = 0;
+
+    if (s3_answer_page(xml, look, &count, &next, &err).ok)
+        assert(next.length < S3_TEXT_SIZE);
+    else
+        assert(err.message[0] != '\0' && (err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_CONFLICT));
+}
+
+static void look_at_location(struct bytes xml)
+{
+    char location[S3_LOCATION_SIZE];
+    struct error err = {0};
+
+    if (!s3_answer_location(xml, location, &err).ok) return;
+    const size_t length = strlen(location);
+    assert(length > 0 && length < sizeof location);
+    for (size_t i = 0; i < length; i++) assert(location[i] > ' ' && location[i] <= '~');
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct buffer OWNED_BUFFER id = BUFFER(S3_TEXT_SIZE);
+    const struct bytes xml = {data, size};
+    struct s3_complaint complaint;
+    struct error err = {0};
+
+    look_at_page(xml);
+    look_at_location(xml);
+    if (s3_answer_upload_id(xml, &id, &err).ok) assert(id.length > 0);
+    (void)s3_answer_completed(xml, &err).ok;
+    s3_answer_complaint(xml, &complaint);
+    assert(strlen(complaint.code) < sizeof complaint.code && strlen(complaint.message) < sizeof complaint.message);
+    for (const char *at = complaint.message; *at != '\0'; at++) assert(*at >= ' ' && *at <= '~' && *at != '"');
+    return 0;
+}
