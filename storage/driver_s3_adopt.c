@@ -100,6 +100,12 @@ static struct result look_whether_whole(struct s3_driver *s3, const struct orpha
     return SUCCESS;
 }
 
+/* If not, it was made whole, and forgotten, before its writer woke up and added more: that was promised to nobody. */
+static bool has_start(const struct s3_driver *s3, const struct orphan *orphan)
+{
+    return orphan->spilled.length > 0 || parts_end(s3, orphan) > orphan->segment * s3->segment_bytes;
+}
+
 static void remove_spilled(struct s3_driver *s3, const struct orphan *orphan)
 {
     struct error ignored;
@@ -124,7 +130,7 @@ static struct result adopt_segment(struct s3_driver *s3, const struct extent_nam
 
     TRY(part_list_uploads(s3->parts, &name->blob, find_upload, &orphan, err));
     TRY(gather_spilled(s3, &orphan, err));
-    struct result result = make_whole(s3, &orphan, err);
+    struct result result = has_start(s3, &orphan) ? make_whole(s3, &orphan, err) : look_whether_whole(s3, &orphan, err);
     if (!result.ok && err->kind == ERROR_NOT_FOUND) result = look_whether_whole(s3, &orphan, err);
     TRY(result);
     TRY(part_list_forget(s3->parts, name, orphan.segment, err));

@@ -69,6 +69,8 @@ struct result s3_get_range(struct s3_driver *s3, const char *key, uint64_t offse
     buffer_clear(&answer.body);
     const struct result result = s3_call(s3->s3, &request, &answer, err);
     *content = answer.body; /* its memory may have moved */
+    if (!result.ok && err->kind == ERROR_LIMIT)
+        return failure(err, ERROR_UNAVAILABLE, "the object store gave more bytes than were asked for");
     TRY(result);
     if (answer.whole_bytes <= offset || content->length > answer.whole_bytes - offset)
         return failure(err, ERROR_UNAVAILABLE, "the object store gave other bytes than were asked for");

@@ -54,7 +54,7 @@ static inline void blob_test_folder_done(const struct blob_test_folder *folder)
     if (system(command) != 0) abort(); /* NOLINT(cert-env33-c): our own mkdtemp() name */
 }
 
-enum blob_test_driver { DRIVER_FS, DRIVER_MEMORY, DRIVER_FLAT, DRIVER_FS_ON_DISK };
+enum blob_test_driver { DRIVER_FS, DRIVER_MEMORY, DRIVER_FLAT, DRIVER_FS_ON_DISK, DRIVER_S3 };
 
 struct blob_test {
     struct blob_test_folder folder; /* of DRIVER_FS, DRIVER_FS_ON_DISK */
@@ -66,17 +66,12 @@ struct blob_test {
     struct blob_checkpoint row; /* what the database has */
 };
 
-static inline bool blob_test_open(struct blob_test *test, enum blob_test_driver kind, struct error *err)
+/** A blob of its own in a store on `driver`, which the store takes over. */
+static inline bool blob_test_use(struct blob_test *test, struct driver *driver, struct error *err)
 {
-    const struct driver_memory_options flat = {.is_flat = true};
     struct uuid project = uuid_random();
 
-    *test = (struct blob_test){.kind = kind == DRIVER_FS_ON_DISK ? DRIVER_FS : kind};
-    if (test->kind == DRIVER_FS) test->folder = blob_test_folder_new(kind == DRIVER_FS_ON_DISK);
-    struct result result = test->kind == DRIVER_FS
-                               ? driver_fs_open(test->folder.path, &test->driver, err)
-                               : driver_memory_open(kind == DRIVER_FLAT ? &flat : NULL, &test->driver, err);
-    if (!result.ok) return false;
+    test->driver = driver;
     if (!blob_store_new(test->driver, TEST_REGION, NULL, &test->store, err).ok) {
         driver_free(test->driver);
         return false;
@@ -84,6 +79,18 @@ static inline bool blob_test_open(struct blob_test *test, enum blob_test_driver 
     test->upload.upload = uuid_random();
     test->upload.identity = blob_identity_new(test->store, &project);
     return secret_random(32, &test->key, err).ok;
+}
+
+static inline bool blob_test_open(struct blob_test *test, enum blob_test_driver kind, struct error *err)
+{
+    const struct driver_memory_options flat = {.is_flat = true};
+
+    *test = (struct blob_test){.kind = kind == DRIVER_FS_ON_DISK ? DRIVER_FS : kind};
+    if (test->kind == DRIVER_FS) test->folder = blob_test_folder_new(kind == DRIVER_FS_ON_DISK);
+    struct result result = test->kind == DRIVER_FS
+                               ? driver_fs_open(test->folder.path, &test->driver, err)
+                               : driver_memory_open(kind == DRIVER_FLAT ? &flat : NULL, &test->driver, err);
+    return result.ok && blob_test_use(test, test->driver, err);
 }
 
 static inline void blob_test_done(struct blob_test *test)
