@@ -280,8 +280,9 @@ void s3_extent_discard(struct driver_extent *handle)
 
     if (extent == NULL) return;
     s3_extent_key(extent->s3, &extent->name, extent->segment, key);
-    if (extent->upload_id != NULL) (void)s3_abort(extent->s3, key, extent->upload_id, &ignored).ok;
-    if (extent->is_listed) (void)part_list_forget(extent->s3->parts, &extent->name, extent->segment, &ignored).ok;
+    /* What can't be ended now stays in the list, for the removal of the blob. */
+    const bool is_gone = extent->upload_id == NULL || s3_abort(extent->s3, key, extent->upload_id, &ignored).ok;
+    if (extent->is_listed && is_gone) (void)part_list_forget(extent->s3->parts, &extent->name, extent->segment, &ignored).ok;
     remove_spills(extent, extent->spill_count);
     for (uint32_t segment = 0; segment < extent->segment; segment++) {
         s3_extent_key(extent->s3, &extent->name, segment, key);
