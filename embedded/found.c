@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "crypto/keyd_client.h"
+#include "gateway/regions.h"
 #include "gateway/tables.h"
 #include "policy/set_load.h"
 #include "registry/project.h"
@@ -53,9 +54,14 @@ static struct result add_region(struct founding *founding, const struct region_s
     struct region region = {.driver = REGION_DRIVER_FS};
 
     if (strcmp(settings->driver, "memory") == 0) region.driver = REGION_DRIVER_MEMORY;
+    if (strcmp(settings->driver, "s3") == 0) region.driver = REGION_DRIVER_S3;
     (void)snprintf(region.id, sizeof region.id, "%.63s", settings->title);
-    (void)snprintf(region.location, sizeof region.location, "%s",
-                   settings->location[0] != '\0' ? settings->location : settings->driver);
+    if (region.driver == REGION_DRIVER_S3)
+        (void)snprintf(region.location, sizeof region.location, "%.255s/%.63s/%.127s", settings->endpoint, settings->bucket,
+                       settings->prefix);
+    else
+        (void)snprintf(region.location, sizeof region.location, "%s",
+                       settings->location[0] != '\0' ? settings->location : settings->driver);
     const struct result added = region_insert(founding->pg, &region, err);
     return added.ok || err->kind == ERROR_CONFLICT ? SUCCESS : added;
 }
@@ -181,6 +187,7 @@ static struct result open_registry(struct founding *founding, struct error *err)
     struct registry_region regions[SETTINGS_REGIONS_MAX];
     const struct registry_options options = {.keyd = founding->keyd,
                                              .sequencer = founding->sequencer,
+                                             .database = settings->database,
                                              .region_count = settings->region_count,
                                              .regions = regions,
                                              .key_lifetime_ms = 60000,
@@ -188,10 +195,7 @@ static struct result open_registry(struct founding *founding, struct error *err)
                                              .uploads_max = 1,
                                              .uploads_idle_max = 1};
 
-    for (size_t i = 0; i < settings->region_count; i++)
-        regions[i] = (struct registry_region){.id = settings->regions[i].title,
-                                              .driver = settings->regions[i].driver,
-                                              .location = settings->regions[i].location};
+    regions_of(settings, regions);
     return registry_new(&options, &founding->registry, err);
 }
 

@@ -14,6 +14,7 @@
 #include "crypto/keyd_client.h"
 #include "gateway/janitor.h"
 #include "gateway/quota.h"
+#include "gateway/regions.h"
 #include "gateway/route.h"
 #include "gateway/server.h"
 #include "gateway/tables.h"
@@ -91,6 +92,7 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
     struct registry_region regions[SETTINGS_REGIONS_MAX];
     const struct registry_options options = {.keyd = gateway->keyd,
                                              .sequencer = gateway->sequencer,
+                                             .database = settings->database,
                                              .region_count = settings->region_count,
                                              .regions = regions,
                                              .key_lifetime_ms = 60000,
@@ -98,10 +100,7 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
                                              .uploads_max = (unsigned)settings->streams_max,
                                              .uploads_idle_max = 32};
 
-    for (size_t i = 0; i < settings->region_count; i++)
-        regions[i] = (struct registry_region){.id = settings->regions[i].title,
-                                              .driver = settings->regions[i].driver,
-                                              .location = settings->regions[i].location};
+    regions_of(settings, regions);
     return registry_new(&options, &gateway->registry, err);
 }
 

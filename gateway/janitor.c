@@ -14,7 +14,8 @@
 #include "gateway/tables.h"
 #include "registry/registry.h"
 
-#define ROUND_EVERY_S 30
+#define ROUND_EVERY_S     30
+#define ROUNDS_PER_CHECK  20 /* ten minutes: a bucket does not move often, but a mistake shall not last a day */
 
 struct janitor {
     struct gateway *gateway;
@@ -79,14 +80,23 @@ static void record_unwraps(struct janitor *janitor)
     janitor->unwraps_told = identity.unwrap_count;
 }
 
+/* A region whose bucket is not where it must be refuses everything from now on (storage/driver_s3.h). */
+static void check_places(struct janitor *janitor)
+{
+    struct error err = {0};
+
+    if (!registry_check_places(janitor->gateway->registry, &err).ok) log_error("a region is not as configured", &err);
+}
+
 static void *janitor_main(void *argument)
 {
     struct janitor *janitor = argument;
 
-    while (!is_stopping(janitor)) {
+    for (unsigned round = 1; !is_stopping(janitor); round++) {
         registry_forget_old_keys(janitor->gateway->registry); /* also while the database is away */
         record_unwraps(janitor);
         clean(janitor);
+        if (round % ROUNDS_PER_CHECK == 0) check_places(janitor);
         rest(janitor);
     }
     return NULL;

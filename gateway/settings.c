@@ -72,16 +72,28 @@ static bool has_region(const struct settings *settings, const char *id)
     return false;
 }
 
+/* The forms are storage/'s to judge; here is what a person may have left out. */
+static struct result check_bucket(const struct region_settings *region, struct error *err)
+{
+    if (region->endpoint[0] == '\0' || region->bucket[0] == '\0' || region->bucket_location[0] == '\0' ||
+        region->access_key_file[0] == '\0')
+        return failure(err, ERROR_INVALID,
+                       "region %.63s: driver = s3 needs endpoint, bucket, bucket_location and access_key_file", region->title);
+    TRY(check_file("access_key_file", region->access_key_file, err));
+    return check_file("ca_file", region->ca_file, err);
+}
+
 static struct result check_regions(const struct settings *settings, struct error *err)
 {
     if (settings->region_count == 0)
         return failure(err, ERROR_INVALID, "there is no region: add region \"provider/region\" { driver = fs ... }");
     for (size_t i = 0; i < settings->region_count; i++) {
         const struct region_settings *region = &settings->regions[i];
-        if (strcmp(region->driver, "fs") != 0 && strcmp(region->driver, "memory") != 0)
-            return failure(err, ERROR_INVALID, "region %.63s: driver = %.40s: fs or memory", region->title, region->driver);
+        if (strcmp(region->driver, "fs") != 0 && strcmp(region->driver, "s3") != 0 && strcmp(region->driver, "memory") != 0)
+            return failure(err, ERROR_INVALID, "region %.63s: driver = %.40s: fs, s3 or memory", region->title, region->driver);
         if (strcmp(region->driver, "fs") == 0 && region->location[0] != '/')
             return failure(err, ERROR_INVALID, "region %.63s: location: an absolute path", region->title);
+        if (strcmp(region->driver, "s3") == 0) TRY(check_bucket(region, err));
     }
     if (!has_region(settings, settings->metadata_region))
         return failure(err, ERROR_INVALID, "metadata_region = %.63s: no region section has this title",

@@ -13,6 +13,7 @@ static struct result check_region(const struct registry_store *place, struct pg 
 {
     bool used = false, found = false;
 
+    TRY(blob_store_check(place->blobs, err));
     TRY(blob_rows_in_region(pg, place->id, &used, err));
     if (!used) return SUCCESS;
     const struct result listed = blob_list(place->blobs, found_one, &found, err);
@@ -28,4 +29,16 @@ struct result registry_check_regions(const struct registry *registry, struct pg 
 {
     for (size_t i = 0; i < registry->region_count; i++) TRY(check_region(&registry->regions[i], pg, err));
     return SUCCESS;
+}
+
+struct result registry_check_places(const struct registry *registry, struct error *err)
+{
+    struct result result = SUCCESS;
+    struct error later = {0};
+
+    for (size_t i = 0; i < registry->region_count; i++) {
+        const struct result checked = blob_store_check(registry->regions[i].blobs, result.ok ? err : &later);
+        if (result.ok) result = checked;
+    }
+    return result;
 }

@@ -5,8 +5,25 @@
 #include "registry/manifest_cache.h"
 #include "registry/registry_priv.h"
 #include "registry/upload_table.h"
+#include "storage/driver_s3.h"
 
-static struct result open_region(struct registry *registry, const struct registry_region *region, struct error *err)
+static struct result open_bucket(const char *database, const struct registry_region *region, struct driver **driver_out,
+                                 struct error *err)
+{
+    const struct driver_s3_options options = {.s3 = {.endpoint = region->endpoint,
+                                                     .bucket = region->bucket,
+                                                     .location = region->bucket_location,
+                                                     .access_key_file = region->access_key_file,
+                                                     .ca_file = region->ca_file},
+                                              .region = region->id,
+                                              .prefix = region->prefix,
+                                              .database = database};
+
+    return driver_s3_open(&options, driver_out, err);
+}
+
+static struct result open_region(struct registry *registry, const char *database, const struct registry_region *region,
+                                 struct error *err)
 {
     struct registry_store *place = &registry->regions[registry->region_count];
 
@@ -15,6 +32,8 @@ static struct result open_region(struct registry *registry, const struct registr
     OWNED(driver) *driver = NULL;
     if (strcmp(region->driver, "fs") == 0)
         TRY(driver_fs_open(region->location, &driver, err));
+    else if (strcmp(region->driver, "s3") == 0)
+        TRY(open_bucket(database, region, &driver, err));
     else if (strcmp(region->driver, "memory") == 0)
         TRY(driver_memory_open(NULL, &driver, err));
     else
@@ -43,7 +62,8 @@ struct result registry_new(const struct registry_options *options, struct regist
     TRY(repository_cache_new(&registry->repositories, err));
     TRY(manifest_cache_new(&registry->manifests, err));
     TRY(upload_table_new(&limits, &registry->uploads, err));
-    for (size_t i = 0; i < options->region_count; i++) TRY(open_region(registry, &options->regions[i], err));
+    for (size_t i = 0; i < options->region_count; i++) 
+        TRY(open_region(registry, options->database, &options->regions[i], err));
     *registry_out = GIVE(registry);
     return SUCCESS;
 }

@@ -19,14 +19,17 @@ extern const struct pg_table project_statements, repository_statements, seal_sta
 /** A region that this gateway serves; its row must be in the database before a project can have it as its home. */
 struct registry_region {
     const char *id;       /* "local/main" */
-    const char *driver;   /* "fs" or "memory" */
+    const char *driver;   /* "fs", "s3" or "memory" */
     const char *location; /* fs: the folder; its parent must exist */
+    /* s3: as storage/driver_s3.h has them; none is NULL */
+    const char *endpoint, *bucket, *bucket_location, *prefix, *access_key_file, *ca_file;
 };
 #define REGISTRY_REGIONS_MAX 32 /* as many as the configuration may name */
 
 struct registry_options {
     struct keyd_client *keyd;    /* must outlive the registry, as must the sequencer */
     struct sequencer *sequencer; /* for what the registry finds by itself: damaged blobs, expired uploads */
+    const char *database;        /* connection string: for the parts of uploads to buckets */
     size_t region_count;
     const struct registry_region *regions;
     unsigned key_lifetime_ms;    /* how long an unwrapped key may be served: 60000 */
@@ -40,8 +43,11 @@ RESULT registry_new(const struct registry_options *options, struct registry **re
 /**
  * For the start: a region whose rows name blobs but whose store has no object at all is a file system that is not
  * mounted, or another place by mistake (ERROR_UNAVAILABLE). Serving it would mark each blob that is read as damaged.
+ * A bucket must be where bucket_location says.
  */
 RESULT registry_check_regions(const struct registry *registry, struct pg *pg, struct error *err);
+/** From time to time: is each bucket still where it must be? The first that is not, or can't be asked; all are asked. */
+RESULT registry_check_places(const struct registry *registry, struct error *err);
 /** Wipes cached keys that are older than their lifetime; to be called twice a lifetime or so. */
 void registry_forget_old_keys(struct registry *registry);
 /** Wipes all cached keys at once: a shredding was announced. */

@@ -12,6 +12,9 @@
     "public_url = \"https://registry.example:8443\"\ntls_certificate = \"/dev/null\"\n"   \
     "tls_key = \"/dev/null\"\ndatabase = \"dbname=sijil\"\nkeyd_socket = \"/run/keyd\"\n" \
     "metadata_region = \"local/main\"\n"
+#define S3_REGION(more)                                                                          \
+    "region \"local/main\" {\n driver = s3\n endpoint = \"https://s3\"\n bucket = models\n" \
+    " bucket_location = \"me-central-1\"\n" more "\n}\n"
 #define REGION_MAIN "region \"local/main\" {\n driver = fs\n location = \"/var/lib/sijil\"\n}\n"
 
 static const struct settings_row {
@@ -28,7 +31,12 @@ static const struct settings_row {
     {"nothing that must be there", REGION_MAIN, "must be given"},
     {"no region", GOOD, "no region"},
     {"a region of another name", GOOD "region \"local/other\" {\n driver = fs\n location = \"/x\"\n}\n", "metadata_region"},
-    {"an unknown driver", GOOD "region \"local/main\" {\n driver = tape\n location = \"/x\"\n}\n", "fs or memory"},
+    {"an unknown driver", GOOD "region \"local/main\" {\n driver = tape\n location = \"/x\"\n}\n", "fs, s3 or memory"},
+    {"a bucket", GOOD S3_REGION("access_key_file = \"/dev/null\""), NULL},
+    {"a bucket without a key", GOOD S3_REGION(""), "access_key_file"},
+    {"a bucket with a key that is not there", GOOD S3_REGION("access_key_file = \"/nowhere/x\""), "can't be read"},
+    {"a bucket that may be anywhere", GOOD "region \"local/main\" {\n driver = s3\n endpoint = \"https://s3\"\n bucket = models\n"
+     " access_key_file = \"/dev/null\"\n}\n", "bucket_location"},
     {"a relative folder", GOOD "region \"local/main\" {\n driver = fs\n location = \"x\"\n}\n", "absolute"},
     {"plain HTTP", GOOD REGION_MAIN "public_url = \"http://registry.example\"\n", "https://"},
     {"a URL with a path", GOOD REGION_MAIN "public_url = \"https://registry.example/v2\"\n", "without a path"},
