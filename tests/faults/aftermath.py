@@ -28,6 +28,12 @@ SELECT concat_ws('; ',
 """
 
 
+def end_uploads(world):
+    """What was begun and not finished: a client may have only so many open."""
+    world.machine.sql("WITH gone AS (DELETE FROM upload RETURNING blob_id, region_id)"
+                      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone")
+
+
 def check_rows(world):
     broken = world.machine.sql(BROKEN_INVARIANTS % {"unlinked": "true"})
     if broken:

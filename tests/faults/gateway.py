@@ -14,7 +14,7 @@ import time
 from plan import KINDS, WITHOUT_END, Bad, numbers, one_of, run_cases, series
 import api_cases
 import oci_cases
-from aftermath import check_rows, nothing_is_left_over, the_log_verifies
+from aftermath import check_rows, end_uploads, nothing_is_left_over, the_log_verifies
 from attempt import Try, World, call, check_answer, check_event, do_again, is_good, is_settled, readiness
 from machine import Machine
 
@@ -92,6 +92,8 @@ def run_case(world, name):
                     break
                 continue
             tried += fired
+            if tried % 100 == 0:
+                end_uploads(world)
             unharmed += fired and good
             slowest = max(slowest, (time.monotonic() - begun, f"{kinds[0]} {nth}{'-' if lasting else ''}"))
     if bad:

@@ -68,14 +68,28 @@ static inline void place_close(struct place *place)
     audit_log_close(&place->log);
 }
 
+static inline struct decider_options options_of(const struct place *place, unsigned poll_ms, unsigned stale_ms)
+{
+    return (struct decider_options){.conninfo = database_app(place->log.database),
+                                    .keyd = keyd_process_client(place->log.keyd),
+                                    .poll_ms = poll_ms,
+                                    .stale_ms = stale_ms};
+}
+
+/* Looks so seldom that nothing is seen just because time passed. */
 static inline bool start(struct place *place, struct error *err)
 {
-    const struct decider_options options = {.conninfo = database_app(place->log.database),
-                                            .keyd = keyd_process_client(place->log.keyd),
-                                            .poll_ms = 60000, /* so that nothing is seen just because time passed */
-                                            .stale_ms = 120000};
+    const struct decider_options options = options_of(place, 60000, 120000);
 
     return decider_start(&options, &place->decider, err).ok;
+}
+
+static inline void start_with(struct place *place, unsigned poll_ms, unsigned stale_ms)
+{
+    const struct decider_options options = options_of(place, poll_ms, stale_ms);
+    struct error err = {0};
+
+    if (!decider_start(&options, &place->decider, &err).ok) fail_msg("%s", err.message);
 }
 
 static inline void start_well(struct place *place)
@@ -124,6 +138,13 @@ static inline void install_well(struct place *place, uint64_t epoch)
     struct error err = {0};
 
     if (!install(place, epoch, &err)) fail_msg("%s", err.message);
+}
+
+/* With the first set in force. */
+static inline void place_open_ruled(struct place *place)
+{
+    place_open(place);
+    install_well(place, 1);
 }
 
 static inline struct decision *decide(struct place *place, enum action action, const char *name)

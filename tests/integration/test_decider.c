@@ -72,8 +72,7 @@ static void a_change_is_seen_at_once(void **state)
     struct place place;
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
+    place_open_ruled(&place);
     start_well(&place);
     expect(&place, VERDICT_ALLOW, NULL);
     database_execute(place.log.database, "UPDATE binding SET revoked_at = now(); SELECT raise_authorization_epoch()");
@@ -93,8 +92,7 @@ static void a_load_is_recorded_then_pinned(void **state)
     struct error err = {0};
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
+    place_open_ruled(&place);
     start_well(&place);
     assert_int_equal(load(&place, 5), RECORD_DONE);
     refresh(&place);
@@ -112,8 +110,7 @@ static void a_set_that_was_recorded_before_a_crash_is_pinned_at_the_next_start(v
     struct place place;
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
+    place_open_ruled(&place);
     assert_int_equal(load(&place, 2), RECORD_DONE); /* no decider runs, so nobody pins it */
     assert_int_equal(pinned(&place), 1);
     start_well(&place);
@@ -126,8 +123,7 @@ static void a_row_that_no_officer_signed_counts_for_nothing(void **state)
     struct place place;
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
+    place_open_ruled(&place);
     database_execute(place.log.database,
                      "INSERT INTO policy_set VALUES (9, decode(repeat('00', 32), 'hex'), '{}', 'mallory');"
                      "INSERT INTO policy_set SELECT 8, digest, envelope, 'mallory' FROM policy_set WHERE epoch = 1");
@@ -143,8 +139,7 @@ static void a_database_without_the_pinned_set_is_not_served(void **state)
     struct error err = {0};
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
+    place_open_ruled(&place);
     install_well(&place, 2);
     database_execute(place.log.database, "DELETE FROM policy_set WHERE epoch = 2"); /* an old backup came back */
     assert_false(start(&place, &err));
@@ -216,8 +211,7 @@ static void readers_see_whole_snapshots_only(void **state)
     pthread_t threads[COUNT(readers)];
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
+    place_open_ruled(&place);
     start_well(&place);
     for (size_t i = 0; i < COUNT(readers); i++) {
         readers[i] = (struct reading){.place = &place};

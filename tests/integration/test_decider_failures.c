@@ -10,13 +10,8 @@ static void without_keyd_it_gets_stale_and_denies(void **state)
     struct error err = {0};
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
-    const struct decider_options options = {.conninfo = database_app(place.log.database),
-                                            .keyd = keyd_process_client(place.log.keyd),
-                                            .poll_ms = 50,
-                                            .stale_ms = 3000};
-    assert_true(decider_start(&options, &place.decider, &err).ok);
+    place_open_ruled(&place);
+    start_with(&place, 50, 3000);
     expect(&place, VERDICT_ALLOW, NULL);
     keyd_process_kill(place.log.keyd);
     const int64_t until_ms = clock_monotonic_ms() + 30000;
@@ -36,8 +31,7 @@ static void a_lost_connection_is_made_again(void **state)
     struct error err = {0};
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
+    place_open_ruled(&place);
     start_well(&place);
     database_disconnect_all(place.log.database);
     database_execute(place.log.database, "UPDATE binding SET revoked_at = now(); SELECT raise_authorization_epoch()");
@@ -65,8 +59,7 @@ static void loading_survives_every_failure(void **state)
     unsigned long nth = 1;
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
+    place_open_ruled(&place);
     sequencer_free(GIVE(place.log.sequencer)); /* its threads would take the failures */
     source.keyd = keyd_process_client(place.log.keyd);
     assert_true(pg_open(database_app(place.log.database), all, &source.pg, &err).ok);
@@ -106,12 +99,7 @@ static void a_late_loader_is_no_authority(void **state)
     struct error err = {0};
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
-    const struct decider_options options = {.conninfo = database_app(place.log.database),
-                                            .keyd = keyd_process_client(place.log.keyd),
-                                            .poll_ms = 60000,
-                                            .stale_ms = 100};
+    place_open_ruled(&place);
     struct principal robot = {.kind = PRINCIPAL_ROBOT, .id.bytes[15] = 0x0c}, stranger = {.kind = PRINCIPAL_ROBOT};
     struct principal_access access;
     start_well(&place);
@@ -125,7 +113,7 @@ static void a_late_loader_is_no_authority(void **state)
     check_readable(&place, &stranger, NULL, NULL);
     decider_free(GIVE(place.decider));
 
-    assert_true(decider_start(&options, &place.decider, &err).ok);
+    start_with(&place, 60000, 100);
     (void)usleep(300000);
     assert_false(decider_is_ready(place.decider, &err));
     assert_non_null(strstr(err.message, "the loader is late"));
@@ -153,11 +141,8 @@ static void starting_survives_every_failure(void **state)
     (void)state;
     place_open(&place);
     sequencer_free(GIVE(place.log.sequencer)); /* its threads would take the failures */
-    struct decider_options options = {.conninfo = database_app(place.log.database),
-                                      .keyd = keyd_process_client(place.log.keyd),
-                                      .metadata_region = "local/main",
-                                      .poll_ms = 60000,
-                                      .stale_ms = 120000};
+    struct decider_options options = options_of(&place, 60000, 120000);
+    options.metadata_region = "local/main";
     for (unsigned long nth = 1;; nth++) {
         struct error err = {0};
 
@@ -203,13 +188,8 @@ static void a_refresh_says_what_is_wrong(void **state)
     struct error err = {0};
 
     (void)state;
-    place_open(&place);
-    install_well(&place, 1);
-    const struct decider_options options = {.conninfo = database_app(place.log.database),
-                                            .keyd = keyd_process_client(place.log.keyd),
-                                            .poll_ms = 60000,
-                                            .stale_ms = 999};
-    assert_true(decider_start(&options, &place.decider, &err).ok);
+    place_open_ruled(&place);
+    start_with(&place, 60000, 999);
     keyd_process_pause(place.log.keyd, true); /* its client waits for two seconds */
     assert_false(decider_refresh(place.decider, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);

@@ -1,0 +1,155 @@
+/*
+ * tests/integration/sequencer_fixture.h -- records that are submitted together, and changes that go with them, well or not.
+ * For one source file of a program only: it defines what it declares.
+ */
+#pragma once
+
+#include "tests/support/unit.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/audit_log.h"
+
+static const struct pg_statement statements[] = {
+    {"test_insert", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", "uuid text",
+     ""},
+    {"test_insert_strict", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2)", "uuid text", ""},
+    {"test_raise", "SELECT raise_authorization_epoch()", "", "int8"},
+};
+static const struct pg_table test_table = PG_TABLE(statements);
+static const struct pg_table *const test_tables[] = {&test_table, NULL};
+
+enum behaviour { INSERTS, CONFLICTS, INSERTS_THEN_FAILS, BREAKS_A_CONSTRAINT, RAISES };
+
+struct test_change {
+    struct change change; /* first */
+    enum behaviour behaviour;
+    char name[32]; /* of the organisation that it makes */
+    unsigned runs;
+};
+
+static inline struct result insert(struct pg *pg, const char *statement, const char *name, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+    const struct uuid id = uuid_random();
+
+    pg_add_uuid(&arguments, &id);
+    pg_add_text(&arguments, name);
+    TRY(pg_run(pg, statement, &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 0) return failure(err, ERROR_CONFLICT, "%s exists", name);
+    return SUCCESS;
+}
+
+static inline struct result run(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct test_change *test = (struct test_change *)(void *)change;
+
+    assert_non_null(permit_resource(permit, ACTION_BLOB_READ));
+    test->runs++;
+    switch (test->behaviour) {
+    case INSERTS: return insert(pg, "test_insert", test->name, err);
+    case CONFLICTS: return insert(pg, "test_insert", "taken", err);
+    case BREAKS_A_CONSTRAINT: return insert(pg, "test_insert_strict", "taken", err);
+    case INSERTS_THEN_FAILS:
+        TRY(insert(pg, "test_insert", test->name, err));
+        return failure(err, ERROR_INVALID, "changed its mind");
+    case RAISES: return pg_run(pg, "test_raise", NULL, NULL, err);
+    }
+    return SUCCESS;
+}
+
+/* Records that are submitted together and waited for together. */
+struct batch {
+    pthread_mutex_t mutex;
+    pthread_cond_t all_done;
+    size_t left;
+};
+struct batched {
+    struct record record; /* first */
+    struct batch *batch;
+    struct test_change change;
+};
+
+static inline void one_done(struct record *record)
+{
+    struct batch *batch = ((struct batched *)(void *)record)->batch;
+
+    (void)pthread_mutex_lock(&batch->mutex);
+    if (--batch->left == 0) (void)pthread_cond_signal(&batch->all_done);
+    (void)pthread_mutex_unlock(&batch->mutex);
+}
+
+static inline void submit_batch(struct sequencer *sequencer, struct batched *records, size_t count)
+{
+    struct batch batch = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, count};
+
+    for (size_t i = 0; i < count; i++) {
+        records[i].batch = &batch;
+        records[i].record.done = one_done;
+        sequencer_submit(sequencer, &records[i].record);
+    }
+    (void)pthread_mutex_lock(&batch.mutex);
+    while (batch.left > 0) (void)pthread_cond_wait(&batch.all_done, &batch.mutex);
+    (void)pthread_mutex_unlock(&batch.mutex);
+}
+
+static inline void open_log(struct audit_log *log)
+{
+    audit_log_init(log);
+    log->tables = test_tables;
+    log->sequencer = audit_log_start(log, "gw1");
+    database_execute(log->database, "INSERT INTO organisation (organisation_id, name) VALUES (gen_random_uuid(), 'taken')");
+    struct record first = test_record(VERDICT_ALLOW); /* so that the subject's key is there */
+    sequencer_submit_and_wait(log->sequencer, &first);
+    record_done(&first);
+}
+
+/* Holds the log's lock, so that what is submitted meanwhile forms one group. */
+static inline void hold_log(struct audit_log *log)
+{
+    database_execute(log->database, "BEGIN; SELECT pg_advisory_xact_lock(7307, 2)");
+}
+
+static inline void *release_log(void *argument)
+{
+    (void)usleep(300000);
+    database_execute(argument, "COMMIT");
+    return NULL;
+}
+
+static inline void submit_as_one_group(struct audit_log *log, struct batched *records, size_t count)
+{
+    struct record opener = test_record(VERDICT_ALLOW); /* occupies the group thread while the others gather */
+    struct batched first = {.record = opener};
+    struct batch batch = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 1};
+    pthread_t releaser;
+
+    first.batch = &batch;
+    first.record.done = one_done;
+    hold_log(log);
+    sequencer_submit(log->sequencer, &first.record);
+    (void)usleep(50000);
+    assert_int_equal(pthread_create(&releaser, NULL, release_log, log->database), 0);
+    submit_batch(log->sequencer, records, count);
+    assert_int_equal(pthread_join(releaser, NULL), 0);
+    record_done(&first.record);
+}
+
+static inline struct batched with_change(enum behaviour behaviour, const char *name)
+{
+    struct batched batched = {.record = test_record(VERDICT_ALLOW)};
+
+    batched.change = (struct test_change){.change = {.run = run, .raises_epoch = behaviour == RAISES}};
+    batched.change.behaviour = behaviour;
+    (void)snprintf(batched.change.name, sizeof batched.change.name, "%s", name);
+    return batched;
+}
+
+static inline void attach_changes(struct batched *records, size_t count)
+{
+    for (size_t i = 0; i < count; i++) records[i].record.change = &records[i].change.change;
+}

@@ -1,0 +1,238 @@
+/*
+ * The sequencer while the n-th allocation, query or call for keys fails in whichever of its threads asks: what is
+ * acknowledged is in the log, once; what is not is counted; and it goes on by itself.
+ */
+#include "tests/integration/sequencer_fixture.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+
+#define TOGETHER  5
+#define FOR_EVER  (UINT64_C(1) << 40)
+#define ALL_KINDS (1u << FAULT_MEMORY | 1u << FAULT_QUERY | 1u << FAULT_SOCKET)
+
+static struct fault_plan plan;
+
+static void arm(unsigned kinds, uint64_t first, uint64_t last)
+{
+    atomic_store(&plan.kinds, 0);
+    atomic_store(&plan.asked, 0);
+    for (size_t i = 0; i < FAULT_KINDS; i++) atomic_store(&plan.fired[i], 0);
+    atomic_store(&plan.first, first);
+    atomic_store(&plan.last, last);
+    atomic_store(&plan.kinds, kinds);
+}
+
+/* How many failures there were. */
+static uint64_t disarm(void)
+{
+    uint64_t fired = 0;
+
+    atomic_store(&plan.kinds, 0);
+    for (size_t i = 0; i < FAULT_KINDS; i++) fired += atomic_load(&plan.fired[i]);
+    return fired;
+}
+
+static void name_request(struct record *record)
+{
+    const struct uuid id = uuid_random();
+
+    uuid_format(&id, record->context.request_id);
+}
+
+/* One of each kind: allowed, with a change, denied, of a stranger, and with a change that is refused. */
+static void make_batch(struct batched records[TOGETHER])
+{
+    static unsigned number;
+    char name[32];
+
+    (void)snprintf(name, sizeof name, "o%u", number++);
+    records[0] = (struct batched){.record = test_record(VERDICT_ALLOW)};
+    records[1] = with_change(INSERTS, name);
+    records[2] = (struct batched){.record = test_record(VERDICT_DENY)};
+    records[3] = (struct batched){.record = test_record(VERDICT_CHALLENGE)};
+    records[4] = with_change(CONFLICTS, "");
+    records[1].record.change = &records[1].change.change;
+    records[4].record.change = &records[4].change.change;
+    for (size_t i = 0; i < TOGETHER; i++) name_request(&records[i].record);
+}
+
+static size_t entries_of(struct audit_log *log, const struct record *record)
+{
+    char sql[200];
+
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM audit_entry WHERE convert_from(leaf, 'UTF8')::json ->> 'req' = '%s'",
+                   record->context.request_id);
+    return strtoul(database_ask(log->database, sql), NULL, 10);
+}
+
+/* Kept until the end: only then is a COMMIT known that nobody heard of. */
+struct outcome_list {
+    struct record records[2000];
+    size_t count;
+    size_t unavailable;
+};
+
+static void note_batch(struct outcome_list *list, struct batched records[TOGETHER])
+{
+    for (size_t i = 0; i < TOGETHER; i++) {
+        struct record *record = &records[i].record;
+        assert_true(record->status != RECORD_STALE);
+        assert_true(record->permit == NULL || record->status == RECORD_DONE);
+        record_done(record);
+        if (record->folded) continue; /* counted in the burst's event */
+        if (list->count == COUNT(list->records)) fail_msg("more records than the list has room for");
+        list->records[list->count++] = *record;
+    }
+}
+
+/* What was answered, against what the log says after the end: entries once, and the count of what is in none. */
+static void check_outcomes(struct audit_log *log, struct outcome_list *list)
+{
+    size_t lost = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        const struct record *record = &list->records[i];
+        const size_t entries = entries_of(log, record);
+        if (entries > 1 || (entries == 0 && record->status != RECORD_UNAVAILABLE))
+            fail_msg("status %d, but %zu entries", (int)record->status, entries);
+        lost += entries == 0 ? 1 : 0;
+        list->unavailable += record->status == RECORD_UNAVAILABLE ? 1 : 0;
+    }
+    const char *counted = database_ask(log->database, "SELECT coalesce(sum((convert_from(leaf, 'UTF8')::json -> 'why' ->> 'count')::int)"
+                                                      ", 0) FROM audit_entry WHERE action = 'log.unrecorded'");
+    assert_int_equal(strtoul(counted, NULL, 10), lost);
+    assert_true(audit_log_check(log) > 0);
+}
+
+static void wait_until_recorded(struct audit_log *log, struct outcome_list *list)
+{
+    const int64_t until_ms = clock_monotonic_ms() + 20000;
+
+    for (enum record_status status = RECORD_UNAVAILABLE; status != RECORD_DONE;) {
+        struct record record = test_record(VERDICT_ALLOW);
+        name_request(&record);
+        sequencer_submit_and_wait(log->sequencer, &record);
+        status = record.status;
+        if (status != RECORD_DONE && clock_monotonic_ms() > until_ms) fail_msg("still: %s", record.error.message);
+        record_done(&record);
+        assert_true(list->count < COUNT(list->records));
+        list->records[list->count++] = record;
+    }
+}
+
+static void open_with_deadline(struct audit_log *log, unsigned deadline_ms)
+{
+    audit_log_init(log);
+    log->tables = test_tables;
+    log->deadline_ms = deadline_ms;
+    log->sequencer = audit_log_start(log, "gw1");
+    database_execute(log->database, "INSERT INTO organisation (organisation_id, name) VALUES (gen_random_uuid(), 'taken')");
+}
+
+static void stop(struct audit_log *log)
+{
+    sequencer_free(log->sequencer);
+    log->sequencer = NULL;
+}
+
+static void one_failure_in_any_thread_is_survived(void **state)
+{
+    static struct outcome_list list;
+    struct audit_log log;
+    uint64_t fired = 1;
+    size_t nth = 1;
+
+    (void)state;
+    list.count = 0;
+    open_with_deadline(&log, 5000);
+    for (; fired > 0; nth++) {
+        struct batched records[TOGETHER];
+        make_batch(records);
+        arm(ALL_KINDS, nth, nth);
+        submit_batch(log.sequencer, records, TOGETHER);
+        fired = disarm();
+        note_batch(&list, records);
+        if (nth % 5 == 0) sequencer_count_refused(log.sequencer);
+    }
+    wait_until_recorded(&log, &list);
+    stop(&log);
+    check_outcomes(&log, &list);
+    print_message("%zu failures, %zu records, %zu answered 503\n", nth - 2, list.count, list.unavailable);
+    assert_true(nth > 30 && list.unavailable < list.count / 2);
+    audit_log_close(&log);
+}
+
+/* From the n-th query on nothing works until the records have waited too long: what was sent last may have come true. */
+static void a_database_away_for_longer_than_anybody_waits(void **state)
+{
+    static struct outcome_list list;
+    struct audit_log log;
+    uint64_t fired = 1;
+    size_t nth = 1;
+
+    (void)state;
+    list.count = 0;
+    open_with_deadline(&log, 400);
+    wait_until_recorded(&log, &list);
+    for (; fired > 0; nth++) {
+        struct batched records[TOGETHER];
+        make_batch(records);
+        arm(1u << FAULT_QUERY, nth, FOR_EVER);
+        submit_batch(log.sequencer, records, TOGETHER);
+        fired = disarm();
+        note_batch(&list, records);
+        wait_until_recorded(&log, &list);
+    }
+    stop(&log);
+    check_outcomes(&log, &list);
+    print_message("%zu places, %zu records, %zu answered 503\n", nth - 2, list.count, list.unavailable);
+    assert_true(nth > 10);
+    audit_log_close(&log);
+}
+
+/* What waits, what is folded and what was counted when it stops: recorded, or not, but never half, and it does stop. */
+static void stopping_survives_every_failure(void **state)
+{
+    static struct outcome_list list;
+    struct audit_log log;
+    uint64_t fired = 1;
+
+    (void)state;
+    audit_log_init(&log);
+    log.tables = test_tables;
+    log.deadline_ms = 2000;
+    for (size_t nth = 1; fired > 0; nth++)
+        for (int lasts = 0; lasts < 2; lasts++) {
+            struct batched flood[60];
+            list.count = 0;
+            log.sequencer = audit_log_start(&log, "gw1");
+            for (size_t i = 0; i < COUNT(flood); i++) flood[i] = (struct batched){.record = test_record(VERDICT_CHALLENGE)};
+            submit_batch(log.sequencer, flood, COUNT(flood));
+            for (size_t i = 0; i < COUNT(flood); i++) record_done(&flood[i].record);
+            wait_until_recorded(&log, &list);
+            sequencer_count_refused(log.sequencer);
+            arm(ALL_KINDS, nth, lasts == 0 ? nth : FOR_EVER);
+            const int64_t started_ms = clock_monotonic_ms();
+            stop(&log);
+            fired = disarm();
+            assert_in_range(clock_monotonic_ms() - started_ms, 0, 15000);
+            assert_int_equal(entries_of(&log, &list.records[list.count - 1]), 1);
+        }
+    assert_true(audit_log_check(&log) > 0);
+    audit_log_close(&log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_failure_in_any_thread_is_survived),
+        cmocka_unit_test(a_database_away_for_longer_than_anybody_waits),
+        cmocka_unit_test(stopping_survives_every_failure),
+    };
+
+    fault_follow(&plan, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
