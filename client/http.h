@@ -51,6 +51,7 @@ struct http_response {
     long status;
     char location[2048], challenge[1024], digest[160], range[64], link[1024], content_type[160], audit[200],
         request_id[64];
+    char warnings[4096];       /* texts of Warning headers, a line each; as they came */
     int64_t length;            /* of the body, -1 if not said */
     struct buffer body;        /* of an error always, of a 2xx only without `take` */
 };

@@ -1,4 +1,5 @@
 /* What is kept of an answer's head, and how text is put into a request's path. */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -20,8 +21,27 @@ static void take_header(struct bytes line, const char *name, char *place, size_t
     place[to - from] = '\0';
 }
 
+/* Warning: 299 - "text" (specification, "Warnings"); anything else of that name is somebody else's. */
+static void take_warning(struct http_response *response, struct bytes line)
+{
+    char value[1024] = "", *to = value;
+    const size_t used = strlen(response->warnings);
+
+    take_header(line, "warning", value, sizeof value);
+    const size_t length = strlen(value);
+    if (strncmp(value, "299 - \"", 7) != 0 || length < 8 || value[length - 1] != '"') return;
+    for (const char *at = value + 7; at < value + length - 1; at++) {
+        if (*at == '\\' && at + 1 < value + length - 1) at++;
+        *to++ = *at;
+    }
+    *to = '\0';
+    if (used + strlen(value) + 2 > sizeof response->warnings) return;
+    (void)snprintf(response->warnings + used, sizeof response->warnings - used, "%s\n", value);
+}
+
 void http_response_take(struct http_response *response, struct bytes line)
 {
+    take_warning(response, line);
     take_header(line, "location", response->location, sizeof response->location);
     take_header(line, "www-authenticate", response->challenge, sizeof response->challenge);
     take_header(line, "docker-content-digest", response->digest, sizeof response->digest);

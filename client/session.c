@@ -13,6 +13,7 @@
 #define TOKENS_MAX 8       /* scopes of one invocation; a push needs one, a mount two */
 #define TOKEN_MARGIN_MS 15000 /* a token this close to its end is not used for a new request */
 #define TOKEN_SIZE 16384
+#define WARNINGS_SIZE 4096 /* what one invocation shows of warnings: a registry has no more to say in a whole answer */
 
 struct token {
     char scope[400];
@@ -26,6 +27,7 @@ struct session {
     struct host_login login;
     struct token tokens[TOKENS_MAX];
     unsigned next_token;
+    char warned[WARNINGS_SIZE]; /* what was shown, a line each: the same is said only once */
 };
 
 struct result session_open(struct invocation *invocation, const char *host, struct session **session_out,
@@ -189,6 +191,39 @@ static struct result token_for(struct session *session, const char *scope, struc
     return fetch_token(session, scope, token_out, err);
 }
 
+static void show_warning(const struct session *session, const char *warning)
+{
+    OWNED_JSON object = session->invocation->json ? json_pack("{s:s}", "warning", warning) : NULL;
+
+    if (object == NULL)
+        (void)fprintf(stderr, "warning from the registry: %s\n", warning);
+    else if (json_dumpf(object, stderr, JSON_COMPACT) == 0)
+        (void)fputc('\n', stderr);
+}
+
+/* `line` with a line's end on both sides, as it stands in session->warned. */
+static bool is_news(const struct session *session, const char *line)
+{
+    char marked[sizeof session->warned];
+
+    return (size_t)snprintf(marked, sizeof marked, "\n%s\n", line) < sizeof marked &&
+           strstr(session->warned, marked) == NULL;
+}
+
+/* Shows what was not shown yet; what has no room any more is not shown at all. */
+static void show_warnings(struct session *session, char *warnings)
+{
+    for (char *line = warnings, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        const size_t used = strlen(session->warned);
+        *end = '\0';
+        terminal_tame(line);
+        if (!is_news(session, line) || used + strlen(line) + 3 > sizeof session->warned) continue;
+        (void)snprintf(session->warned + used, sizeof session->warned - used, "%s%s\n", used == 0 ? "\n" : "", line);
+        show_warning(session, line);
+    }
+    warnings[0] = '\0';
+}
+
 /* The login is good, since it got a token; the token does not cover this, since no role does. */
 static struct result nothing_granted(struct session *session, const char *scope, const struct http_response *response,
                                      struct error *err)
@@ -211,6 +246,7 @@ struct result session_call(struct session *session, const char *scope, const str
         with_token.authorization = token->header;
         buffer_clear(&response->body);
         TRY(http_call(session->http, &with_token, response, err));
+        show_warnings(session, response->warnings);
         if (response->status == request->wanted || (request->also != 0 && response->status == request->also)) return SUCCESS;
         if (response->status != 401 || attempt > 0) break;
         token->good_until_ms = 0; /* revoked, or the registry has new keys: once more with a fresh one */

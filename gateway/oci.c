@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -98,6 +99,19 @@ void oci_location(struct request *request, const char *kind, const char *referen
 {
     response_header(request, "Location", "%s/v2/%s/%s/%s", request->gateway->settings->public_url, request->name, kind,
                     reference);
+}
+
+#define EXPIRY_NOTICE_MS (7 * INT64_C(86400000)) /* time to ask an administrator */
+
+void oci_warn_of_expiry(struct request *request)
+{
+    const int64_t expires_ms = decider_robot_expires(request->gateway->decider, &request->principal);
+    char when[CLOCK_TEXT_SIZE];
+
+    if (expires_ms == 0 || expires_ms - clock_wall_ms() > EXPIRY_NOTICE_MS) return;
+    clock_format(expires_ms, when);
+    response_warning(request, "the secret of %s ends at %s: ask an administrator for a new robot before that",
+                     request->principal.subject, when);
 }
 
 bool oci_not_modified(struct request *request, const char *digest)

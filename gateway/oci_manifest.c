@@ -83,6 +83,7 @@ static void answer(struct request *request, struct stored_manifest *manifest)
     response_header(request, "Docker-Content-Digest", "%s", manifest->digest);
     response_header(request, "ETag", "\"%s\"", manifest->digest);
     response_header(request, "Cache-Control", "private, no-cache");
+    oci_warn_of_expiry(request);
 }
 
 static struct result read(struct request *request, struct pg *pg, struct error *err)
@@ -159,6 +160,16 @@ static struct result refuse_push(struct request *request, const struct manifest_
     return SUCCESS;
 }
 
+static void warn_of_layers_elsewhere(struct request *request, const struct manifest *manifest)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < manifest->reference_count; i++) count += !manifest->references[i].is_required;
+    if (count > 0)
+        response_warning(request, "%zu of the layers may be kept elsewhere (non-distributable, or with urls): whether they "
+                                  "are here was not checked", count);
+}
+
 static void created(struct request *request, const struct manifest_push *push)
 {
     response_empty(request, 201);
@@ -166,6 +177,8 @@ static void created(struct request *request, const struct manifest_push *push)
     response_header(request, "Docker-Content-Digest", "%s", push->digest);
     if (push->manifest->subject[0] != '\0') response_header(request, "OCI-Subject", "%s", push->manifest->subject);
     for (size_t i = 0; i < push->tag_count; i++) response_header(request, "OCI-Tag", "%s", push->tags[i]);
+    warn_of_layers_elsewhere(request, push->manifest);
+    oci_warn_of_expiry(request);
 }
 
 static struct result store(struct request *request, struct pg *pg, struct manifest_push *push, struct error *err)

@@ -29,6 +29,8 @@ const struct resource *oci_where(const struct request *request);
 void oci_body(struct request *request, unsigned status, const char *content_type, struct buffer *body);
 /** Location: an absolute URL below the public one. */
 void oci_location(struct request *request, const char *kind, const char *reference);
+/** Warns whoever comes with a robot's secret that ends in a week. */
+void oci_warn_of_expiry(struct request *request);
 /** True (and 304) when If-None-Match names the digest. */
 bool oci_not_modified(struct request *request, const char *digest);
 

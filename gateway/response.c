@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define WARNING_SIZE      600  /* a sentence, with names of 255 */
+#define WARNINGS_SIZE_MAX 4096 /* of all in one answer, by the specification */
+#define WARNINGS_MAX      4    /* so that what the pipeline adds has its places */
 #define HEADER_VALUE_SIZE 4224 /* a challenge may have 4096 characters; all else is far under */
 
 static struct response *begin(struct request *request, unsigned status)
@@ -100,6 +103,44 @@ void response_header(struct request *request, const char *name, const char *form
         response->is_broken = true; /* 500: better no answer than one that says something else */
     else
         response->headers.list[response->headers.count++] = field;
+}
+
+/* As a quoted-string of RFC 9110, section 5.6.4; what is not printable ASCII has no place in one. */
+static void quote(const char *text, char quoted_out[2 * WARNING_SIZE + 16])
+{
+    char *to = quoted_out + snprintf(quoted_out, 16, "299 - \"");
+
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '"' || *at == '\\') *to++ = '\\';
+        *to++ = (char)(*at >= ' ' && *at <= '~' ? *at : '?');
+    }
+    *to++ = '"';
+    *to = '\0';
+}
+
+static bool has_room_for(const struct response *response, const char *warning)
+{
+    size_t length = strlen(warning), count = 0;
+
+    for (size_t i = 0; i < response->headers.count; i++) {
+        if (strcmp(response->headers.list[i].name, "Warning") != 0) continue;
+        length += strlen(response->headers.list[i].value);
+        count++;
+    }
+    return length <= WARNINGS_SIZE_MAX && count < WARNINGS_MAX;
+}
+
+void response_warning(struct request *request, const char *format, ...)
+{
+    char text[WARNING_SIZE], quoted[2 * WARNING_SIZE + 16];
+    va_list args;
+
+    assert(request->response != NULL);
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    quote(text, quoted);
+    if (has_room_for(request->response, quoted)) response_header(request, "Warning", "%s", quoted);
 }
 
 void response_oci_error(struct request *request, unsigned status, const char *code, const char *message,

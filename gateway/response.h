@@ -26,7 +26,7 @@ struct response_source {
 };
 #define RESPONSE_BLOCK_SIZE ((size_t)2 * 65520) /* a read asks for so much, but for the last one: two records of SJB1 */
 
-#define RESPONSE_HEADERS_MAX 24 /* a pushed index with ten OCI-Tag values, and what each answer has */
+#define RESPONSE_HEADERS_MAX 28 /* a pushed index with twelve OCI-Tag values and warnings, and what each answer has */
 
 struct response {
     unsigned status;
@@ -52,6 +52,12 @@ void response_from_source(struct request *request, unsigned status, const char *
  *  character, or one header too many, makes the answer a 500. */
 void response_header(struct request *request, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/**
+ * Warning: 299 - "..." (specification, "Warnings"): oras, containerd, regctl and `sijil` show it to the user. Added to an
+ * answer that was made; one that would be too many, or too long, is left out: no answer fails for it.
+ */
+void response_warning(struct request *request, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /** {"errors":[{"code","message","detail"}]}; `detail` may be NULL, and stays the caller's. */
 void response_oci_error(struct request *request, unsigned status, const char *code, const char *message,

@@ -87,6 +87,15 @@ bool decider_is_live(struct decider *decider, const struct principal *principal,
     return !decider_is_stale(decider, snapshot) && authz_snapshot_is_live(snapshot->authz, principal, now_ms);
 }
 
+int64_t decider_robot_expires(struct decider *decider, const struct principal *principal)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct authz_robot *robot =
+        principal->kind == PRINCIPAL_ROBOT ? authz_snapshot_robot(snapshot->authz, &principal->id) : NULL;
+
+    return robot == NULL ? 0 : robot->expires_ms;
+}
+
 uint64_t decider_epoch(const struct decider *decider)
 {
     OWNED(snapshot) *snapshot = decider_take((struct decider *)(uintptr_t)decider); /* only its lock is taken */

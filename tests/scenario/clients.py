@@ -189,6 +189,18 @@ def tags_are_listed_and_deleted():
     assert "MANIFEST_UNKNOWN" in gone.stderr, gone.stderr
 
 
+def warnings_are_shown_once():
+    soon = sijil_test.make_robot(server, "soon", "publisher", "main/models", expires_days=3)
+    sijil("login", host(), "--username", soon[0], "--ca-file", server.ca_file, text=soon[1] + "\n")
+    pushed = sijil("push", "model.onnx", host() + "/main/models/warned:v1", folder=work + "/model")
+    assert pushed.stderr.count("warning from the registry: the secret of robot$main+soon ends at 20") == 1, pushed.stderr
+    pulled = sijil("pull", host() + "/main/models/warned:v1", "-o", work + "/warned", "--json")
+    said = [json.loads(line) for line in pulled.stderr.splitlines() if line.startswith("{")]
+    assert [list(each) for each in said] == [["warning"]] and "robot$main+soon" in said[0]["warning"], pulled.stderr
+    sijil("login", host(), "--username", state["login"][0], "--ca-file", server.ca_file, text=state["login"][1] + "\n")
+    assert "warning" not in sijil("pull", host() + "/main/models/warned:v1", "-o", work + "/warned-not").stderr
+
+
 def refusals_name_the_rule_and_what_is_missing():
     admin = server.client(server.admin)
     admin.api("POST", "/projects", {"organisation": "main", "name": "health",
@@ -283,7 +295,7 @@ try:
         logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack,
         skopeo_copies_it_out_and_in_unchanged, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
         a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew, tags_are_listed_and_deleted,
-        refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, an_administrator_works_by_command,
+        warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, an_administrator_works_by_command,
         usage_errors_say_what_is_wrong,
         server=server)
 finally:

@@ -700,6 +700,31 @@ def a_digest_that_is_none_is_400_everywhere():
     expect(there.close(location, EMPTY), 201)
 
 
+# ---- Warnings ----
+
+def a_warning_reaches_who_should_know():
+    """Warning: 299 - "...": of a secret that ends soon, and of layers that may not be here."""
+    soon = sijil_test.make_robot(server, "soon", "publisher", "main/models", expires_days=5)
+    there, later = server.client(soon).repository("main/models/warned"), place("warned")
+    body = there.manifest()
+    form = r'299 - "the secret of robot\$main\+soon ends at 20\d\d-\d\d-\d\dT[0-9:.]+Z: ask an administrator [a-z ]+"'
+    for answer in (there.put_manifest("v1", body), there.call("GET", "manifests/v1"), there.call("HEAD", "manifests/v1"),
+                   there.call("GET", "manifests/v1", headers={"If-None-Match": f'"{sha256(body)}"'})):
+        assert answer.status in (200, 201, 304) and re.fullmatch(form, answer["Warning"] or ""), answer["Warning"]
+    assert expect(later.call("GET", "manifests/v1"), 200)["Warning"] is None
+    document = json.loads(later.manifest())
+    document["layers"] = [{"mediaType": "application/octet-stream", "digest": sha256(one.encode()), "size": 3,
+                           "urls": ["https://elsewhere.example/" + one]} for one in ("one", "two")]
+    answer = expect(later.put_manifest("v2", json.dumps(document).encode()), 201)
+    assert answer["Warning"].startswith('299 - "2 of the layers may be kept elsewhere'), answer["Warning"]
+    tags = "&".join(f"tag=w{number}" for number in range(12))
+    document["subject"] = {"mediaType": IMAGE, "digest": UNKNOWN, "size": 1}
+    body = json.dumps(document).encode()
+    answer = expect(there.put_manifest(sha256(body) + "?" + tags, body), 201)
+    assert len(answer.headers.get_all("Warning")) == 2 and len(answer.headers.get_all("OCI-Tag")) == 12
+    assert answer["OCI-Subject"] == UNKNOWN and answer["Sijil-Audit"]
+
+
 # ---- Names and rights ----
 
 def a_repository_may_be_called_blobs():
@@ -767,7 +792,7 @@ cases = [
     tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed,
     referrers_come_in_pages, an_index_refers_without_a_type, a_referrers_tag_is_merged, the_catalog_shows_what_may_be_pulled, a_tag_goes_alone_and_a_digest_with_its_tags,
     a_blob_goes_when_no_manifest_needs_it, a_deleted_manifest_leaves_what_refers_to_it,
-    a_digest_that_is_none_is_400_everywhere, a_repository_may_be_called_blobs, a_bad_name_is_400,
+    a_digest_that_is_none_is_400_everywhere, a_warning_reaches_who_should_know, a_repository_may_be_called_blobs, a_bad_name_is_400,
     who_asks_for_nothing_is_challenged, who_may_only_pull_can_not_push, another_project_is_as_if_it_were_not,
 ]
 sijil_test.run(*[case for case in cases if not wanted or case.__name__ in wanted], server=server)

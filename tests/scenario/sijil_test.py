@@ -305,11 +305,11 @@ class Repository:
         return self.call("PUT", f"manifests/{reference}", manifest, {"Content-Type": kind})
 
 
-def make_robot(server, name, role, scope, organisation="main"):
-    """A robot of an organisation with one role; answers its login."""
+def make_robot(server, name, role, scope, organisation="main", **more):
+    """A robot of an organisation with one role; answers its login. `more` is for POST /robots."""
     admin = server.client(server.admin)
     where = {"organisation": organisation} if scope else {}  # who has a role on everything belongs to the registry
-    robot = admin.api("POST", "/robots", {**where, "name": name})
+    robot = admin.api("POST", "/robots", {**where, **more, "name": name})
     admin.api("POST", "/bindings", {"robot": robot["id"], "role": role, "scope": scope})
     return robot["name"], robot["secret"]
 

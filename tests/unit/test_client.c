@@ -9,7 +9,9 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "client/api_priv.h"
+#include "client/http.h"
 #include "client/layout.h"
 #include "client/progress.h"
 #include "client/reference.h"
@@ -260,6 +262,50 @@ static void manifests_survive_lack_of_memory(void **state)
     fail_each(write_manifest, NULL, ERROR_NO_MEMORY, 2);
 }
 
+static const struct warning_row {
+    const char *name, *lines[3], *kept;
+} warning_rows[] = {
+    {"one", {"Warning: 299 - \"it is old\"\r\n"}, "it is old\n"},
+    {"in other letters", {"WARNING:299 - \"a\""}, "a\n"},
+    {"two", {"warning: 299 - \"a\"", "Warning: 299 - \"b\""}, "a\nb\n"},
+    {"with quotes", {"Warning: 299 - \"the tag \\\"x\\\\y\\\" moved\""}, "the tag \"x\\y\" moved\n"},
+    {"an empty one", {"Warning: 299 - \"\""}, "\n"},
+    {"another code", {"Warning: 199 - \"a\""}, ""},
+    {"an agent", {"Warning: 299 here \"a\""}, ""},
+    {"no end", {"Warning: 299 - \"a"}, ""},
+    {"nothing but a quote", {"Warning: 299 - \""}, ""},
+    {"a backslash at the end", {"Warning: 299 - \"a\\\""}, "a\\\n"},
+    {"a control character", {"Warning: 299 - \"a\x1b[2J\""}, ""},
+    {"another header", {"X-Warning: 299 - \"a\""}, ""},
+};
+
+static void warnings_are_read(void **state)
+{
+    const struct warning_row *row = *state;
+    struct http_response *response = memory_zeroed(1, sizeof *response);
+
+    assert_non_null(response);
+    for (size_t i = 0; i < COUNT(row->lines) && row->lines[i] != NULL; i++)
+        http_response_take(response, bytes_of_text(row->lines[i]));
+    assert_string_equal(response->warnings, row->kept);
+    free(response);
+}
+
+static void warnings_beyond_the_room_are_left_out(void **state)
+{
+    struct http_response *response = memory_zeroed(1, sizeof *response);
+    char line[1000];
+
+    (void)state;
+    assert_non_null(response);
+    (void)snprintf(line, sizeof line, "Warning: 299 - \"%0900d\"", 7);
+    for (int i = 0; i < 20; i++) http_response_take(response, bytes_of_text(line));
+    assert_int_equal(strlen(response->warnings), 4 * 901);
+    http_response_take(response, bytes_of_text("Warning: 299 - \"short\""));
+    assert_string_equal(response->warnings + 4 * 901, "short\n");
+    free(response);
+}
+
 /* `sijil audit tail` printed the subject that an issuer chose as it came. */
 static void a_name_does_not_steer_the_terminal(void **state)
 {
@@ -277,11 +323,13 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_name_does_not_steer_the_terminal),
+        cmocka_unit_test(warnings_beyond_the_room_are_left_out),
         cmocka_unit_test(kinds_of_layers),       cmocka_unit_test(manifests_are_valid_json_with_both_names),
         cmocka_unit_test(links_are_not_followed), cmocka_unit_test(sizes_read_well),
         cmocka_unit_test(manifests_survive_lack_of_memory),
     };
 
     return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
-           RUN_TABLE(reference_rows, references) + RUN_TABLE(trace_rows, verbose_hides_secrets) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+           RUN_TABLE(reference_rows, references) + RUN_TABLE(trace_rows, verbose_hides_secrets) +
+           RUN_TABLE(warning_rows, warnings_are_read) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

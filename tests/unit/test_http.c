@@ -10,6 +10,7 @@
 #include "gateway/query.h"
 #include "gateway/quota.h"
 #include "gateway/range.h"
+#include "gateway/response.h"
 #include "gateway/route.h"
 
 #define ARENA_SIZE ((size_t)1 << 20)
@@ -439,6 +440,30 @@ static struct result read_once(void *context, struct error *err)
     return quota_enter(quota, "address", "a", &(struct quota_limits){.at_a_time = 1}, &ticket, err);
 }
 
+/* An answer that nobody sends: its request has what answers are made from, and no more. */
+static void warnings_are_quoted_and_bounded(void **state)
+{
+    OWNED(arena) *arena = NULL;
+    struct response blank = {0};
+    struct request request = {.blank = &blank};
+    struct error err = {0};
+    size_t bytes = 0;
+
+    (void)state;
+    assert_true(arena_new(ARENA_SIZE, &arena, &err).ok);
+    request.arena = arena;
+    response_empty(&request, 200);
+    response_warning(&request, "the tag \"%s\" moved\r\nX: y\xc3", "a\\b");
+    assert_string_equal(blank.headers.list[0].name, "Warning");
+    assert_string_equal(blank.headers.list[0].value, "299 - \"the tag \\\"a\\\\b\\\" moved??X: y?\"");
+    for (int i = 0; i < 40; i++) response_warning(&request, "%02d%02000d", i, 0);
+    assert_false(blank.is_broken);
+    for (size_t i = 0; i < blank.headers.count; i++) bytes += strlen(blank.headers.list[i].value);
+    assert_true(blank.headers.count == 4 && bytes <= 4096);
+    for (int i = 0; i < 40; i++) response_warning(&request, "\"%0590d\"", 0);
+    assert_true(blank.headers.count == 4 && !blank.is_broken);
+}
+
 static void reading_survives_lack_of_memory(void **state)
 {
     (void)state;
@@ -451,7 +476,7 @@ int main(void)
         cmocka_unit_test(a_path_of_too_many_segments),       cmocka_unit_test(a_range_is_for_get_and_the_same_bytes),
         cmocka_unit_test(each_route_is_complete),            cmocka_unit_test(a_quota_counts_and_forgets),
         cmocka_unit_test(a_rate_allows_a_burst_and_no_more), cmocka_unit_test(a_full_table_refuses_and_recovers),
-        cmocka_unit_test(reading_survives_lack_of_memory),
+        cmocka_unit_test(warnings_are_quoted_and_bounded),   cmocka_unit_test(reading_survives_lack_of_memory),
     };
 
     return RUN_TABLE(path_rows, paths_are_decoded_once) + RUN_TABLE(target_rows, targets_are_split) +
