@@ -83,18 +83,30 @@ static inline void one_done(struct record *record)
     (void)pthread_mutex_unlock(&batch->mutex);
 }
 
-static inline void submit_batch(struct sequencer *sequencer, struct batched *records, size_t count)
+/* Does not wait: `batch` must outlive the records. */
+static inline void begin_batch(struct sequencer *sequencer, struct batch *batch, struct batched *records, size_t count)
 {
-    struct batch batch = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, count};
-
+    *batch = (struct batch){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, count};
     for (size_t i = 0; i < count; i++) {
-        records[i].batch = &batch;
+        records[i].batch = batch;
         records[i].record.done = one_done;
         sequencer_submit(sequencer, &records[i].record);
     }
-    (void)pthread_mutex_lock(&batch.mutex);
-    while (batch.left > 0) (void)pthread_cond_wait(&batch.all_done, &batch.mutex);
-    (void)pthread_mutex_unlock(&batch.mutex);
+}
+
+static inline void await_batch(struct batch *batch)
+{
+    (void)pthread_mutex_lock(&batch->mutex);
+    while (batch->left > 0) (void)pthread_cond_wait(&batch->all_done, &batch->mutex);
+    (void)pthread_mutex_unlock(&batch->mutex);
+}
+
+static inline void submit_batch(struct sequencer *sequencer, struct batched *records, size_t count)
+{
+    struct batch batch;
+
+    begin_batch(sequencer, &batch, records, count);
+    await_batch(&batch);
 }
 
 static inline void open_log(struct audit_log *log)

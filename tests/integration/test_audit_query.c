@@ -290,6 +290,33 @@ static void a_proof_is_checked_without_us(void **state)
     audit_log_close(&log);
 }
 
+/* A proof leads to a signed log: what came after the last signature, or before the first, has none yet. */
+static void what_is_not_signed_has_no_proof_yet(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+    struct buffer OWNED_BUFFER proof = BUFFER(65536);
+
+    (void)state;
+    fill(&log);
+    OWNED(pg) *pg = reader(&log);
+    OWNED(permit) *permit = auditor(RESOURCE_SYSTEM, "");
+    prove_when_signed(pg, permit, 9, &proof);
+    buffer_clear(&proof);
+    keyd_process_pause(log.keyd, true);
+    record_about(&log, "acme/models/digits", "alice@example", VERDICT_ALLOW);
+    assert_false(audit_prove(pg, permit, 10, &proof, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "not signed yet"));
+    keyd_process_pause(log.keyd, false);
+    sequencer_free(GIVE(log.sequencer));
+    database_execute(log.database, "ALTER TABLE audit_checkpoint DISABLE TRIGGER ALL; DELETE FROM audit_checkpoint");
+    assert_false(audit_prove(pg, permit, 0, &proof, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_int_equal(proof.length, 0);
+    audit_log_close(&log);
+}
+
 static void reading_survives_every_failure(void **state)
 {
     struct audit_log log;
@@ -324,6 +351,7 @@ int main(void)
         cmocka_unit_test(questions_have_bounds),
         cmocka_unit_test(a_page_opens_many_payloads),
         cmocka_unit_test(a_proof_is_checked_without_us),
+        cmocka_unit_test(what_is_not_signed_has_no_proof_yet),
         cmocka_unit_test(reading_survives_every_failure),
     };
 

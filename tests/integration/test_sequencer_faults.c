@@ -193,6 +193,107 @@ static void a_database_away_for_longer_than_anybody_waits(void **state)
     audit_log_close(&log);
 }
 
+/* A key process that hangs does not hold up the end, nor is anybody left waiting for a name of his own. */
+static void who_has_no_key_yet_when_it_stops_is_told(void **state)
+{
+    static const char *const subjects[] = {"a", "b", "c"};
+    struct batched records[COUNT(subjects)];
+    struct outcome_list list = {.count = 0};
+    struct audit_log log;
+    struct batch batch;
+
+    (void)state;
+    open_with_deadline(&log, 5000);
+    wait_until_recorded(&log, &list);
+    keyd_process_pause(log.keyd, true);
+    for (size_t i = 0; i < COUNT(records); i++) {
+        records[i] = (struct batched){.record = test_record(VERDICT_ALLOW)};
+        records[i].record.context.subject = subjects[i];
+    }
+    begin_batch(log.sequencer, &batch, records, COUNT(records));
+    stop(&log);
+    keyd_process_pause(log.keyd, false);
+    assert_int_equal(batch.left, 0);
+    for (size_t i = 0; i < COUNT(records); i++) {
+        assert_int_equal(records[i].record.status, RECORD_UNAVAILABLE);
+        record_done(&records[i].record);
+    }
+    assert_true(audit_log_check(&log) > 0);
+    audit_log_close(&log);
+}
+
+static void *lose_connections(void *argument)
+{
+    (void)usleep(300000);
+    database_disconnect_all(argument);
+    return NULL;
+}
+
+/* A log that somebody holds, and a server that goes away: the end comes all the same, and everybody hears of it. */
+static void what_waits_for_a_held_log_when_it_stops_is_told(void **state)
+{
+    static struct batched records[50];
+    struct outcome_list list = {.count = 0};
+    struct audit_log log;
+    struct batch batch;
+    pthread_t loser;
+
+    (void)state;
+    open_with_deadline(&log, 5000);
+    wait_until_recorded(&log, &list);
+    hold_log(&log);
+    for (size_t i = 0; i < COUNT(records); i++)
+        records[i] = (struct batched){.record = test_record(i % 2 == 0 ? VERDICT_ALLOW : VERDICT_CHALLENGE)};
+    begin_batch(log.sequencer, &batch, records, COUNT(records));
+    sequencer_count_refused(log.sequencer);
+    assert_int_equal(pthread_create(&loser, NULL, lose_connections, log.database), 0);
+    stop(&log);
+    assert_int_equal(pthread_join(loser, NULL), 0);
+    assert_int_equal(batch.left, 0);
+    for (size_t i = 0; i < COUNT(records); i++) record_done(&records[i].record);
+    database_reconnect(log.database);
+    assert_true(audit_log_check(&log) > 0);
+    audit_log_close(&log);
+}
+
+#define TOO_MANY (65536 + 40) /* WAITING_MAX, and some */
+
+static void too_many_that_wait_are_refused_at_once(void **state)
+{
+    static struct batched records[TOO_MANY];
+    static const struct action_pair pair = {.action = ACTION_POLICY_LOAD, .resource = {.kind = RESOURCE_SYSTEM}};
+    struct outcome_list list = {.count = 0};
+    OWNED(permit) *permit = NULL;
+    struct permit *none = NULL;
+    struct audit_log log;
+    struct batch batch;
+    struct error err = {0};
+
+    (void)state;
+    open_with_deadline(&log, 1500);
+    wait_until_recorded(&log, &list);
+    assert_true(permit_for_job(log.sequencer, &pair, &permit, &err).ok);
+    hold_log(&log);
+    for (size_t i = 0; i < COUNT(records); i++)
+        records[i].record = (struct record){.under = permit, .outcome = OUTCOME_COMPLETED};
+    begin_batch(log.sequencer, &batch, records, COUNT(records));
+    assert_false(permit_for_job(log.sequencer, &pair, &none, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_null(none);
+    await_batch(&batch);
+    database_execute(log.database, "COMMIT");
+    for (size_t i = 0; i < COUNT(records); i++) assert_int_equal(records[i].record.status, RECORD_UNAVAILABLE);
+    wait_until_recorded(&log, &list);
+    stop(&log);
+    char expected[16];
+    (void)snprintf(expected, sizeof expected, "%d", TOO_MANY + 1);
+    assert_string_equal(database_ask(log.database, "SELECT sum((convert_from(leaf, 'UTF8')::json -> 'why' ->> 'count')::int)"
+                                                   " FROM audit_entry WHERE action = 'log.unrecorded'"),
+                        expected);
+    assert_true(audit_log_check(&log) > 0);
+    audit_log_close(&log);
+}
+
 /* What waits, what is folded and what was counted when it stops: recorded, or not, but never half, and it does stop. */
 static void stopping_survives_every_failure(void **state)
 {
@@ -206,7 +307,8 @@ static void stopping_survives_every_failure(void **state)
     log.deadline_ms = 2000;
     for (size_t nth = 1; fired > 0; nth++)
         for (int lasts = 0; lasts < 2; lasts++) {
-            struct batched flood[60];
+            struct batched flood[60], waiting[TOGETHER];
+            struct batch batch;
             list.count = 0;
             log.sequencer = audit_log_start(&log, "gw1");
             for (size_t i = 0; i < COUNT(flood); i++) flood[i] = (struct batched){.record = test_record(VERDICT_CHALLENGE)};
@@ -214,11 +316,15 @@ static void stopping_survives_every_failure(void **state)
             for (size_t i = 0; i < COUNT(flood); i++) record_done(&flood[i].record);
             wait_until_recorded(&log, &list);
             sequencer_count_refused(log.sequencer);
+            make_batch(waiting);
+            begin_batch(log.sequencer, &batch, waiting, TOGETHER);
             arm(ALL_KINDS, nth, lasts == 0 ? nth : FOR_EVER);
             const int64_t started_ms = clock_monotonic_ms();
             stop(&log);
             fired = disarm();
             assert_in_range(clock_monotonic_ms() - started_ms, 0, 15000);
+            assert_int_equal(batch.left, 0);
+            for (size_t i = 0; i < TOGETHER; i++) record_done(&waiting[i].record);
             assert_int_equal(entries_of(&log, &list.records[list.count - 1]), 1);
         }
     assert_true(audit_log_check(&log) > 0);
@@ -230,6 +336,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_failure_in_any_thread_is_survived),
         cmocka_unit_test(a_database_away_for_longer_than_anybody_waits),
+        cmocka_unit_test(who_has_no_key_yet_when_it_stops_is_told),
+        cmocka_unit_test(what_waits_for_a_held_log_when_it_stops_is_told),
+        cmocka_unit_test(too_many_that_wait_are_refused_at_once),
         cmocka_unit_test(stopping_survives_every_failure),
     };
 

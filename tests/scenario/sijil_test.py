@@ -201,7 +201,8 @@ class Server:
 
     def crashes(self):
         """Lines of the log that tell of an assertion, a sanitizer's finding, or a signal that no test sends."""
-        marks = (": Assertion `", "ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error: ", '"with":"signal 6"',
+        marks = (": Assertion `", "ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer",
+                 "runtime error: ", '"with":"signal 6"',
                  '"with":"signal 11"', '"with":"signal 31"')
         with open(os.path.join(self.root, "log"), encoding="utf-8", errors="replace") as log:
             return [line.strip() for line in log if any(mark in line for mark in marks)]
