@@ -23,14 +23,14 @@ def host():
     return f"127.0.0.1:{server.port}"
 
 
-def run(name, *words, code=0, text=None, folder=None):
+def run(name, *words, code=0, text=None, folder=None, stream="stdout"):
     environment = {**os.environ, "HOME": work + "/home", "DOCKER_CONFIG": work + "/home/.docker",
                    "SSL_CERT_FILE": server.ca_file, "COSIGN_PASSWORD": "", "COSIGN_EXPERIMENTAL": "0",
                    "REGCTL_CONFIG": work + "/home/regctl.json"}
     done = subprocess.run([os.path.join(PROGRAMS, name), *words], input=text, text=True, capture_output=True, timeout=300,
                           env=environment, cwd=folder or work)
     assert done.returncode == code, (name, words, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
-    return done.stdout
+    return getattr(done, stream)
 
 
 def same(one, other):
@@ -58,6 +58,15 @@ def oras_pushes_pulls_and_refers():
     same(work + "/model/model.onnx", work + "/blob")
     run("oras", "manifest", "delete", "-f", host() + "/main/models/oras-copy:v1")
     run("oras", "manifest", "fetch", host() + "/main/models/oras-copy:v1", code=1)
+
+
+    shows_warnings("oras", "manifest", "fetch", reference, "-u", state["soon"][0], "-p", state["soon"][1])
+
+
+def shows_warnings(name, *words):
+    """Of the robot whose secret ends soon; the answer's Warning comes out on standard error."""
+    said = run(name, *words, stream="stderr")
+    assert "the secret of " + state["soon"][0] + " ends at" in said, said
 
 
 # --- crane -----------------------------------------------------------------------------------------------------------
@@ -99,6 +108,8 @@ def regctl_pushes_pulls_and_refers():
     assert run("regctl", "tag", "ls", host() + "/main/models/regctl-copy").split() == ["v1"]
     run("regctl", "tag", "delete", host() + "/main/models/regctl-copy:v1")
     assert run("regctl", "tag", "ls", host() + "/main/models/regctl-copy").split() == []
+    run("regctl", "registry", "login", host(), "-u", state["soon"][0], "--pass-stdin", text=state["soon"][1])
+    shows_warnings("regctl", "manifest", "get", reference)
 
 
 # --- cosign ------------------------------------------------------------------------------------------------------------
@@ -137,6 +148,7 @@ def main():
         state["digest"] = sha256(file.read())
     server.start()
     state["login"] = sijil_test.make_robot(server, "interop", "publisher", "main/models")
+    state["soon"] = sijil_test.make_robot(server, "soon", "consumer", "main/models", expires_days=2)
     try:
         sijil_test.run(*there.values(), server=server)
     finally:
