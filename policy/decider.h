@@ -61,7 +61,7 @@ struct name_ranges {
 };
 /**
  * Which repositories the principal's bindings let it pull from today, whether or not they are there: ranges in byte
- * order that do not meet. What decider_live_access() allows lies in one of them, and nothing else does. ERROR_NO_MEMORY.
+ * order that have no name in common. What decider_live_access() allows lies in one of them, and nothing else does. ERROR_NO_MEMORY.
  */
 RESULT decider_readable(struct decider *decider, const struct principal *principal, int64_t now_ms,
                         struct name_ranges **ranges_out, struct error *err);

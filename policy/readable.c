@@ -55,7 +55,7 @@ static bool pattern_range(const struct tenancy *tenancy, const struct authz_bind
     char prefix[RESOURCE_NAME_MAX + 1];
 
     if (project == NULL || strncmp(binding->pattern, project, inside) != 0 || binding->pattern[inside] != '/') return false;
-    const bool is_prefix = length >= 2 && strcmp(binding->pattern + length - 2, "/*") == 0;
+    const bool is_prefix = strcmp(binding->pattern + length - 2, "/*") == 0;
     (void)snprintf(prefix, sizeof prefix, "%.*s", (int)(is_prefix ? length - 1 : length), binding->pattern);
     set_range(range_out, prefix, is_prefix ? AFTER_ALL_BELOW : AFTER_THIS_NAME);
     return true;
@@ -77,7 +77,7 @@ static int compare_ranges(const void *a, const void *b)
     return strcmp(((const struct name_range *)a)->from, ((const struct name_range *)b)->from);
 }
 
-/* Ranges that meet become one. */
+/* One prefix holds another or has no name in common with it, so a range is inside of one before it, or apart. */
 static void merge(struct name_ranges *ranges)
 {
     struct name_range *list = ranges->ranges;
@@ -85,12 +85,8 @@ static void merge(struct name_ranges *ranges)
 
     if (ranges->count == 0) return;
     qsort(list, ranges->count, sizeof *list, compare_ranges);
-    for (size_t i = 1; i < ranges->count; i++) {
-        if (strcmp(list[i].from, list[kept].until) > 0)
-            list[++kept] = list[i];
-        else if (strcmp(list[i].until, list[kept].until) > 0)
-            memcpy(list[kept].until, list[i].until, sizeof list[kept].until);
-    }
+    for (size_t i = 1; i < ranges->count; i++)
+        if (strcmp(list[i].from, list[kept].until) >= 0) list[++kept] = list[i];
     ranges->count = kept + 1;
 }
 

@@ -92,6 +92,16 @@ static void check_readable(struct place *place, const struct principal *principa
     assert_string_equal(ranges->ranges[0].until, until);
 }
 
+static struct result readable_once(void *context, struct error *err)
+{
+    const struct place *place = context;
+    const struct principal robot = {.kind = PRINCIPAL_ROBOT, .id.bytes[15] = 0x0c};
+    OWNED(name_ranges) *ranges = NULL;
+
+    TRY_UNTOUCHED(ranges, decider_readable(place->decider, &robot, clock_wall_ms(), &ranges, err));
+    return SUCCESS;
+}
+
 /* Nothing went wrong, and yet nothing was looked at for too long: that is said, and nothing is decided from it. */
 static void a_late_loader_is_no_authority(void **state)
 {
@@ -111,6 +121,10 @@ static void a_late_loader_is_no_authority(void **state)
     assert_false(access.pull || access.push);
     check_readable(&place, &robot, "acme/models/", "acme/models0");
     check_readable(&place, &stranger, NULL, NULL);
+    fail_each(readable_once, &place, ERROR_NO_MEMORY, 1);
+    assert_true(decider_robot_expires(place.decider, &robot) > clock_wall_ms());
+    assert_int_equal(decider_robot_expires(place.decider, &stranger), 0);
+    assert_int_equal(decider_robot_expires(place.decider, &(struct principal){.kind = PRINCIPAL_EXTERNAL}), 0);
     decider_free(GIVE(place.decider));
 
     start_with(&place, 60000, 100);

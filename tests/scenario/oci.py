@@ -179,6 +179,26 @@ def another_digest_is_refused():
     expect(there.close(location, sha256(b"these bytes")), 201)
 
 
+def another_digest_is_refused_however_it_comes():
+    there, data = place("push"), os.urandom(9000)
+    for digest in (sha256(b"another"), "sha512:" + hashlib.sha512(b"another").hexdigest()):
+        expect(there.call("POST", "blobs/uploads/?digest=" + digest, data), 400, "DIGEST_INVALID")
+        expect(there.close(there.begin(), digest, data), 400, "DIGEST_INVALID")
+        location = there.begin()
+        for start in (0, 3000, 6000):
+            expect(there.patch(location, data[start:start + 3000], start), 202)
+        expect(there.close(location, digest), 400, "DIGEST_INVALID")
+        location = there.begin()
+        expect(there.patch(location, data[:3000], 0), 202)
+        expect(there.call("PUT", f"{location}?digest={digest}", data[3000:], {"Content-Range": "3000-8999"}), 400,
+               "DIGEST_INVALID")
+        expect(there.patch(location, data[3000:], 3000), 202)  # what came with the wrong digest was not kept
+        location = there.begin()
+        expect(there.call("PATCH", location, iter([data]), {"Transfer-Encoding": "chunked"}, encode_chunked=True), 202)
+        expect(there.close(location, digest), 400, "DIGEST_INVALID")
+        expect(there.call("HEAD", "blobs/" + digest), 404)
+
+
 def a_cancelled_session_is_gone():
     there = place("push")
     location = there.begin()
@@ -448,6 +468,74 @@ def a_manifest_by_digest_takes_tags():
         assert expect(there.call("HEAD", "manifests/" + tag), 200)["Docker-Content-Digest"] == digest
     assert expect(there.call("HEAD", "manifests/t1"), 200)["Docker-Content-Digest"] == sha256(body)
     assert there.call("GET", "tags/list").json["tags"] == sorted([*tags, "new"])
+
+
+def digest_of(algorithm, data):
+    return algorithm + ":" + getattr(hashlib, algorithm)(data).hexdigest()
+
+
+def kinds_of_manifests(there, algorithm):
+    """Name, media type, document; children first. All blobs are pushed, with digests of the algorithm."""
+    def pushed(blob, kind, **more):
+        expect(there.close(there.begin(f"?digest-algorithm={algorithm}"), digest_of(algorithm, blob), blob), 201)
+        return {"mediaType": kind, "digest": digest_of(algorithm, blob), "size": len(blob), **more}
+
+    def image(**more):
+        return {"schemaVersion": 2, "mediaType": IMAGE, "config": config, "layers": [layer], **more}
+
+    def child(document, kind=IMAGE):
+        data = json.dumps(document).encode()
+        return {"mediaType": kind, "digest": digest_of(algorithm, data), "size": len(data)}
+    config = pushed(b'{"architecture":"amd64"}', "application/vnd.oci.image.config.v1+json")
+    empty = pushed(b"{}", "application/vnd.oci.empty.v1+json", data="e30=")
+    layer = pushed(os.urandom(500), "application/vnd.oci.image.layer.v1.tar+gzip")
+    foreign = {**layer, "mediaType": "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+               "digest": digest_of(algorithm, os.urandom(9)), "urls": ["https://store.example/layer"]}
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [child(image())]}
+    nested = {**index, "manifests": [child(index, INDEX)]}
+    gone = {"mediaType": IMAGE, "digest": UNKNOWN, "size": 3}
+    return [("image", IMAGE, image()), ("untyped", IMAGE, {k: v for k, v in image().items() if k != "mediaType"}),
+            ("no-layers", IMAGE, image(layers=[])), ("artifact", IMAGE, image(artifactType="a/b", config=empty, layers=[empty])),
+            ("elsewhere", IMAGE, image(layers=[foreign, layer])), ("subject", IMAGE, image(subject=gone, artifactType="a/c")),
+            ("fields", IMAGE, image(**{"org.example.field": [1, 2.50, {"x": None}], "annotations": {"k": "v \u00e9"}})),
+            ("index", INDEX, index), ("empty-index", INDEX, {**index, "manifests": []}), ("nested-index", INDEX, nested),
+            ("artifact-index", INDEX, {**index, "artifactType": "a/d", "subject": gone})]
+
+
+def every_kind_of_manifest_goes_in_out_and_away():
+    for algorithm in ("sha256", "sha512"):
+        there = place("kinds-" + algorithm)
+        kinds = [(name, kind, json.dumps(document).encode()) for name, kind, document in kinds_of_manifests(there, algorithm)]
+        for name, kind, body in kinds:
+            digest = digest_of(algorithm, body)
+            answer = expect(there.put_manifest(f"{digest}?tag={name}", body, kind), 201)
+            assert answer["Docker-Content-Digest"] == digest and answer["OCI-Tag"] == name, name
+            assert answer["OCI-Subject"] == (UNKNOWN if b'"subject"' in body else None), name
+            for reference in (digest, name):
+                for method in ("HEAD", "GET"):
+                    answer = expect(there.call(method, "manifests/" + reference), 200)
+                    assert answer["Content-Type"] == kind and answer["Docker-Content-Digest"] == digest, name
+                    assert answer["Content-Length"] == str(len(body)), name
+                    assert answer.body == (body if method == "GET" else b""), name
+        assert there.call("GET", "tags/list").json["tags"] == sorted(name for name, _, _ in kinds)
+        assert len(digests_of(there.call("GET", "referrers/" + UNKNOWN))) == 2
+        for name, _, body in reversed(kinds):
+            expect(there.call("DELETE", "manifests/" + name), 202)
+            expect(there.call("DELETE", "manifests/" + digest_of(algorithm, body)), 202)
+            expect(there.call("HEAD", "manifests/" + digest_of(algorithm, body)), 404)
+        assert there.call("GET", "tags/list").json["tags"] == []
+        assert digests_of(there.call("GET", "referrers/" + UNKNOWN)) == []
+
+
+def the_registry_says_what_it_is():
+    client = server.client(state["login"])
+    answer = expect(client.call("GET", "/v2/", scope=place("push").scope), 200)
+    assert answer["Docker-Distribution-Api-Version"] == "registry/2.0", answer.headers
+    expect(client.call("HEAD", "/v2/", scope=place("push").scope), 200)
+    never = place("never")
+    expect(never.call("GET", "tags/list"), 404, "NAME_UNKNOWN")
+    expect(never.call("GET", "manifests/v1"), 404)
+    assert expect(never.call("GET", "referrers/" + UNKNOWN), 200).json["manifests"] == []
 
 
 def an_index_and_its_subject():
@@ -783,12 +871,14 @@ cases = [
     a_blob_has_its_headers, a_range_is_exact, what_is_known_is_not_sent_again,
     what_is_not_there_is_404_and_what_is_no_digest_400, a_session_begins_with_a_location, one_put_brings_all,
     one_post_brings_all, pieces_come_in_order, the_last_piece_may_come_with_the_put, a_piece_may_come_without_a_length,
-    a_session_without_bytes_says_so, nothing_is_a_blob, another_digest_is_refused, a_cancelled_session_is_gone, a_session_is_nobody_elses,
+    a_session_without_bytes_says_so, nothing_is_a_blob, another_digest_is_refused, another_digest_is_refused_however_it_comes,
+    a_cancelled_session_is_gone, a_session_is_nobody_elses,
     a_second_writer_is_refused_while_one_writes, of_many_writers_each_byte_is_written_once,
     pieces_that_overlap_are_refused_and_change_nothing, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
     a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source, a_promoter_mounts_and_uploads_nothing, a_manifest_comes_back_byte_for_byte, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
-    a_manifest_by_digest_takes_tags, an_index_and_its_subject, unknown_manifests_are_404,
+    a_manifest_by_digest_takes_tags, every_kind_of_manifest_goes_in_out_and_away, the_registry_says_what_it_is,
+    an_index_and_its_subject, unknown_manifests_are_404,
     tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed,
     referrers_come_in_pages, an_index_refers_without_a_type, a_referrers_tag_is_merged, the_catalog_shows_what_may_be_pulled, a_tag_goes_alone_and_a_digest_with_its_tags,
     a_blob_goes_when_no_manifest_needs_it, a_deleted_manifest_leaves_what_refers_to_it,
