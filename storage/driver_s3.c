@@ -7,9 +7,10 @@
 
 /* ---- Where the bucket is ---- */
 
+/* ERROR_INVALID where somebody asks for just that: a configuration that can't be right. */
 static struct result refuse(const struct s3_driver *s3, const char *found, struct error *err)
 {
-    return failure(err, ERROR_UNAVAILABLE,
+    return failure(err, ERROR_INVALID,
                    "region %.63s may be in %.40s alone (bucket_location), but bucket %.63s is %s%.40s: nothing is read or written there",
                    s3->region, s3->location, s3->bucket, found[0] == '\0' ? "elsewhere" : "in ", found);
 }
@@ -40,7 +41,9 @@ struct result s3_reach(struct s3_driver *s3, struct error *err)
     const int placement = atomic_load(&s3->placement);
 
     if (placement == S3_IN_PLACE) return SUCCESS;
-    return placement == S3_ELSEWHERE ? refuse(s3, "", err) : s3_check(&s3->driver, err);
+    const struct result result = placement == S3_ELSEWHERE ? refuse(s3, "", err) : s3_check(&s3->driver, err);
+    if (!result.ok && err->kind == ERROR_INVALID) err->kind = ERROR_UNAVAILABLE; /* for who wants a blob it is an outage */
+    return result;
 }
 
 /* ---- Small objects ---- */

@@ -2,7 +2,7 @@
  * storage/driver_s3.h -- a region in a bucket of an S3-compatible object store.
  *
  * Rule: a bucket is used only while the store says that it lies where the configuration says; docs/s3.md has what an
- * operator must know, docs/decisions/0015-objects-of-a-bucket.md why extents are objects.
+ * operator must know, docs/decisions/0016-objects-of-a-bucket.md why extents are objects.
  *
  * Each extent is an object: one PUT while it is small, else a multipart upload whose parts are in storage/part_list.h.
  * Its bytes gather in memory until they fill a part (5 MiB, later 10 and 15); extent_sync puts what is less than

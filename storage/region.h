@@ -19,5 +19,5 @@ struct region {
     char id[REGION_ID_SIZE];
     uint8_t tag[REGION_TAG_SIZE];
     enum region_driver driver;
-    char location[REGION_LOCATION_SIZE]; /* directory, or endpoint and bucket; never a secret */
+    char location[REGION_LOCATION_SIZE]; /* directory, or endpoint, bucket and prefix; never a secret */
 };

@@ -236,6 +236,7 @@ static void a_bucket_elsewhere_is_not_used(void **state)
     must(driver->operations->small_put(driver, &blob, "c1", bytes_of_text("bytes"), &err), &err);
     s3_peer_move(&peer, "eu-west-1");
     assert_false(driver->operations->check(driver, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
     assert_string_equal(err.message, "region test/here may be in me-test-1 alone (bucket_location), but bucket models is in eu-west-1: "
                                      "nothing is read or written there");
     assert_false(driver->operations->small_get(driver, &blob, "c1", &content, &err).ok);
@@ -245,6 +246,7 @@ static void a_bucket_elsewhere_is_not_used(void **state)
     const unsigned puts = s3_peer_requests(&peer, "PUT ");
     assert_false(fresh->operations->small_put(fresh, &blob, "c2", bytes_of_text("bytes"), &err).ok); /* asks before its first use */
     assert_non_null(strstr(err.message, "eu-west-1"));
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_int_equal(s3_peer_requests(&peer, "PUT "), puts);
     s3_peer_heal(&peer);
     must(driver->operations->check(driver, &err), &err);
