@@ -66,13 +66,14 @@ class Store:
             self.process = subprocess.Popen(self.words(), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                             env={**os.environ, **self.environment()}, cwd=self.root)
         until = time.monotonic() + 60
-        while True:
+        while time.monotonic() < until and self.process.poll() is None:
             try:
-                return self.call("GET", "/")
+                if self.call("GET", "/")[0] == 200:
+                    return
             except OSError:
-                if time.monotonic() > until or self.process.poll() is not None:
-                    raise
-                time.sleep(0.1)
+                pass
+            time.sleep(0.1)
+        raise AssertionError(f"{self.name} does not start: see {self.path('log')}")
 
     def environment(self):
         return {}
