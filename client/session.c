@@ -27,7 +27,7 @@ struct session {
     struct host_login login;
     struct token tokens[TOKENS_MAX];
     unsigned next_token;
-    char warned[WARNINGS_SIZE]; /* what was shown, a line each: the same is said only once */
+    struct buffer warned; /* what was shown, a line each: the same is said only once */
 };
 
 struct result session_open(struct invocation *invocation, const char *host, struct session **session_out,
@@ -49,6 +49,7 @@ struct result session_open_as(struct invocation *invocation, const char *host, c
 
     session->invocation = invocation;
     session->login = *login;
+    session->warned = BUFFER(WARNINGS_SIZE);
     const struct http_options options = {.host = host, .ca_file = session->login.ca_file, .verbose = invocation->verbose};
     TRY(http_new(&options, &session->http, err));
     *session_out = GIVE(session);
@@ -201,25 +202,23 @@ static void show_warning(const struct session *session, const char *warning)
         (void)fputc('\n', stderr);
 }
 
-/* `line` with a line's end on both sides, as it stands in session->warned. */
-static bool is_news(const struct session *session, const char *line)
+/* False if it was shown before, or there is no room to remember it: then it is not shown at all. */
+static bool is_news(struct session *session, const char *warning)
 {
-    char marked[sizeof session->warned];
+    struct buffer OWNED_BUFFER line = BUFFER(WARNINGS_SIZE);
+    struct error ignored = {0};
 
-    return (size_t)snprintf(marked, sizeof marked, "\n%s\n", line) < sizeof marked &&
-           strstr(session->warned, marked) == NULL;
+    return buffer_format(&line, &ignored, "\n%s\n", warning).ok &&
+           strstr(buffer_text(&session->warned), buffer_text(&line)) == NULL &&
+           buffer_add_text(&session->warned, buffer_text(&line), &ignored).ok;
 }
 
-/* Shows what was not shown yet; what has no room any more is not shown at all. */
 static void show_warnings(struct session *session, char *warnings)
 {
     for (char *line = warnings, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        const size_t used = strlen(session->warned);
         *end = '\0';
         terminal_tame(line);
-        if (!is_news(session, line) || used + strlen(line) + 3 > sizeof session->warned) continue;
-        (void)snprintf(session->warned + used, sizeof session->warned - used, "%s%s\n", used == 0 ? "\n" : "", line);
-        show_warning(session, line);
+        if (is_news(session, line)) show_warning(session, line);
     }
     warnings[0] = '\0';
 }
@@ -259,6 +258,7 @@ void session_free(struct session *session)
 {
     if (session == NULL) return;
     http_free(session->http);
+    buffer_done(&session->warned);
     explicit_bzero(session, sizeof *session);
     free(session);
 }
