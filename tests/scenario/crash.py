@@ -218,7 +218,7 @@ class Worker(threading.Thread):
     def in_pieces(self, data, digest):
         location = self.call((202,), ("upload.begin",), "POST", "blobs/uploads/")["Location"]
         pieces = self.random.choice([1, 1, 2, 5])
-        step, offset = max(1, -(-len(data) // pieces)), 0
+        step, offset = max(2, -(-len(data) // pieces)), 0  # a single byte reads as none: sijil_test.bytes_kept()
         while offset < len(data):
             piece = data[offset:offset + step]
             try:
