@@ -80,15 +80,15 @@ RESULT s3_adopt(struct s3_driver *s3, const struct extent_name *name, struct err
 struct result s3_extent_create(struct driver *driver, const struct uuid *blob, const struct driver_history *history,
                                struct driver_extent **extent_out, struct error *err);
 uint32_t s3_extent_part(const struct driver_extent *extent);
-struct result s3_extent_append(struct driver_extent *extent, struct bytes bytes, struct error *err);
-struct result s3_extent_sync(struct driver_extent *extent, struct error *err);
-struct result s3_extent_finish(struct driver_extent *extent, struct error *err);
-void s3_extent_discard(struct driver_extent *extent);
-void s3_extent_close(struct driver_extent *extent);
+struct result s3_extent_append(struct driver_extent *handle, struct bytes bytes, struct error *err);
+struct result s3_extent_sync(struct driver_extent *handle, struct error *err);
+struct result s3_extent_finish(struct driver_extent *handle, struct error *err);
+void s3_extent_discard(struct driver_extent *handle);
+void s3_extent_close(struct driver_extent *handle);
 
-struct result s3_part_open(struct driver *driver, const struct uuid *blob, uint32_t part, struct driver_part **part_out,
+struct result s3_part_open(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out,
                            struct error *err);
 uint64_t s3_part_size(const struct driver_part *part);
-struct result s3_part_read(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err);
+struct result s3_part_read(struct driver_part *handle, uint64_t offset, uint8_t *into, size_t length, struct error *err);
 void s3_part_hint(struct driver_part *part, uint64_t offset, uint64_t length);
-void s3_part_close(struct driver_part *part);
+void s3_part_close(struct driver_part *handle);

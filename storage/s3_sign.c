@@ -79,7 +79,8 @@ static struct result format_query(struct encoded *encoded, const struct s3_pair 
     struct s3_pair sorted[S3_PAIRS_MAX];
 
     for (size_t i = 0; i < count; i++) {
-        encoded->names[i] = encoded->values[i] = BUFFER(ENCODED_MAX);
+        encoded->names[i] = BUFFER(ENCODED_MAX);
+        encoded->values[i] = BUFFER(ENCODED_MAX);
         TRY(s3_encode(&encoded->names[i], query[i].name, false, err));
         TRY(s3_encode(&encoded->values[i], query[i].value, false, err));
         sorted[i] = (struct s3_pair){buffer_text(&encoded->names[i]), buffer_text(&encoded->values[i])};

@@ -2,7 +2,9 @@
 """usage: s3.py [PROGRAM...]   Regions in buckets of real object stores: the driver's contract, then a gateway that keeps models there while connections,
 gateways and the store itself are cut off. INTEROP_PROGRAMS is the folder that the servers are in; what is not there is
 named and left out."""
+import contextlib
 import datetime
+import filecmp
 import hashlib
 import hmac
 import http.client
@@ -159,7 +161,8 @@ class Gateway(Production):
         self.write_configuration(head, self.location)
 
     def write_configuration(self, head, location, name="sijild.conf"):
-        self.head = head
+        if name == "sijild.conf":
+            self.head = head
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(f'{head}region "local/main" {{\n driver = s3\n endpoint = "{self.store.endpoint}"\n bucket = "{BUCKET}"\n'
                        f' bucket_location = "{location}"\n prefix = "{self.prefix}"\n access_key_file = "{self.store.key_file}"\n'
@@ -171,6 +174,21 @@ class Gateway(Production):
         self.process = subprocess.Popen([sijil_test.program("sijild"), "--config", self.path("sijild.conf")], stdout=self.log,
                                         stderr=self.log, stdin=subprocess.DEVNULL)
         self.wait_ready()
+
+    @contextlib.contextmanager
+    def another(self):
+        """The port of a second gateway on the same database and bucket."""
+        port = free_port()
+        head = self.head.replace(f"listen_port = {self.port}", f'listen_port = {port}\ninstance = "another"')
+        self.write_configuration(head, self.location, "another.conf")
+        process = subprocess.Popen([sijil_test.program("sijild"), "--config", self.path("another.conf")], stdout=self.log,
+                                   stderr=self.log, stdin=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: listens(port))
+            yield port
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
 
     def peak_memory(self):
         """Bytes that the gateway held at most."""
@@ -270,6 +288,11 @@ def check_blob(repository, content):
     link.close()
 
 
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def wait_for(what, seconds=60):
     until = time.monotonic() + seconds
     while not what():
@@ -301,7 +324,8 @@ def cases_of(store):
         robot = admin.api("POST", "/robots", {"organisation": "main", "name": "ci"})
         for role in ("publisher", "project-admin"):
             admin.api("POST", "/bindings", {"robot": robot["id"], "role": role, "scope": "main/models"})
-        state["repository"] = gateway.client((robot["name"], robot["secret"])).repository("main/models/large")
+        state["login"] = robot["name"], robot["secret"]
+        state["repository"] = gateway.client(state["login"]).repository("main/models/large")
 
     def a_large_model_goes_there_and_back():
         content = Content(1, 512 * MIB + 7)
@@ -324,6 +348,35 @@ def cases_of(store):
             assert upload.patch(at, min(at + 300_000, content.length)).status == 202
         upload.finish()
         check_blob(state["repository"], content)
+
+    def sijil_pushes_and_pulls_a_model():
+        content = Content(8, 100 * MIB + 11)
+        host = f"127.0.0.1:{gateway.port}"
+        environment = {**os.environ, "XDG_CONFIG_HOME": gateway.path("config")}
+
+        def sijil(*words, text=None):
+            done = subprocess.run([sijil_test.program("sijil"), *words], input=text, text=True, capture_output=True, timeout=300,
+                                  env=environment, cwd=gateway.root)
+            assert done.returncode == 0, (words, done.stdout, done.stderr)
+        with open(gateway.path("model.onnx"), "wb") as file:
+            file.writelines(content.pieces(0, content.length))
+        sijil("login", host, "--username", state["login"][0], "--ca-file", gateway.ca_file, text=state["login"][1] + "\n")
+        sijil("push", "model.onnx", f"{host}/main/models/pushed:v1")
+        sijil("pull", f"{host}/main/models/pushed:v1", "-o", gateway.path("pulled"))
+        assert filecmp.cmp(gateway.path("model.onnx"), gateway.path("pulled/model.onnx"), shallow=False)
+
+    def two_gateways_take_turns():
+        content = Content(9, 60 * MIB + 5)
+        with gateway.another() as port:
+            other = sijil_test.Client(gateway, state["login"], port).repository("main/models/large")
+            upload = Upload(state["repository"], content)
+            for turn, at in enumerate(range(0, content.length, 7 * MIB)):
+                upload.repository = (state["repository"], other)[turn % 2]
+                answer = upload.patch(at, min(at + 7 * MIB, content.length))
+                assert answer.status == 202, (turn, answer.status, answer.body)
+            upload.finish()
+            check_blob(other, content)
+            check_blob(state["repository"], content)
 
     def a_cut_connection_costs_nothing_that_was_acknowledged():
         content = Content(3, 120 * MIB)
@@ -411,7 +464,8 @@ def cases_of(store):
     def the_gateway_ends_in_order():
         gateway.finish(False)
 
-    return [the_driver_keeps_its_contract, a_gateway_starts_on_it, a_large_model_goes_there_and_back, many_small_pieces_make_one_blob,
+    return [the_driver_keeps_its_contract, a_gateway_starts_on_it, a_large_model_goes_there_and_back, sijil_pushes_and_pulls_a_model,
+            many_small_pieces_make_one_blob, two_gateways_take_turns,
             a_cut_connection_costs_nothing_that_was_acknowledged, a_killed_gateway_goes_on, a_store_that_restarts_is_waited_for,
             a_store_that_is_away_is_said, an_abandoned_upload_leaves_nothing, a_bucket_elsewhere_is_refused, the_gateway_ends_in_order]
 
