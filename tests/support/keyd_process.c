@@ -1,6 +1,7 @@
 #include "tests/support/keyd_process.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "tests/support/keyd_daemon.h"
 #include "tests/support/unit.h"
@@ -34,7 +35,12 @@ void keyd_process_kill(struct keyd_process *keyd)
 
 void keyd_process_pause(struct keyd_process *keyd, bool paused)
 {
+    int status = 0;
+
     assert_int_equal(kill(keyd->daemon.pid, paused ? SIGSTOP : SIGCONT), 0);
+    /* A thread that runs meanwhile would still answer: until the kernel says that all have stopped. */
+    if (paused) assert_int_equal(waitpid(keyd->daemon.pid, &status, WUNTRACED), keyd->daemon.pid);
+    assert_true(!paused || WIFSTOPPED(status));
 }
 
 void keyd_process_restart(struct keyd_process *keyd)
