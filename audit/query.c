@@ -179,9 +179,8 @@ struct result audit_prove(struct pg *pg, const struct permit *permit, uint64_t s
     uint64_t size = 0;
 
     TRY(audit_find(pg, permit, sequence, &page, err));
-    const struct result found = audit_newest_checkpoint(pg, &size, &note, err);
-    if (!found.ok && err->kind != ERROR_NOT_FOUND) return found;
-    if (sequence >= size) /* also if nothing is signed yet */
+    TRY(audit_newest_checkpoint(pg, &size, &note, err));
+    if (sequence >= size)
         return failure(err, ERROR_UNAVAILABLE, "event %llu is recorded but not signed yet; ask again in a second",
                        (unsigned long long)sequence);
     TRY(prove(pg, sequence, size, &parts.inclusion, err));

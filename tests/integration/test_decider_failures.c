@@ -41,6 +41,33 @@ static void a_lost_connection_is_made_again(void **state)
     place_close(&place);
 }
 
+/* It is asked for again soon, however seldom the loader looks while all is well. */
+static void a_database_that_stays_away_is_asked_for_again(void **state)
+{
+    static const unsigned polls_ms[] = {50, 60000};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(polls_ms); i++) {
+        struct place place;
+        struct error err = {0};
+        bool is_back = false;
+
+        place_open_ruled(&place);
+        start_with(&place, polls_ms[i], 120000);
+        database_execute(place.log.database, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I CONNECTION LIMIT 0',"
+                                             " current_database()); END $$");
+        database_disconnect_all(place.log.database);
+        assert_false(decider_refresh(place.decider, &err).ok);
+        (void)usleep(2500000);
+        database_execute(place.log.database, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I CONNECTION LIMIT -1',"
+                                             " current_database()); END $$");
+        for (int tries = 0; tries < 100 && !is_back; tries++) is_back = decider_refresh(place.decider, &err).ok;
+        assert_true(is_back);
+        expect(&place, VERDICT_ALLOW, NULL);
+        place_close(&place);
+    }
+}
+
 static const struct pg_table *const loader_tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, NULL};
 
 static struct result load_once(const struct policy_set_source *source, struct error *err)
@@ -92,6 +119,37 @@ static void rights_that_change_while_they_are_read_are_read_again(void **state)
     assert_null(none);
     snapshot_free(same);
     snapshot_free(snapshot);
+    pg_free(source.pg);
+    place_close(&place);
+}
+
+/* Set and epoch are read one after the other: a set that came in between counts, though the epoch looks the same. */
+static void another_set_of_the_same_epoch_is_taken(void **state)
+{
+    struct place place;
+    struct policy_set_source source;
+    struct snapshot *first = NULL, *second = NULL;
+    struct error err = {0};
+    char sql[200];
+
+    (void)state;
+    place_open_ruled(&place);
+    source.keyd = keyd_process_client(place.log.keyd);
+    assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
+    assert_true(snapshot_load(&source, NULL, &first, &err).ok);
+    pg_free(source.pg);
+    install_well(&place, 2);
+    (void)snprintf(sql, sizeof sql,
+                   "ALTER TABLE authorization_epoch RENAME TO first_epoch; CREATE VIEW authorization_epoch AS SELECT %llu::bigint"
+                   " AS epoch; GRANT SELECT ON authorization_epoch TO sijil_app",
+                   (unsigned long long)first->epoch);
+    database_execute(place.log.database, sql);
+    assert_true(pg_open(database_app(place.log.database), loader_tables, &source.pg, &err).ok);
+    assert_true(snapshot_load(&source, first, &second, &err).ok);
+    assert_ptr_not_equal(second, first);
+    assert_int_equal(policy_set_epoch(second->set), 2);
+    snapshot_free(second);
+    snapshot_free(first);
     pg_free(source.pg);
     place_close(&place);
 }
@@ -272,6 +330,8 @@ int main(void)
         cmocka_unit_test(without_keyd_it_gets_stale_and_denies),
         cmocka_unit_test(a_lost_connection_is_made_again),
         cmocka_unit_test(rights_that_change_while_they_are_read_are_read_again),
+        cmocka_unit_test(another_set_of_the_same_epoch_is_taken),
+        cmocka_unit_test(a_database_that_stays_away_is_asked_for_again),
         cmocka_unit_test(loading_survives_every_failure),
         cmocka_unit_test(a_late_loader_is_no_authority),
         cmocka_unit_test(starting_survives_every_failure),

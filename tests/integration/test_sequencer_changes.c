@@ -78,6 +78,30 @@ static void what_was_decided_before_a_change_of_rights_is_decided_again(void **s
 }
 
 /* An upload that began under rights that are gone by now: what it would store is decided again; that it ended is not. */
+/* Who is to be decided again leaves the group; the numbers of those behind close up. */
+static void old_decisions_leave_the_group_that_others_are_in(void **state)
+{
+    struct batched records[4];
+    struct audit_log log;
+
+    (void)state;
+    open_log(&log);
+    for (size_t i = 0; i < COUNT(records); i++) {
+        records[i] = (struct batched){.record = test_record(VERDICT_ALLOW)};
+        if (i % 2 == 1) continue;
+        decision_free(records[i].record.decision);
+        records[i].record.decision = test_decision(VERDICT_ALLOW, TEST_EPOCH + 7);
+    }
+    submit_as_one_group(&log, records, COUNT(records));
+    for (size_t i = 0; i < COUNT(records); i++) {
+        assert_int_equal(records[i].record.status, i % 2 == 0 ? RECORD_STALE : RECORD_DONE);
+        record_done(&records[i].record);
+    }
+    assert_int_equal(records[3].record.sequence, records[1].record.sequence + 1);
+    assert_true(audit_log_check(&log) > 0);
+    audit_log_close(&log);
+}
+
 static void what_completes_under_a_change_of_rights_is_decided_again(void **state)
 {
     struct audit_log log;
@@ -195,6 +219,7 @@ int main(void)
         cmocka_unit_test(a_change_and_its_event_are_one),
         cmocka_unit_test(a_denied_change_is_not_run),
         cmocka_unit_test(what_was_decided_before_a_change_of_rights_is_decided_again),
+        cmocka_unit_test(old_decisions_leave_the_group_that_others_are_in),
         cmocka_unit_test(what_completes_under_a_change_of_rights_is_decided_again),
         cmocka_unit_test(a_flood_without_credentials_folds),
         cmocka_unit_test(who_is_known_is_named_and_never_folded),

@@ -193,6 +193,38 @@ static void a_database_away_for_longer_than_anybody_waits(void **state)
     audit_log_close(&log);
 }
 
+#define POISON "00000000-0000-4000-8000-000000000bad"
+
+/* The server answers, and refuses: only what it refuses is given up, however many went with it. */
+static void one_entry_that_the_server_refuses_harms_no_other(void **state)
+{
+    struct batched records[TOGETHER];
+    struct outcome_list list = {.count = 0};
+    struct audit_log log;
+
+    (void)state;
+    open_with_deadline(&log, 10000);
+    wait_until_recorded(&log, &list);
+    database_execute(log.database,
+                     "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF convert_from(NEW.leaf, 'UTF8') LIKE"
+                     " '%" POISON "%' THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$;"
+                     "CREATE TRIGGER refuse BEFORE INSERT ON audit_entry FOR EACH ROW EXECUTE FUNCTION refuse()");
+    for (size_t i = 0; i < TOGETHER; i++) {
+        records[i] = (struct batched){.record = test_record(VERDICT_ALLOW)};
+        name_request(&records[i].record);
+    }
+    (void)snprintf(records[2].record.context.request_id, sizeof records[2].record.context.request_id, "%s", POISON);
+    submit_as_one_group(&log, records, TOGETHER);
+    for (size_t i = 0; i < TOGETHER; i++)
+        assert_int_equal(records[i].record.status, i == 2 ? RECORD_UNAVAILABLE : RECORD_DONE);
+    note_batch(&list, records);
+    database_execute(log.database, "DROP TRIGGER refuse ON audit_entry");
+    wait_until_recorded(&log, &list);
+    stop(&log);
+    check_outcomes(&log, &list);
+    audit_log_close(&log);
+}
+
 /* A key process that hangs does not hold up the end, nor is anybody left waiting for a name of his own. */
 static void who_has_no_key_yet_when_it_stops_is_told(void **state)
 {
@@ -336,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_failure_in_any_thread_is_survived),
         cmocka_unit_test(a_database_away_for_longer_than_anybody_waits),
+        cmocka_unit_test(one_entry_that_the_server_refuses_harms_no_other),
         cmocka_unit_test(who_has_no_key_yet_when_it_stops_is_told),
         cmocka_unit_test(what_waits_for_a_held_log_when_it_stops_is_told),
         cmocka_unit_test(too_many_that_wait_are_refused_at_once),
