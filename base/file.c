@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -76,6 +77,13 @@ struct result file_read_at(int fd, void *into, size_t length, uint64_t offset, s
     if (done < length)
         return failure(err, ERROR_CORRUPT, "a file ends %zu bytes too early", length - done);
     return SUCCESS;
+}
+
+bool file_read_at_once(int fd, void *into, size_t length, uint64_t offset)
+{
+    const struct iovec place = {.iov_base = into, .iov_len = length};
+
+    return !fails_on_demand() && preadv2(fd, &place, 1, (off_t)offset, RWF_NOWAIT) == (ssize_t)length;
 }
 
 struct result file_write_at(int fd, const void *from, size_t length, uint64_t offset, struct error *err)

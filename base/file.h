@@ -24,6 +24,8 @@ RESULT file_open_at(int directory, const char *name, int flags, mode_t mode, int
 RESULT file_read_at(int fd, void *into, size_t length, uint64_t offset, struct error *err);
 /** Up to `length` bytes; *length_out is less only at the end. */
 RESULT file_read_some(int fd, void *into, size_t length, uint64_t offset, size_t *length_out, struct error *err);
+/** Exactly `length` bytes at `offset` if the kernel has them all in memory; false: not without waiting, or not at all. */
+bool file_read_at_once(int fd, void *into, size_t length, uint64_t offset);
 RESULT file_write_at(int fd, const void *from, size_t length, uint64_t offset, struct error *err);
 RESULT file_write_all(int fd, const void *from, size_t length, struct error *err);
 RESULT file_sync(int fd, struct error *err);      /* fsync */

@@ -44,12 +44,16 @@ struct intake {
     bool has_ended, has_failed;
 };
 
-/** Download: one sender at a time fills slots, the event thread empties them. */
+/**
+ * Download: the event thread reads what needs no waiting. When something does, one sender at a time fills slots, which
+ * the event thread empties.
+ */
 struct outflow {
     uint8_t *slots[OUTFLOW_SLOTS];  /* taken when filled, given back when sent */
     size_t filled[OUTFLOW_SLOTS], used; /* used: of the first slot */
     unsigned head, count;
     uint64_t read_bytes;          /* of the source, so far */
+    uint64_t sender_until;        /* what lies before this could not be read at once, and a sender reads it */
     bool is_empty;                /* the event thread suspended because no slot was full */
     bool has_failed;
 };

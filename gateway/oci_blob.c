@@ -49,6 +49,13 @@ static struct result read_blob(void *state, uint64_t offset, uint8_t *place, siz
     return stored_blob_read(outgoing->blob, outgoing->first + offset, place, length, err);
 }
 
+static bool read_blob_at_once(void *state, uint64_t offset, uint8_t *place, size_t length)
+{
+    const struct outgoing *outgoing = state;
+
+    return stored_blob_read_at_once(outgoing->blob, outgoing->first + offset, place, length);
+}
+
 static void close_blob(void *state)
 {
     const struct outgoing *outgoing = state;
@@ -87,7 +94,9 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
         return outgoing == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
     }
     *outgoing = (struct outgoing){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
-    const struct response_source source = {.state = outgoing, .read = read_blob, .close = close_blob,
+    const struct response_source source = {.state = outgoing, 
+                                           .read = read_blob, .read_at_once = read_blob_at_once,
+                                           .close = close_blob,
                                            .length = kind == RANGE_PART ? range.last - range.first + 1 : size};
     response_from_source(request, kind == RANGE_PART ? 206 : 200, "application/octet-stream", &source);
     describe(request, request->reference);

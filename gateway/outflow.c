@@ -1,6 +1,7 @@
 /*
- * Bodies that stream out: one sender at a time reads (and decrypts) ahead of the client into a ring, from which the
- * event thread copies.
+ * Bodies that stream out. What is in memory the event thread reads and decrypts itself, right into libmicrohttpd's
+ * buffer: handing it over would cost more than the work. What has to come from a disk a sender reads ahead of the
+ * client into a ring, from which the event thread copies, a few blocks for each time that something was missing.
  */
 #include <string.h>
 
@@ -11,31 +12,40 @@
 
 _Static_assert(RESPONSE_BLOCK_SIZE <= BLOCK_SIZE, "a slot is a block");
 
-#define SLOTS_A_TURN 8 /* then other downloads have their turn */
+#define SLOTS_A_TURN 8 /* then other downloads have their turn, and the event thread tries again */
+#define TURN         (SLOTS_A_TURN * RESPONSE_BLOCK_SIZE)
 
 static void pump(struct exchange *exchange, struct pg *pg);
+
+static size_t next_block(const struct exchange *exchange)
+{
+    const uint64_t left = exchange->request.source->length - exchange->outflow.read_bytes;
+
+    return left < RESPONSE_BLOCK_SIZE ? (size_t)left : RESPONSE_BLOCK_SIZE;
+}
 
 /* Reads the next block into `slot`; its size. */
 static struct result read_block(struct exchange *exchange, uint8_t **slot, size_t *filled_out, struct error *err)
 {
     const struct response_source *source = exchange->request.source;
-    const uint64_t at = exchange->outflow.read_bytes;
-    const size_t size = source->length - at < RESPONSE_BLOCK_SIZE ? (size_t)(source->length - at) : RESPONSE_BLOCK_SIZE;
+    const size_t size = next_block(exchange);
 
     if (*slot == NULL) *slot = blocks_take(exchange->server->blocks);
     if (*slot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read ahead");
-    TRY(source->read(source->state, at, *slot, size, err));
+    TRY(source->read(source->state, exchange->outflow.read_bytes, *slot, size, err));
     *filled_out = size;
     return SUCCESS;
 }
 
 struct result outflow_begin(struct exchange *exchange, struct error *err)
 {
+    const struct response_source *source = exchange->request.source;
     struct outflow *outflow = &exchange->outflow;
 
-    if (exchange->request.source->length == 0) return SUCCESS;
+    if (source->length == 0) return SUCCESS;
     TRY(read_block(exchange, &outflow->slots[0], &outflow->filled[0], err));
     outflow->read_bytes = outflow->filled[0];
+    outflow->sender_until = source->read_at_once == NULL ? source->length : outflow->read_bytes;
     outflow->count = 1;
     return SUCCESS;
 }
@@ -46,7 +56,7 @@ static void schedule(struct exchange *exchange)
     struct outflow *outflow = &exchange->outflow;
 
     if (exchange->is_busy || outflow->has_failed || outflow->count == OUTFLOW_SLOTS) return;
-    if (outflow->read_bytes == exchange->request.source->length) return;
+    if (outflow->read_bytes == outflow->sender_until) return;
     exchange->is_busy = exchange_submit(exchange, exchange->server->gateway->senders, pump);
     if (!exchange->is_busy) outflow->has_failed = true;
 }
@@ -68,19 +78,46 @@ static size_t copy_out(struct outflow *outflow, struct blocks *blocks, char *pla
     return part;
 }
 
+/* Without the mutex: no job has the source now. 0: a sender has to read what comes next. */
+static size_t read_at_once(struct exchange *exchange, char *place, size_t size)
+{
+    const struct response_source *source = exchange->request.source;
+    struct outflow *outflow = &exchange->outflow;
+    const size_t wanted = next_block(exchange);
+    const uint64_t left = source->length - outflow->read_bytes;
+
+    if (size < wanted || !source->read_at_once(source->state, outflow->read_bytes, (uint8_t *)place, wanted)) {
+        outflow->sender_until = outflow->read_bytes + (left < TURN ? left : TURN);
+        return 0;
+    }
+    outflow->read_bytes += wanted;
+    outflow->sender_until = outflow->read_bytes;
+    return wanted;
+}
+
+/* With the mutex held at start and end. How much there is at once, from the ring or from the source. */
+static size_t take(struct exchange *exchange, char *place, size_t size)
+{
+    struct outflow *outflow = &exchange->outflow;
+
+    if (outflow->count > 0) return copy_out(outflow, exchange->server->blocks, place, size);
+    if (exchange->is_busy || outflow->has_failed || outflow->read_bytes < outflow->sender_until) return 0;
+    pthread_mutex_unlock(&exchange->mutex);
+    const size_t given = read_at_once(exchange, place, size);
+    pthread_mutex_lock(&exchange->mutex);
+    return given;
+}
+
 ssize_t outflow_give(void *context, uint64_t position, char *place, size_t size)
 {
     struct exchange *exchange = context;
     struct outflow *outflow = &exchange->outflow;
-    ssize_t given = 0;
 
     (void)position; /* libmicrohttpd asks in order */
     pthread_mutex_lock(&exchange->mutex);
-    if (outflow->count > 0) {
-        given = (ssize_t)copy_out(outflow, exchange->server->blocks, place, size);
-        transport_promise(&exchange->link->transport, (uint64_t)given);
-        exchange->sent_bytes += (uint64_t)given;
-    }
+    ssize_t given = (ssize_t)take(exchange, place, size);
+    transport_promise(&exchange->link->transport, (uint64_t)given);
+    exchange->sent_bytes += (uint64_t)given;
     schedule(exchange);
     if (given == 0 && (outflow->has_failed || atomic_load(&exchange->server->is_stopping))) {
         metric_add(&metrics_gateway[METRIC_ABORTED], 1);
@@ -110,7 +147,7 @@ static bool read_slot(struct exchange *exchange)
     struct error err = {0};
 
     if (exchange->is_gone || outflow->has_failed || outflow->count == OUTFLOW_SLOTS) return false;
-    if (outflow->read_bytes == exchange->request.source->length) return false;
+    if (outflow->read_bytes == outflow->sender_until) return false;
     pthread_mutex_unlock(&exchange->mutex);
     const bool ok = read_block(exchange, &outflow->slots[index], &outflow->filled[index], &err).ok;
     if (!ok) log_error("an answer was broken off", &err);

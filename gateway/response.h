@@ -12,7 +12,8 @@
 #include "gateway/request.h"
 
 /**
- * Bytes that are produced while they are sent: by workers, ahead of the client, through a ring of four blocks.
+ * Bytes that are produced while they are sent: by the event thread what needs no waiting, else by workers, ahead of
+ * the client, through a ring of four blocks.
  * The first block is produced before the status line goes out, so that damage there is a 500; a failure later aborts
  * the connection, so that the client never takes a part for the whole.
  */
@@ -21,6 +22,8 @@ struct response_source {
     uint64_t length;           /* known before; exactly so many bytes are read */
     /** Fills `length` bytes from `offset` of this answer (not of the object); called in order, by one thread at a time. */
     RESULT (*read)(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err);
+    /** The same if it needs no waiting; false: read() has to. May be NULL: it always has to. */
+    bool (*read_at_once)(void *state, uint64_t offset, uint8_t *place, size_t length);
     /** Called exactly once, on a worker, also when nothing was read (HEAD, or the client went away). May be NULL. */
     void (*close)(void *state);
 };

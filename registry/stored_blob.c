@@ -110,6 +110,12 @@ struct result stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_
     return read;
 }
 
+bool stored_blob_read_at_once(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length)
+{
+    assert(blob->reader != NULL);
+    return blob_reader_read_at_once(blob->reader, offset, into, length);
+}
+
 void stored_blob_free(struct stored_blob *blob)
 {
     if (blob == NULL) return;

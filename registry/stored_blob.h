@@ -25,6 +25,8 @@ uint64_t stored_blob_size(const struct stored_blob *blob);
 bool stored_blob_is_damaged(const struct stored_blob *blob);
 /** Unwraps its key and checks header, trailer and extents. ERROR_CORRUPT marks it. */
 RESULT stored_blob_open(struct stored_blob *blob, struct error *err);
+/** As stored_blob_read() if that needs no waiting; false: it does, or it fails. */
+bool stored_blob_read_at_once(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length);
 /** Exactly `length` bytes from `offset`, verified; in any order. ERROR_CORRUPT marks it. May block. */
 RESULT stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length,
                         struct error *err);

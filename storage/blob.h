@@ -142,6 +142,11 @@ uint64_t blob_reader_length(const struct blob_reader *reader);
  */
 RESULT blob_reader_read(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length,
                         struct error *err);
+/**
+ * The same without waiting, for threads that must not block: true if all was in memory and verified. false: it was
+ * not, or is damaged; the buffer holds nothing then, and blob_reader_read() brings the bytes or the reason.
+ */
+bool blob_reader_read_at_once(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length);
 void blob_reader_free(struct blob_reader *reader);
 DEFINE_OWNED(blob_reader);
 

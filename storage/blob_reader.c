@@ -24,6 +24,7 @@ struct blob_reader {
     struct gcm *gcm;
     uint64_t ahead_until; /* in the part: as far as read-ahead was asked for */
 
+    bool is_at_once; /* this read may not wait */
     uint64_t cached; /* the record in `plain`, or NO_RECORD */
     uint8_t *plain;  /* owned: one record, then `sealed` */
     uint8_t *sealed; /* a batch as it is stored */
@@ -264,6 +265,7 @@ static struct result go_to_extent(struct blob_reader *reader, size_t index, stru
 
     if (index == reader->current) return SUCCESS;
     if (!reader->store->operations->is_flat) {
+        if (reader->is_at_once) return failure(err, ERROR_UNAVAILABLE, "the next extent is not open");
         TRY(sjb1_within(open_part(reader, index, &part, err), err, "extent %zu", index));
         reader->store->operations->part_close(reader->part);
         reader->part = part;
@@ -293,6 +295,10 @@ static struct result fetch(struct blob_reader *reader, uint64_t record, size_t c
 
     assert(count >= 1 && count <= BATCH_RECORDS && length <= SEALED_SIZE);
     ask_ahead(reader, at + length);
+    if (reader->is_at_once)
+        return reader->store->operations->part_read_at_once(reader->part, at, reader->sealed, length)
+                   ? SUCCESS
+                   : failure(err, ERROR_UNAVAILABLE, "record %" PRIu64 " is not in memory", record);
     return sjb1_within(reader->store->operations->part_read(reader->part, at, reader->sealed, length, err),
                        err, "record %" PRIu64, record);
 }
@@ -376,6 +382,17 @@ struct result blob_reader_read(struct blob_reader *reader, uint64_t offset, uint
         return result;
     }
     return SUCCESS;
+}
+
+bool blob_reader_read_at_once(struct blob_reader *reader, uint64_t offset, uint8_t *into, size_t length)
+{
+    struct error ignored;
+
+    if (reader->store->operations->part_read_at_once == NULL) return false;
+    reader->is_at_once = true;
+    const bool is_read = blob_reader_read(reader, offset, into, length, &ignored).ok;
+    reader->is_at_once = false;
+    return is_read;
 }
 
 /* ---- Scrubbing and sweeping ---- */

@@ -76,6 +76,8 @@ struct driver_operations {
     uint64_t (*part_size)(const struct driver_part *part);
     struct result (*part_read)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length,
                                struct error *err);
+    /** The same without waiting for a disk or a network; false: not so, and part_read will say why. NULL: never. */
+    bool (*part_read_at_once)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length);
     /** Hints: these bytes are read soon; these are not read again (keeps a scrub out of the page cache). */
     void (*part_ahead)(struct driver_part *part, uint64_t offset, uint64_t length);
     void (*part_forget)(struct driver_part *part, uint64_t offset, uint64_t length);

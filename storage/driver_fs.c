@@ -204,6 +204,11 @@ static struct result fs_part_read(struct driver_part *part, uint64_t offset, uin
     return file_read_at(((struct fs_part *)part)->file, into, length, offset, err);
 }
 
+static bool fs_part_read_at_once(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length)
+{
+    return file_read_at_once(((struct fs_part *)part)->file, into, length, offset);
+}
+
 static void fs_part_ahead(struct driver_part *part, uint64_t offset, uint64_t length)
 {
     (void)posix_fadvise(((struct fs_part *)part)->file, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
@@ -399,6 +404,7 @@ static const struct driver_operations fs_operations = {
     .part_open = fs_part_open,
     .part_size = fs_part_size,
     .part_read = fs_part_read,
+    .part_read_at_once = fs_part_read_at_once,
     .part_ahead = fs_part_ahead,
     .part_forget = fs_part_forget,
     .part_close = fs_part_close,

@@ -204,18 +204,31 @@ static uint64_t memory_part_size(const struct driver_part *handle)
     return part->object->content.length;
 }
 
+static bool copy_part(const struct memory_part *part, uint64_t offset, uint8_t *into, size_t length)
+{
+    const struct buffer *content = &part->object->content;
+
+    LOCKED(part->memory);
+    if (offset > content->length || length > content->length - offset) return false;
+    if (length > 0) memcpy(into, content->data + offset, length);
+    return true;
+}
+
 static struct result memory_part_read(struct driver_part *handle, uint64_t offset, uint8_t *into,
                                       size_t length, struct error *err)
 {
     const struct memory_part *part = (const struct memory_part *)handle;
-    const struct buffer *content = &part->object->content;
 
     TRY(memory_reach(part->memory, err));
-    LOCKED(part->memory);
-    if (offset > content->length || length > content->length - offset)
-        return failure(err, ERROR_CORRUPT, "an object of %zu bytes ends too early", content->length);
-    if (length > 0) memcpy(into, content->data + offset, length);
+    if (!copy_part(part, offset, into, length)) return failure(err, ERROR_CORRUPT, "an object ends too early");
     return SUCCESS;
+}
+
+static bool memory_part_read_at_once(struct driver_part *handle, uint64_t offset, uint8_t *into, size_t length)
+{
+    const struct memory_part *part = (const struct memory_part *)handle;
+
+    return part->memory->delay_ms == 0 && copy_part(part, offset, into, length);
 }
 
 static void memory_part_hint(struct driver_part *part, uint64_t offset, uint64_t length)
@@ -388,6 +401,7 @@ static const struct driver_operations memory_operations = {
     .part_open = memory_part_open,
     .part_size = memory_part_size,
     .part_read = memory_part_read,
+    .part_read_at_once = memory_part_read_at_once,
     .part_ahead = memory_part_hint,
     .part_forget = memory_part_hint,
     .part_close = memory_part_close,
