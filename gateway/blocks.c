@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 
-#define KEPT_MAX 32 /* 4 MiB: the rings of a few transfers at a time */
+#define KEPT_MAX 16 /* 4 MiB: the rings of a few transfers at a time */
 
 struct blocks {
     pthread_mutex_t mutex;

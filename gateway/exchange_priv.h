@@ -31,8 +31,8 @@ enum phase {
 };
 
 #define INTAKE_SLOTS      8
-#define INTAKE_SLOT_SIZE  BLOCK_SIZE
-#define OUTFLOW_SLOTS     4
+#define INTAKE_SLOT_SIZE  (BLOCK_SIZE / 2)
+#define OUTFLOW_SLOTS     2
 #define EXCHANGE_MEMORY   ((size_t)1 << 20) /* arena of one request; bodies are not in it */
 
 /** Upload: the event thread fills slots, one mover at a time empties them. */

@@ -12,7 +12,7 @@
 
 _Static_assert(RESPONSE_BLOCK_SIZE <= BLOCK_SIZE, "a slot is a block");
 
-#define SLOTS_A_TURN 8 /* then other downloads have their turn, and the event thread tries again */
+#define SLOTS_A_TURN 4 /* then other downloads have their turn, and the event thread tries again */
 #define TURN         (SLOTS_A_TURN * RESPONSE_BLOCK_SIZE)
 
 static void pump(struct exchange *exchange, struct pg *pg);

@@ -13,7 +13,7 @@
 
 /**
  * Bytes that are produced while they are sent: by the event thread what needs no waiting, else by workers, ahead of
- * the client, through a ring of four blocks.
+ * the client, through a ring of two blocks.
  * The first block is produced before the status line goes out, so that damage there is a 500; a failure later aborts
  * the connection, so that the client never takes a part for the whole.
  */
@@ -27,7 +27,7 @@ struct response_source {
     /** Called exactly once, on a worker, also when nothing was read (HEAD, or the client went away). May be NULL. */
     void (*close)(void *state);
 };
-#define RESPONSE_BLOCK_SIZE ((size_t)2 * 65520) /* a read asks for so much, but for the last one: two records of SJB1 */
+#define RESPONSE_BLOCK_SIZE ((size_t)4 * 65520) /* a read asks for so much, but for the last one: four records of SJB1 */
 
 #define RESPONSE_HEADERS_MAX 28 /* a pushed index with twelve OCI-Tag values and warnings, and what each answer has */
 

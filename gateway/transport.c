@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define INBOX_SIZE  (BLOCK_SIZE / 2) /* a slot of the intake: what comes at once is taken at once */
 #define GATHER_FROM ((uint64_t)32 * 1024) /* less is sent as it comes: two records gain nothing */
 
 /* ---- In ---- */
@@ -42,7 +43,7 @@ static ssize_t pull(gnutls_transport_ptr_t pointer, void *place, size_t size)
     if (transport->inbox_at < transport->inbox_end) return (ssize_t)inbox_take(transport, place, size);
     if (transport->is_receiving && transport->inbox == NULL) transport->inbox = blocks_take(transport->blocks);
     if (transport->is_receiving && transport->inbox != NULL) {
-        const ssize_t received = receive(transport, transport->inbox, BLOCK_SIZE);
+        const ssize_t received = receive(transport, transport->inbox, INBOX_SIZE);
         transport->inbox_at = 0;
         transport->inbox_end = received > 0 ? (size_t)received : 0;
         if (received > 0) return (ssize_t)inbox_take(transport, place, size);
