@@ -178,6 +178,7 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
     const struct result prepared = upload_begin_prepare(request->gateway->registry, oci_where(request),
                                                         &request->principal, algorithm_of(request), &begun, err);
     if (!prepared.ok || !request_record(request, &begun.change, err).ok) return oci_fail(request, "NAME_UNKNOWN", err);
+    upload_begin_finish(request->gateway->registry, &begun);
     state->location = begun.location;
     state->digest = digest;
     if (is_whole) return claim_whole(request, pg, &begun, err);

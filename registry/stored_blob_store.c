@@ -7,12 +7,16 @@
 #include "registry/stored_blob.h"
 
 static const struct pg_statement statements[] = {
-    {"blob_insert",
-     "INSERT INTO blob AS b (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key,"
-     " commitment) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+    {"blob_commit", /* one statement, because each costs a round trip under the log's lock */
+     "WITH ended AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2 RETURNING upload_id),"
+     " kept AS (INSERT INTO blob AS b (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key,"
+     " commitment) SELECT $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM ended"
      " ON CONFLICT (project_id, region_id, digest) DO UPDATE SET lease_until = excluded.lease_until"
-     " RETURNING b.blob_id, b.damaged_at IS NOT NULL",
-     "uuid uuid text text int8 int8 int4 bytea bytea", "uuid bool"},
+     " RETURNING b.blob_id, b.damaged_at IS NOT NULL AS is_damaged),"
+     " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id)"
+     " SELECT $12, $6, blob_id FROM kept WHERE NOT is_damaged ON CONFLICT DO NOTHING)"
+     " SELECT blob_id, is_damaged FROM kept",
+     "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid", "uuid bool"},
     {"blob_replace",
      "UPDATE blob SET blob_id = $1, size_bytes = $3, part = $4, key_version = $5, wrapped_key = $6, commitment = $7,"
      " damaged_at = NULL WHERE blob_id = $2",
@@ -61,42 +65,46 @@ static struct result replace(struct pg *pg, const struct uuid *damaged, const st
     return pg_run(pg, "blob_replace", &arguments, NULL, err);
 }
 
-struct result blob_row_insert(struct pg *pg, const struct resource *where, const struct blob_row *fresh,
-                              struct uuid *kept_out, struct uuid *dropped_out, struct error *err)
+static struct result link(struct pg *pg, const struct uuid *repository, const char *digest, const struct uuid *blob,
+                          struct error *err)
 {
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, digest);
+    pg_add_uuid(&arguments, blob);
+    return pg_run(pg, "blob_link", &arguments, NULL, err);
+}
+
+struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out,
+                              struct error *err)
+{
+    const struct resource *where = commit->where;
+    const struct blob_row *fresh = commit->fresh;
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
     char digest[DIGEST_TEXT_SIZE];
 
     digest_format(&fresh->content.digest, digest);
+    pg_add_uuid(&arguments, &commit->upload);
+    pg_add_int8(&arguments, (int64_t)commit->writer_epoch);
     pg_add_uuid(&arguments, &fresh->key.id);
     pg_add_uuid(&arguments, &where->project);
     pg_add_text(&arguments, where->region);
     pg_add_text(&arguments, digest);
     add_content(&arguments, fresh);
-    TRY(pg_run(pg, "blob_insert", &arguments, &rows, err));
-    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CONFLICT, "the blob was changed meanwhile; try again");
+    pg_add_uuid(&arguments, &where->repository);
+    TRY(pg_run(pg, "blob_commit", &arguments, &rows, err));
+    if (pg_rows_count(rows) != 1)
+        return failure(err, ERROR_CONFLICT, "another writer has taken this upload over, or it has ended");
 
     const struct uuid there = pg_uuid(rows, 0, 0);
     const bool is_damaged = pg_bool(rows, 0, 1);
     if (is_damaged) TRY(replace(pg, &there, fresh, err));
-    *kept_out = is_damaged ? fresh->key.id : there;
+    if (is_damaged) TRY(link(pg, &where->repository, digest, &fresh->key.id, err));
     *dropped_out = is_damaged ? there : fresh->key.id;
     if (uuid_equal(&there, &fresh->key.id)) *dropped_out = (struct uuid){0};
     return SUCCESS;
-}
-
-struct result blob_row_link(struct pg *pg, const struct uuid *repository, const struct digest *digest,
-                            const struct uuid *blob, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    char text[DIGEST_TEXT_SIZE];
-
-    digest_format(digest, text);
-    pg_add_uuid(&arguments, repository);
-    pg_add_text(&arguments, text);
-    pg_add_uuid(&arguments, blob);
-    return pg_run(pg, "blob_link", &arguments, NULL, err);
 }
 
 struct result blob_row_find(struct pg *pg, const struct resource *where, const char *digest,

@@ -13,14 +13,19 @@ struct blob_row {
     bool is_damaged;
 };
 
+/** What ends an upload: its session, the blob that came of it, and the repository that it was pushed to. */
+struct blob_commit {
+    const struct resource *where;
+    const struct blob_row *fresh;
+    struct uuid upload;
+    uint64_t writer_epoch; /* that the session's writer claimed */
+};
 /**
- * Inserts the blob of a project and region, unless the digest is there. *kept_out is the one that the digest now
- * means; *dropped_out the other one, nil without one: the new one if the old one is sound, else the old one.
+ * Ends the session, inserts the blob of its project and region unless the digest is there, and links the digest to the
+ * repository. *dropped_out is the blob that nothing means any more, nil without one: the new one if an older one is
+ * sound, else the older one. ERROR_CONFLICT when another writer has the session: then no row was touched.
  */
-RESULT blob_row_insert(struct pg *pg, const struct resource *where, const struct blob_row *fresh,
-                       struct uuid *kept_out, struct uuid *dropped_out, struct error *err);
-RESULT blob_row_link(struct pg *pg, const struct uuid *repository, const struct digest *digest,
-                     const struct uuid *blob, struct error *err);
+RESULT blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out, struct error *err);
 /** Of this repository, project and region. ERROR_NOT_FOUND. */
 RESULT blob_row_find(struct pg *pg, const struct resource *where, const char *digest, struct blob_row *row_out,
                      struct error *err);

@@ -55,13 +55,19 @@ static bool kept_writer_fits(const struct upload *upload)
            blob_writer_offset(live->writer) == upload->row.checkpoint.offset;
 }
 
+/* The claim that began it, if it was never used: a writer that could not be opened wrote nothing under it. */
+static bool is_claimed_already(const struct upload *upload)
+{
+    return upload->live.is_begun && upload->row.writer_epoch == UPLOAD_FIRST_EPOCH && upload->row.checkpoint.sequence == 0;
+}
+
 static struct result open_writer(struct upload *upload, struct pg *pg, struct error *err)
 {
     OWNED(secret) *key = NULL;
 
     blob_writer_free(GIVE(upload->live.writer));
     TRY(registry_unwrap(upload->registry, &upload->where, &upload->row.key, &key, err));
-    TRY(upload_row_claim(pg, &upload->row, err));
+    if (!is_claimed_already(upload)) TRY(upload_row_claim(pg, &upload->row, err));
     struct blob_upload session = {
         .upload = upload->row.upload,
         .identity = {.blob = upload->row.blob, .project = upload->where.project},

@@ -37,6 +37,9 @@ RESULT upload_begin_prepare(struct registry *registry, const struct resource *wh
                             const struct principal *principal, enum digest_algorithm algorithm,
                             struct upload_begin *begin_out, struct error *err);
 
+/** After the change. This gateway is the session's first writer. */
+void upload_begin_finish(struct registry *registry, const struct upload_begin *begin);
+
 /* ---- PATCH, PUT, GET ---- */
 
 struct upload;

@@ -83,6 +83,11 @@ struct result upload_begin_prepare(struct registry *registry, const struct resou
     return SUCCESS;
 }
 
+void upload_begin_finish(struct registry *registry, const struct upload_begin *begin)
+{
+    upload_table_note_begun(registry->uploads, &begin->location.upload);
+}
+
 static struct result run_cancel(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
     struct upload_cancel *cancel = (struct upload_cancel *)(void *)change; /* its first member */

@@ -13,10 +13,10 @@
 static const struct pg_statement statements[] = {
     {"upload_insert",
      "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version,"
-     " wrapped_key, commitment, bound_to, secret_hash) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11"
+     " wrapped_key, commitment, bound_to, secret_hash, writer_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $14"
      " FROM (SELECT count(*) AS whole, count(*) FILTER (WHERE bound_to = $10) AS own FROM upload WHERE project_id = $3) n"
      " WHERE n.whole < $12 AND n.own < $13",
-     "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8", ""},
+     "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8 int8", ""},
     {"upload_find",
      "SELECT blob_id, digest_algorithm, key_version, wrapped_key, commitment, " CHECKPOINT_COLUMNS
      " FROM upload WHERE " OWNER " AND expires_at > now()",
@@ -32,7 +32,6 @@ static const struct pg_statement statements[] = {
     {"upload_is_gone",
      "SELECT NOT EXISTS (SELECT FROM upload WHERE upload_id = $1) AND NOT EXISTS (SELECT FROM blob WHERE blob_id = $2)",
      "uuid uuid", "bool"},
-    {"upload_end", "DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2", "uuid int8", ""},
     {"upload_drop",
      "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2 RETURNING blob_id, region_id)"
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
@@ -85,6 +84,7 @@ struct result upload_row_insert(struct pg *pg, const struct upload_begin *begin,
     pg_add_bytes(&arguments, (struct bytes){begin->secret_hash, sizeof begin->secret_hash});
     pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
     pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_OWNER);
+    pg_add_int8(&arguments, UPLOAD_FIRST_EPOCH);
     TRY(pg_run(pg, "upload_insert", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
     return failure(err, ERROR_LIMIT,
@@ -203,20 +203,15 @@ struct result abandoned_reserve(struct pg *pg, const struct uuid *blob, const ch
     return abandon(pg, "abandoned_reserve", blob, region, err);
 }
 
-static struct result end(struct pg *pg, const char *statement, const struct upload_row *upload, struct error *err)
+struct result upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, &upload->upload);
     pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
-    TRY(pg_run(pg, statement, &arguments, &rows, err));
+    TRY(pg_run(pg, "upload_drop", &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
-}
-
-struct result upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err)
-{
-    return end(pg, "upload_drop", upload, err);
 }
 
 static struct result drop(struct pg *pg, const struct uuid *blob, const char *region, struct dropped_blobs *dropped,
@@ -231,17 +226,17 @@ struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *c
 {
     const struct upload_row *upload = commit->upload;
     const struct blob_row fresh = {.key = *commit->key, .content = *commit->content};
+    const struct blob_commit blob = {
+        .where = commit->where, .fresh = &fresh, .upload = upload->upload, .writer_epoch = upload->writer_epoch};
     struct dropped_blobs dropped = {0};
-    struct uuid kept = {0}, other = {0};
+    struct uuid other = {0};
 
-    TRY(end(pg, "upload_end", upload, err));
+    TRY(blob_row_commit(pg, &blob, &other, err));
     if (!uuid_equal(&fresh.key.id, &upload->blob)) {
         TRY(abandoned_forget(pg, &fresh.key.id, err)); /* it was reserved */
         TRY(drop(pg, &upload->blob, commit->where->region, &dropped, err));
     }
-    TRY(blob_row_insert(pg, commit->where, &fresh, &kept, &other, err));
     if (!uuid_is_nil(&other)) TRY(drop(pg, &other, commit->where->region, &dropped, err));
-    TRY(blob_row_link(pg, &commit->where->repository, &fresh.content.digest, &kept, err));
     *dropped_out = dropped;
     return SUCCESS;
 }

@@ -17,7 +17,9 @@ struct upload_row {
     struct blob_checkpoint checkpoint;
 };
 
-/** ERROR_LIMIT when the project has UPLOAD_SESSIONS_PER_PROJECT sessions. */
+#define UPLOAD_FIRST_EPOCH 1 /* a session's first writer is the gateway that began it */
+
+/** Claimed with UPLOAD_FIRST_EPOCH. ERROR_LIMIT when the project has UPLOAD_SESSIONS_PER_PROJECT sessions. */
 RESULT upload_row_insert(struct pg *pg, const struct upload_begin *begin, struct error *err);
 
 struct upload_key {

@@ -2,9 +2,12 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+
+#define BEGUN_MAX 256 /* sessions between their POST and what follows at once; the others are claimed again */
 
 struct slot {
     bool is_used, is_busy, is_overtaken;
@@ -17,6 +20,8 @@ struct upload_table {
     struct upload_limits limits;
     unsigned idle_count;
     uint64_t tickets;
+    struct uuid begun[BEGUN_MAX];
+    unsigned begun_next; /* the oldest, which goes next */
     struct slot *slots; /* limits.writers_max; few enough to be searched one by one */
 };
 
@@ -42,6 +47,17 @@ static struct slot *find(struct upload_table *table, const struct uuid *upload)
         if (slot->is_used && !slot->is_overtaken && uuid_equal(&slot->live.upload, upload)) return slot;
     }
     return NULL;
+}
+
+/* Whether it was, and from now on not any more. */
+static bool take_begun(struct upload_table *table, const struct uuid *upload)
+{
+    for (unsigned i = 0; i < BEGUN_MAX; i++) {
+        if (!uuid_equal(&table->begun[i], upload)) continue;
+        table->begun[i] = (struct uuid){0};
+        return true;
+    }
+    return false;
 }
 
 static struct slot *find_reservation(struct upload_table *table, uint64_t ticket)
@@ -126,6 +142,7 @@ static struct result take(struct upload_table *table, const struct uuid *upload,
         return failure(err, ERROR_LIMIT, "%u uploads write at the same time already; try again later",
                        table->limits.writers_max);
     reserve(table, slot, live_out);
+    live_out->is_begun = take_begun(table, upload);
     return SUCCESS;
 }
 
@@ -138,6 +155,14 @@ struct result upload_table_take(struct upload_table *table, const struct uuid *u
     const struct result taken = take(table, upload, live_out, &evicted, err);
     (void)pthread_mutex_unlock(&table->lock);
     return taken;
+}
+
+void upload_table_note_begun(struct upload_table *table, const struct uuid *upload)
+{
+    (void)pthread_mutex_lock(&table->lock);
+    table->begun[table->begun_next] = *upload;
+    table->begun_next = (table->begun_next + 1) % BEGUN_MAX;
+    (void)pthread_mutex_unlock(&table->lock);
 }
 
 void upload_table_touch(struct upload_table *table, const struct live_upload *live)
@@ -167,6 +192,7 @@ void upload_table_give(struct upload_table *table, struct live_upload *live)
         /* NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): freed on leaving */
         if (table->idle_count == table->limits.idle_max) evicted = evict(table, find_oldest_idle(table));
         slot->live = *live;
+        slot->live.is_begun = false;
         slot->is_busy = false;
         slot->used_ms = clock_monotonic_ms();
         table->idle_count++;
@@ -190,6 +216,9 @@ void upload_table_expire(struct upload_table *table, int64_t before_ms)
 
 void upload_table_clear(struct upload_table *table)
 {
+    (void)pthread_mutex_lock(&table->lock);
+    memset(table->begun, 0, sizeof table->begun);
+    (void)pthread_mutex_unlock(&table->lock);
     upload_table_expire(table, INT64_MAX);
 }
 

@@ -22,11 +22,14 @@ struct live_upload {
     struct uuid upload;
     uint64_t ticket;            /* of the reservation */
     struct blob_writer *writer; /* NULL: none was kept */
+    bool is_begun;              /* begun here, and nobody has asked for it before: its first claim is still ours */
     uint64_t writer_epoch;      /* that the writer claimed */
     uint64_t sequence;          /* of its last checkpoint that was committed */
 };
 
 RESULT upload_table_new(const struct upload_limits *limits, struct upload_table **table_out, struct error *err);
+/** A session was begun by this process, which claimed it with that. Only the newest are remembered. */
+void upload_table_note_begun(struct upload_table *table, const struct uuid *upload);
 /** Reserves the session for the caller. ERROR_CONFLICT while another request has it and does not stand still,
  *  ERROR_LIMIT when all are taken. */
 RESULT upload_table_take(struct upload_table *table, const struct uuid *upload, struct live_upload *live_out,
