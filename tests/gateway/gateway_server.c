@@ -158,6 +158,7 @@ static _Atomic int open_sources, reads_of_sources;
 
 struct spring {
     uint64_t fail_at, slow_ms;
+    uint64_t misses, tries; /* each misses-th block can't be read at once; 0: none can */
 };
 
 static struct result spring_read(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
@@ -169,6 +170,14 @@ static struct result spring_read(void *state, uint64_t offset, uint8_t *place, s
     if (spring->fail_at != 0 && offset + length > spring->fail_at - 1) return failure(err, ERROR_CORRUPT, "record 7 of a secret place");
     for (size_t i = 0; i < length; i++) place[i] = (uint8_t)((offset + i) * 7 % 251);
     return SUCCESS;
+}
+
+static bool spring_read_at_once(void *state, uint64_t offset, uint8_t *place, size_t length)
+{
+    struct spring *spring = state;
+    struct error ignored;
+
+    return ++spring->tries % spring->misses != 0 && spring_read(state, offset, place, length, &ignored).ok;
 }
 
 static void spring_close(void *state)
@@ -185,8 +194,10 @@ static struct result pour(struct request *request, struct pg *pg, struct error *
     if (spring == NULL) return failure(err, ERROR_NO_MEMORY, "no memory");
     spring->fail_at = number_of(request, "fail_at");
     spring->slow_ms = number_of(request, "slow_ms");
-    const struct response_source source = {.state = spring, .length = number_of(request, "size"),
-                                           .read = spring_read, .close = spring_close};
+    spring->misses = number_of(request, "misses");
+    const struct response_source source = {.state = spring, .length = number_of(request, "size"), .read = spring_read,
+                                           .read_at_once = spring->misses == 0 ? NULL : spring_read_at_once,
+                                           .close = spring_close};
     atomic_fetch_add(&open_sources, 1);
     response_from_source(request, 200, "application/octet-stream", &source);
     return SUCCESS;

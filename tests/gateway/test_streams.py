@@ -17,7 +17,7 @@ def named(data):
     return f"{len(data)} sha256:{hashlib.sha256(data).hexdigest()}\n"
 
 
-BLOCK = 131040
+BLOCK = 262080
 for size in (0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 4 * BLOCK, 5 * BLOCK + 7, 20000000):
     status, headers, data = server.get(f"/v2/x/pour?size={size}")
     check(f"{size} bytes come out unchanged", status == 200 and data == poured(size), f"{status} {len(data)}")
@@ -82,6 +82,11 @@ except OSError:
     drained = True
 check("an endless body is drained only so far", drained)
 
+for misses in (1, 2, 3, 7, 1000): # of what is asked for at once, so often a sender has to read it
+    for size in (1, 262080, 262081, 5000000):
+        status, headers, data = server.get(f"/v2/x/pour?size={size}&misses={misses}")
+        check(f"{size} bytes, each {misses}th block read by a sender", status == 200 and data == poured(size), f"{status} {len(data)}")
+
 # Damage.
 status, headers, data = server.get("/v2/x/pour?size=1000000&fail_at=1")
 check("damage at the start is a 500", status == 500 and b"secret" not in data, status)
@@ -89,6 +94,10 @@ connection = server.connect()
 connection.sendall(b"GET /v2/x/pour?size=5000000&fail_at=2000000 HTTP/1.1\r\nHost: x\r\n\r\n")
 data, closed = read_all(connection)
 check("damage further in breaks the connection off", closed and b"Content-Length: 5000000" in data and 100000 < len(data) < 2100000, len(data))
+connection = server.connect()
+connection.sendall(b"GET /v2/x/pour?size=5000000&fail_at=2000000&misses=1000 HTTP/1.1\r\nHost: x\r\n\r\n")
+data, closed = read_all(connection)
+check("and damage that is found without a sender", closed and b"Content-Length: 5000000" in data and 100000 < len(data) < 2100000, len(data))
 
 # Clients that go away.
 server.wait_for("nothing is left open", lambda s: s["sinks"] == 0 and s["sources"] == 0)

@@ -54,7 +54,27 @@ static void one_writer_serves_many_pieces(void **state)
         MUST(upload_save(upload, &recorder.recorder, &err));
     }
     assert_string_equal(ask("SELECT writer_epoch FROM upload JOIN repository r USING (repository_id)"
-                            " WHERE r.name = 'kept'"), "1");
+                            " WHERE r.name = 'kept'"), "2");
+}
+
+/* The one that began it claimed it with that; whoever comes later, or knows nothing of it, claims it anew. */
+static void its_first_writer_is_who_began_it(void **state)
+{
+    static const char epoch[] = "SELECT writer_epoch FROM upload JOIN repository r USING (repository_id) WHERE r.name = 'first'";
+    struct resource where = fixture_repository(&fixture.models, "first");
+    const struct upload_begin begun = fixture_begin(&where);
+
+    (void)state;
+    assert_string_equal(ask(epoch), "1");
+    upload_begin_finish(fixture.registry, &begun);
+    for (int claims = 1; claims <= 3; claims++) {
+        const char expected[] = {(char)('0' + claims), '\0'};
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, bytes_of_text("not saved, so that the writer is not kept"), &err));
+        assert_string_equal(ask(epoch), expected);
+    }
 }
 
 static void goes_on_after_a_restart(void **state)
@@ -417,6 +437,7 @@ int main(void)
         cmocka_unit_test(comes_in_pieces),
         cmocka_unit_test(a_region_that_lost_its_file_system_is_not_served),
         cmocka_unit_test(one_writer_serves_many_pieces),
+        cmocka_unit_test(its_first_writer_is_who_began_it),
         cmocka_unit_test(goes_on_after_a_restart),
         cmocka_unit_test(another_digest_is_refused_and_nothing_lost),
         cmocka_unit_test(is_nobody_elses),

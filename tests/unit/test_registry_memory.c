@@ -181,6 +181,26 @@ static void a_writer_is_kept_for_the_next_request(void **state)
     upload_table_give(uploads->table, &live);
 }
 
+static void only_the_first_request_of_a_session_begun_here_knows_it(void **state)
+{
+    struct uploads *uploads = *state;
+    const struct uuid id = uuid_random();
+    struct live_upload live;
+
+    upload_table_note_begun(uploads->table, &id);
+    live = take(uploads, &id);
+    assert_true(live.is_begun);
+    give_writer(uploads, &live);
+    live = take(uploads, &id);
+    assert_false(live.is_begun);
+    give_writer(uploads, &live);
+    upload_table_note_begun(uploads->table, &id);
+    upload_table_clear(uploads->table);
+    live = take(uploads, &id);
+    assert_false(live.is_begun);
+    give_writer(uploads, &live);
+}
+
 static void a_session_has_one_request(void **state)
 {
     struct uploads *uploads = *state;
@@ -292,6 +312,7 @@ int main(void)
     };
     const struct CMUnitTest uploads[] = {
         cmocka_unit_test_setup_teardown(a_writer_is_kept_for_the_next_request, open_uploads, close_uploads),
+        cmocka_unit_test_setup_teardown(only_the_first_request_of_a_session_begun_here_knows_it, open_uploads, close_uploads),
         cmocka_unit_test_setup_teardown(a_session_has_one_request, open_uploads, close_uploads),
         cmocka_unit_test_setup_teardown(one_that_stands_still_is_overtaken, open_uploads, close_uploads),
         cmocka_unit_test_setup_teardown(the_oldest_idle_writer_makes_room, open_uploads, close_uploads),
