@@ -377,12 +377,28 @@ static void remove_checkpoint(struct blob_writer *writer, const struct blob_chec
         .ok;
 }
 
+/* What writers before this one left, which nothing names; they can't commit any more. What stays goes with the blob. */
+static void remove_strays(struct blob_writer *writer)
+{
+    const struct sjb1_extents *extents = &writer->extents;
+    uint32_t *kept = writer->upload.writer_epoch < 2 ? NULL : memory_zeroed(extents->count, sizeof *kept);
+    struct error ignored;
+
+    if (kept == NULL) return;
+    for (size_t i = 0; i < extents->count; i++) kept[i] = extents->list[i].part;
+    (void)writer->store->operations
+        ->remove(writer->store->driver, &writer->upload.identity.blob, kept, extents->count, &ignored)
+        .ok;
+    free(kept);
+}
+
 void blob_writer_committed(struct blob_writer *writer)
 {
     if (writer->committed.sequence != writer->latest.sequence) remove_checkpoint(writer, &writer->committed);
     writer->committed = writer->latest;
     if (writer->state != WRITER_CLOSED) return;
     remove_checkpoint(writer, &writer->committed);
+    remove_strays(writer);
     writer->committed = writer->latest = (struct blob_checkpoint){0};
 }
 

@@ -157,9 +157,9 @@ static struct result explain(const struct s3 *s3, const struct s3_request *reque
         return failure(err, ERROR_NOT_FOUND, "%.100s has no such object or upload", s3->endpoint);
     if (status == 412) return failure(err, ERROR_CONFLICT, "%.100s: the name is taken", s3->endpoint);
     if (is_full(outcome)) return failure(err, ERROR_FULL, "%.100s: the bucket is full: %.63s", s3->endpoint, code);
-    if (status >= 300 && status < 400)
-        return failure(err, ERROR_UNAVAILABLE, "%.100s: bucket %s is elsewhere (%ld): correct endpoint and bucket_location",
-                       s3->endpoint, s3->bucket, status);
+    if ((status >= 300 && status < 400) || says(outcome, "AuthorizationHeaderMalformed") || says(outcome, "InvalidRegion"))
+        return failure(err, ERROR_UNAVAILABLE, "%.100s: bucket %s is not in %s, where it must be (bucket_location): %ld %.63s",
+                       s3->endpoint, s3->bucket, s3->location, status, code);
     return failure(err, ERROR_UNAVAILABLE, "%.100s: %s on bucket %s: %ld %.63s", s3->endpoint, request->method, s3->bucket,
                    status, code);
 }

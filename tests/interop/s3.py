@@ -459,7 +459,7 @@ def cases_of(store):
         said = done.stdout + done.stderr
         assert done.returncode != 0, said
         # some stores refuse a signature for another location, others answer and are compared
-        assert "eu-elsewhere-1" in said or "AuthorizationHeaderMalformed" in said or "IncorrectEndpoint" in said, said
+        assert "eu-elsewhere-1" in said and "bucket_location" in said, said
 
     def the_gateway_ends_in_order():
         gateway.finish(False)

@@ -183,6 +183,37 @@ static void checkpoints_replace_each_other(void **state)
     blob_test_done(&test);
 }
 
+/* A process died after it had stored a checkpoint, and before the row named it. */
+static void what_a_dead_writer_left_goes_when_the_blob_is_closed(void **state)
+{
+    struct blob_test test;
+    struct blob_checkpoint lost;
+    struct blob_content content;
+    struct error err = {0};
+    const struct digest digest = blob_test_digest(DIGEST_SHA256, 3, 300000);
+
+    (void)state;
+    for (enum blob_test_driver driver = DRIVER_FS; driver <= DRIVER_FLAT; driver++) {
+        OWNED(blob_writer) *dead = NULL;
+        OWNED(blob_writer) *writer = NULL;
+        assert_true(blob_test_open(&test, driver, &err));
+        assert_true(blob_test_writer(&test, &dead, &err).ok);
+        assert_true(blob_test_write(dead, 3, 200000, 8192, &err).ok);
+        assert_true(blob_writer_checkpoint(dead, &lost, &err).ok);
+        blob_writer_free(GIVE(dead));
+        assert_int_equal(count_objects(&test), 1001);
+        assert_true(blob_test_writer(&test, &writer, &err).ok);
+        assert_int_equal(blob_writer_offset(writer), 0);
+        assert_true(blob_test_write(writer, 3, 300000, 8192, &err).ok);
+        assert_true(blob_writer_close(writer, &digest, &content, &err).ok);
+        blob_writer_committed(writer);
+        check_blob(&test, &content, 3);
+        assert_int_equal(count_objects(&test), driver == DRIVER_FLAT ? 2 : 1); /* flat: the whole, and its own extent */
+        blob_writer_free(GIVE(writer));
+        blob_test_done(&test);
+    }
+}
+
 static void another_digest_leaves_the_upload_open(void **state)
 {
     OWNED(blob_writer) *writer = NULL;
@@ -471,6 +502,7 @@ int main(void)
         cmocka_unit_test(reads_at_once_what_is_in_memory),
         cmocka_unit_test(checkpoints_replace_each_other),
         cmocka_unit_test(another_digest_leaves_the_upload_open),
+        cmocka_unit_test(what_a_dead_writer_left_goes_when_the_blob_is_closed),
         cmocka_unit_test(a_writer_without_checkpoint_leaves_nothing),
         cmocka_unit_test(sha512_survives_an_interruption),
         cmocka_unit_test(two_hundred_interruptions),
