@@ -146,7 +146,7 @@ struct result file_status_at(int directory, const char *name, struct stat *statu
 
 struct result file_size(int fd, uint64_t *size_out, struct error *err)
 {
-    struct stat status;
+    struct stat status = {0};
 
     TRY(file_status(fd, &status, err));
     *size_out = (uint64_t)status.st_size;
