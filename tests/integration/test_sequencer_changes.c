@@ -77,7 +77,6 @@ static void what_was_decided_before_a_change_of_rights_is_decided_again(void **s
     audit_log_close(&log);
 }
 
-/* An upload that began under rights that are gone by now: what it would store is decided again; that it ended is not. */
 /* Who is to be decided again leaves the group; the numbers of those behind close up. */
 static void old_decisions_leave_the_group_that_others_are_in(void **state)
 {
@@ -102,6 +101,7 @@ static void old_decisions_leave_the_group_that_others_are_in(void **state)
     audit_log_close(&log);
 }
 
+/* An upload that began under rights that are gone by now: what it would store is decided again; that it ended is not. */
 static void what_completes_under_a_change_of_rights_is_decided_again(void **state)
 {
     struct audit_log log;
