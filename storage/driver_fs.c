@@ -19,7 +19,7 @@ enum {
     PARTS_MAX = 1 << 20, /* tries for a free extent number; far above what an upload may have */
     PATH_SIZE = 96,      /* "ab/", 32 digits, '.', the longest small name */
     PUSH_OUT_EVERY =
-        256 << 10, /* bytes after which the kernel is asked to start writing, so that fsync is short */
+        512 << 10, /* bytes after which the kernel is asked to start writing, so that fsync is short */
 };
 
 struct fs_driver {
