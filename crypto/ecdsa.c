@@ -44,9 +44,10 @@ struct result ecdsa_key_adopt(EVP_PKEY *pkey, bool is_private, struct ecdsa_key 
     key->pkey = pkey;
     key->is_private = is_private;
     key->point[0] = POINT_CONVERSION_UNCOMPRESSED;
-    if (!is_p256(pkey) || !read_coordinate(pkey, OSSL_PKEY_PARAM_EC_PUB_X, key->point + 1) ||
+    if (!is_p256(pkey)) return failure(err, ERROR_INVALID, "the key is not an ECDSA key on P-256");
+    if (!read_coordinate(pkey, OSSL_PKEY_PARAM_EC_PUB_X, key->point + 1) ||
         !read_coordinate(pkey, OSSL_PKEY_PARAM_EC_PUB_Y, key->point + 1 + COORDINATE_SIZE))
-        return failure(err, ERROR_INVALID, "the key is not an ECDSA key on P-256");
+        return failure(err, ERROR_NO_MEMORY, "no memory to read a key");
     *key_out = GIVE(key);
     return SUCCESS;
 }
@@ -59,65 +60,91 @@ struct result ecdsa_key_new(struct ecdsa_key **key_out, struct error *err)
     return ecdsa_key_adopt(pkey, true, key_out, err);
 }
 
-/* `scalar` may be NULL: the public half alone. */
-static EVP_PKEY *pkey_from(const uint8_t *point, const BIGNUM *scalar)
+/* `scalar` may be NULL: the public half alone. NULL: no memory. */
+static OSSL_PARAM *parameters_of(const uint8_t *point, const BIGNUM *scalar)
 {
     OSSL_PARAM_BLD *builder = fault_is_due(FAULT_MEMORY) ? NULL : OSSL_PARAM_BLD_new();
-    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
     OSSL_PARAM *parameters = NULL;
-    EVP_PKEY *pkey = NULL;
 
-    if (builder != NULL && context != NULL &&
+    if (builder != NULL &&
         OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, SN_X9_62_prime256v1, 0) == 1 &&
         OSSL_PARAM_BLD_push_octet_string(builder, OSSL_PKEY_PARAM_PUB_KEY, point, ECDSA_PUBLIC_SIZE) == 1 &&
         (scalar == NULL || OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_PRIV_KEY, scalar) == 1))
         parameters = OSSL_PARAM_BLD_to_param(builder);
-    if (parameters != NULL && EVP_PKEY_fromdata_init(context) == 1 &&
-        EVP_PKEY_fromdata(context, &pkey, scalar == NULL ? EVP_PKEY_PUBLIC_KEY : EVP_PKEY_KEYPAIR, parameters) != 1)
-        pkey = NULL;
-    OSSL_PARAM_free(parameters);
     OSSL_PARAM_BLD_free(builder);
+    return parameters;
+}
+
+/* What lacks memory must not look like a bad key: it would be somebody's fault. */
+static struct result pkey_from(const uint8_t *point, const BIGNUM *scalar, EVP_PKEY **pkey_out, struct error *err)
+{
+    OSSL_PARAM *parameters = parameters_of(point, scalar);
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+    EVP_PKEY *pkey = NULL;
+    struct result result = SUCCESS;
+
+    if (parameters == NULL || context == NULL || EVP_PKEY_fromdata_init(context) != 1)
+        result = failure(err, ERROR_NO_MEMORY, "no memory for a key");
+    else if (EVP_PKEY_fromdata(context, &pkey, scalar == NULL ? EVP_PKEY_PUBLIC_KEY : EVP_PKEY_KEYPAIR, parameters) != 1)
+        result = failure(err, ERROR_INVALID, "these bytes are no point of P-256");
+    else
+        *pkey_out = pkey;
+    OSSL_PARAM_free(parameters);
     EVP_PKEY_CTX_free(context);
-    return pkey;
+    return result;
 }
 
 struct result ecdsa_key_from_public(const uint8_t point[ECDSA_PUBLIC_SIZE], struct ecdsa_key **key_out,
                                     struct error *err)
 {
-    EVP_PKEY *pkey = point[0] == POINT_CONVERSION_UNCOMPRESSED ? pkey_from(point, NULL) : NULL;
+    EVP_PKEY *pkey = NULL;
 
-    if (pkey == NULL) return failure(err, ERROR_INVALID, "these bytes are no point of P-256");
+    if (point[0] != POINT_CONVERSION_UNCOMPRESSED)
+        return failure(err, ERROR_INVALID, "these bytes are no point of P-256");
+    TRY(pkey_from(point, NULL, &pkey, err));
     return ecdsa_key_adopt(pkey, false, key_out, err);
 }
 
-/* scalar * G in constant time; false also for 0 and for what is not below the order. */
-static bool multiply(const BIGNUM *scalar, uint8_t point_out[ECDSA_PUBLIC_SIZE])
+/* scalar * G in constant time. 0, and what is not below the order, are no keys. */
+static struct result multiply(const BIGNUM *scalar, uint8_t point_out[ECDSA_PUBLIC_SIZE], struct error *err)
 {
     EC_GROUP *group = fault_is_due(FAULT_MEMORY) ? NULL : EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1);
     EC_POINT *point = group == NULL ? NULL : EC_POINT_new(group);
+    struct result result = SUCCESS;
 
-    const bool ok = point != NULL && !BN_is_zero(scalar) && BN_cmp(scalar, EC_GROUP_get0_order(group)) < 0 &&
-                    EC_POINT_mul(group, point, scalar, NULL, NULL, NULL) == 1 &&
-                    EC_POINT_point2oct(group, point, POINT_CONVERSION_UNCOMPRESSED, point_out, ECDSA_PUBLIC_SIZE,
-                                       NULL) == ECDSA_PUBLIC_SIZE;
+    if (point == NULL)
+        result = failure(err, ERROR_NO_MEMORY, "no memory for a key");
+    else if (BN_is_zero(scalar) || BN_cmp(scalar, EC_GROUP_get0_order(group)) >= 0)
+        result = failure(err, ERROR_INVALID, "these bytes are no private key of P-256");
+    else if (EC_POINT_mul(group, point, scalar, NULL, NULL, NULL) != 1 ||
+             EC_POINT_point2oct(group, point, POINT_CONVERSION_UNCOMPRESSED, point_out, ECDSA_PUBLIC_SIZE, NULL) !=
+                 ECDSA_PUBLIC_SIZE)
+        result = failure(err, ERROR_NO_MEMORY, "no memory for a key");
     EC_POINT_free(point);
     EC_GROUP_free(group);
-    return ok;
+    return result;
+}
+
+static struct result pair_from(BIGNUM *number, EVP_PKEY **pkey_out, struct error *err)
+{
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+
+    BN_set_flags(number, BN_FLG_CONSTTIME);
+    TRY(multiply(number, point, err));
+    return pkey_from(point, number, pkey_out, err);
 }
 
 struct result ecdsa_key_from_scalar(const struct secret *scalar, struct ecdsa_key **key_out, struct error *err)
 {
-    uint8_t point[ECDSA_PUBLIC_SIZE];
     EVP_PKEY *pkey = NULL;
 
     assert(scalar->length == ECDSA_SCALAR_SIZE);
     BIGNUM *number = BN_secure_new();
-    if (number != NULL && BN_bin2bn(scalar->bytes, ECDSA_SCALAR_SIZE, number) != NULL) {
-        BN_set_flags(number, BN_FLG_CONSTTIME);
-        if (multiply(number, point)) pkey = pkey_from(point, number);
-    }
+    const bool is_read = number != NULL && BN_bin2bn(scalar->bytes, ECDSA_SCALAR_SIZE, number) != NULL;
+    const struct result made =
+        is_read ? pair_from(number, &pkey, err) : failure(err, ERROR_NO_MEMORY, "no memory for a key");
     BN_clear_free(number);
-    if (pkey == NULL) return failure(err, ERROR_INVALID, "these bytes are no private key of P-256");
+    TRY(made);
     return ecdsa_key_adopt(pkey, true, key_out, err);
 }
 

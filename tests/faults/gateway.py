@@ -62,7 +62,7 @@ def try_with(world, case, kinds, nth, count):
     check_answer(attempt, answer)
     if fired == 0 and not is_good(attempt, answer):
         raise Bad(f"without a failure: {answer and (answer.status, answer.body[:300])}")
-    if not is_good(attempt, answer):
+    if fired or not is_good(attempt, answer):
         is_settled(world)
     check_event(world, answer)
     if attempt.after:

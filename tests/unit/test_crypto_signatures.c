@@ -141,6 +141,30 @@ static void refuses_points(void **state)
     assert_false(ecdsa_key_from_public(point, &key, &err).ok);
 }
 
+static struct result key_of_parts(void *context, struct error *err)
+{
+    uint8_t point[ECDSA_PUBLIC_SIZE];
+    OWNED(ecdsa_key) *public_key = NULL;
+    OWNED(ecdsa_key) *pair = NULL;
+
+    (void)unhex(RFC6979_POINT, point, sizeof point);
+    TRY_UNTOUCHED(public_key, ecdsa_key_from_public(point, &public_key, err));
+    TRY_UNTOUCHED(pair, ecdsa_key_from_scalar(context, &pair, err));
+    return SUCCESS;
+}
+
+/* A policy set was once refused as wrong because a good key could not be held. */
+static void a_lack_of_memory_is_no_bad_key(void **state)
+{
+    OWNED(secret) *scalar = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(secret_new(ECDSA_SCALAR_SIZE, &scalar, &err).ok);
+    memset(scalar->bytes, 7, scalar->length);
+    fail_each(key_of_parts, scalar, ERROR_NO_MEMORY, 5);
+}
+
 /* The key of RFC 7517, A.1; the thumbprint was computed with Python's hashlib as RFC 7638, 3.1 tells. */
 static void jwk_has_a_thumbprint(void **state)
 {
@@ -423,6 +447,7 @@ int main(void)
         cmocka_unit_test(ecdsa_agrees_with_rfc_6979),
         cmocka_unit_test(ecdsa_signs_in_both_spellings),
         cmocka_unit_test(refuses_points),
+        cmocka_unit_test(a_lack_of_memory_is_no_bad_key),
         cmocka_unit_test(jwk_has_a_thumbprint),
         cmocka_unit_test(keys_live_in_files),
         cmocka_unit_test(ed25519_refuses_small_order),
