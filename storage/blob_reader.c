@@ -294,7 +294,7 @@ static struct result fetch(struct blob_reader *reader, uint64_t record, size_t c
         (size_t)(record_at(reader, reader->current, last) - at) + sealed_length(reader, last);
 
     assert(count >= 1 && count <= BATCH_RECORDS && length <= SEALED_SIZE);
-    ask_ahead(reader, at + length);
+    if (!reader->is_at_once) ask_ahead(reader, at + length); /* to ask may wait, too, when the disk does not answer */
     if (reader->is_at_once)
         return reader->store->operations->part_read_at_once(reader->part, at, reader->sealed, length)
                    ? SUCCESS
