@@ -94,9 +94,8 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
         return outgoing == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
     }
     *outgoing = (struct outgoing){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
-    const struct response_source source = {.state = outgoing, 
-                                           .read = read_blob, .read_at_once = read_blob_at_once,
-                                           .close = close_blob,
+    const struct response_source source = {.state = outgoing, .read = read_blob,
+                                           .read_at_once = read_blob_at_once, .close = close_blob,
                                            .length = kind == RANGE_PART ? range.last - range.first + 1 : size};
     response_from_source(request, kind == RANGE_PART ? 206 : 200, "application/octet-stream", &source);
     describe(request, request->reference);

@@ -294,11 +294,11 @@ static struct result fetch(struct blob_reader *reader, uint64_t record, size_t c
         (size_t)(record_at(reader, reader->current, last) - at) + sealed_length(reader, last);
 
     assert(count >= 1 && count <= BATCH_RECORDS && length <= SEALED_SIZE);
-    if (!reader->is_at_once) ask_ahead(reader, at + length); /* to ask may wait, too, when the disk does not answer */
-    if (reader->is_at_once)
+    if (reader->is_at_once) /* and asks for nothing ahead: that may wait, too, when the disk does not answer */
         return reader->store->operations->part_read_at_once(reader->part, at, reader->sealed, length)
                    ? SUCCESS
                    : failure(err, ERROR_UNAVAILABLE, "record %" PRIu64 " is not in memory", record);
+    ask_ahead(reader, at + length);
     return sjb1_within(reader->store->operations->part_read(reader->part, at, reader->sealed, length, err),
                        err, "record %" PRIu64, record);
 }
