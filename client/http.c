@@ -26,6 +26,7 @@ struct exchange {
     const struct http_request *request;
     struct http_response *response;
     struct http *http;
+    unsigned requests; /* how often this one was begun */
     uint64_t sent, received;
     struct result outcome;
     struct error *err;
@@ -98,6 +99,21 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context)
     return line.length;
 }
 
+static bool changes_something(const struct http_request *request)
+{
+    return strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0;
+}
+
+/* libcurl sends a request again if a kept connection ends before the answer. What changes something may have been done
+   by then, and done again it is another thing: "no such tag" for the one that was just deleted. */
+static int on_begin(void *context, char *peer, char *self, int peer_port, int self_port)
+{
+    struct exchange *exchange = context;
+
+    (void)peer, (void)self, (void)peer_port, (void)self_port;
+    return exchange->requests++ > 0 && changes_something(exchange->request) ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
 static struct result add_header(struct curl_slist **list, const char *name, const char *value, struct error *err)
 {
     char line[16384]; /* a token of 12 KiB is the longest value there is */
@@ -125,7 +141,6 @@ static struct result add_headers(const struct http_request *request, struct curl
 static void set_body(CURL *curl, struct exchange *exchange)
 {
     const struct http_request *request = exchange->request;
-    const bool takes_body = strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0;
 
     if (request->upload != NULL) {
         (void)curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
@@ -133,7 +148,7 @@ static void set_body(CURL *curl, struct exchange *exchange)
         (void)curl_easy_setopt(curl, CURLOPT_READDATA, exchange);
         (void)curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->upload->length);
         (void)curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
-    } else if (takes_body) {
+    } else if (changes_something(request)) {
         (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body.data == NULL ? "" : (const char *)request->body.data);
         (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.length);
     }
@@ -184,6 +199,9 @@ static void show(const struct exchange *exchange, int64_t began_ms)
 static struct result exchange_failure(struct exchange *exchange, CURLcode code, const char *text, struct error *err)
 {
     if (!exchange->outcome.ok) return exchange->outcome;
+    if (code == CURLE_ABORTED_BY_CALLBACK && exchange->requests > 1)
+        return failure(err, ERROR_UNAVAILABLE, "%s: the connection ended before the answer: look whether it was done, then try again",
+                       exchange->http->origin);
     const char *reason = text[0] == '\0' ? curl_easy_strerror(code) : text;
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
         return failure(err, ERROR_DENIED, "%s: its certificate can't be trusted: %.120s (sijil login --ca-file)",
@@ -214,6 +232,8 @@ struct result http_call(struct http *http, const struct http_request *request, s
     (void)curl_easy_setopt(http->curl, CURLOPT_WRITEDATA, &exchange);
     (void)curl_easy_setopt(http->curl, CURLOPT_HEADERFUNCTION, on_header);
     (void)curl_easy_setopt(http->curl, CURLOPT_HEADERDATA, &exchange);
+    (void)curl_easy_setopt(http->curl, CURLOPT_PREREQFUNCTION, on_begin);
+    (void)curl_easy_setopt(http->curl, CURLOPT_PREREQDATA, &exchange);
     const struct result added = add_headers(request, &headers, err);
     (void)curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
     const int64_t began_ms = clock_monotonic_ms();
