@@ -13,6 +13,7 @@
 #include "gateway/gateway.h"
 #include "gateway/tables.h"
 #include "registry/registry.h"
+#include "registry/turn.h"
 
 #define ROUND_EVERY_S     30
 #define ROUNDS_PER_CHECK  20 /* ten minutes: a bucket does not move often, but a mistake shall not last a day */
@@ -52,7 +53,6 @@ static void clean(struct janitor *janitor)
     struct error err = {0};
     size_t removed = 1;
 
-    if (pg_is_broken(janitor->pg) && !pg_reopen(janitor->pg, &err).ok) return; /* the readers say so already */
     while (removed > 0 && !is_stopping(janitor)) {
         if (registry_tidy(janitor->gateway->registry, janitor->pg, &removed, &err).ok) continue;
         log_error("cleaning up failed; it is tried again", &err);
@@ -64,7 +64,7 @@ static void clean(struct janitor *janitor)
  * Every data key that keyd gave out is in its chain; count and head go into the log, so that an auditor can hold them
  * against the recorded reads: a gateway that was taken over can't use more keys than show (docs/keys.md).
  */
-static void record_unwraps(struct janitor *janitor)
+static void tell_unwraps(struct janitor *janitor)
 {
     struct action_pair pair = {.action = ACTION_KEYD_UNWRAPS, .resource.kind = RESOURCE_SYSTEM};
     struct keyd_identity identity;
@@ -78,6 +78,24 @@ static void record_unwraps(struct janitor *janitor)
     (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%" PRIu64 ",sha256:%s", identity.unwrap_count, head);
     if (!permit_for_job(janitor->gateway->sequencer, &pair, &permit, &err).ok) return;
     janitor->unwraps_told = identity.unwrap_count;
+}
+
+/* Asked and recorded in one turn: else a gateway that asked later could be in the log before one that asked earlier. */
+static void record_unwraps(struct janitor *janitor)
+{
+    struct error ignored = {0};
+    bool is_ours = false;
+
+    if (!turn_begin(janitor->pg, TURN_OF_UNWRAPS, &is_ours, &ignored).ok || !is_ours) return; /* another gateway tells it */
+    tell_unwraps(janitor);
+    (void)turn_end(janitor->pg, TURN_OF_UNWRAPS, &ignored).ok; /* a connection that breaks ends it as well */
+}
+
+static bool is_connected(struct janitor *janitor)
+{
+    struct error ignored = {0}; /* the readers say it already */
+
+    return !pg_is_broken(janitor->pg) || pg_reopen(janitor->pg, &ignored).ok;
 }
 
 /* A region whose bucket is not where it must be refuses everything from now on (storage/driver_s3.h). */
@@ -94,8 +112,10 @@ static void *janitor_main(void *argument)
 
     for (unsigned round = 1; !is_stopping(janitor); round++) {
         registry_forget_old_keys(janitor->gateway->registry); /* also while the database is away */
-        record_unwraps(janitor);
-        clean(janitor);
+        if (is_connected(janitor)) {
+            record_unwraps(janitor);
+            clean(janitor);
+        }
         if (round % ROUNDS_PER_CHECK == 0) check_places(janitor);
         rest(janitor);
     }

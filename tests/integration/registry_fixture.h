@@ -14,6 +14,7 @@
 #include "registry/stored_blob.h"
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"
+#include "registry/turn.h"
 #include "registry/upload.h"
 #include "storage/region_store.h"
 #include "tests/support/blob.h"

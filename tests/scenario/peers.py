@@ -61,13 +61,13 @@ class Peers:
         self.run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.path("approver.pem"))
         self.run("openssl", "ec", "-in", self.path("approver.pem"), "-pubout", "-out", self.path("approver.pub.pem"))
 
-    def policy_set(self, epoch):
+    def policy_set(self, epoch, operations=("ingest", "mount", "read", "metadata", "log")):
         """A signed set of this epoch, as the approver makes one: what is confidential at most may be handled here."""
         policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
                   "metadata": {"id": "all", "version": epoch, "scope": ["**"], "effective_from": "2020-01-01T00:00:00Z",
                                "review_by": "2099-01-01"},
                   "labels": {"class": "confidential"},
-                  "rules": [{"id": "PERMIT", "effect": "permit", "ops": ["ingest", "mount", "read", "metadata", "log"],
+                  "rules": [{"id": "PERMIT", "effect": "permit", "ops": list(operations),
                              "when": {"class_at_most": "confidential"}}]}
         with open(self.path("set.json"), "w", encoding="utf-8") as file:
             json.dump({"policies": [policy], "regions": {REGION: {"geo": "AE"}}}, file)

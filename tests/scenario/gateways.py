@@ -1,0 +1,489 @@
+#!/usr/bin/env python3
+"""Four gateways on one database, one region and one key process: they agree, also while one is killed or stands still.
+
+usage: gateways.py [ROUNDS [SEED [CLIENTS]]]     3 rounds and 16 clients by default
+Each request of a client goes to any of the gateways, so that uploads hop from one to another piece by piece. Afterwards all
+that was acknowledged is there, through each of them; rows and files agree; the log is one chain without a hole."""
+import concurrent.futures
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import sijil_test
+from integrity import Integrity
+from peers import Peers
+from sijil_test import Client, program, sha256
+from workers import BROKEN, PATIENCE, Refused, Worker, World, check_acknowledged, sample, wait_for_progress
+
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+SEED = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
+CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16
+COUNT = 4
+READERS, MOVERS = 6, 4
+CONNECTIONS = READERS + MOVERS + 6  # to PostgreSQL, of one gateway: docs/production.md
+REPOSITORY = "main/models/many"
+MANIFEST = {"Content-Type": "application/vnd.oci.image.manifest.v1+json"}
+OCTETS = {"Content-Type": "application/octet-stream"}
+SESSIONS_PER_OWNER = 250  # registry/upload.h
+FROZEN_SECONDS = 6        # longer than its locks may last
+FROZEN_BOUND = 5          # seconds that a push to another gateway may take meanwhile: docs/production.md
+NEWS_BOUND = 6            # seconds in which all gateways know a new robot: docs/production.md
+
+
+class Fleet(Peers, sijil_test.Server):
+    """Looks like one server to whoever tests it; `client(login)` speaks to the first gateway, `clients(login)` to each."""
+
+    def __init__(self):
+        Peers.__init__(self)
+        os.chmod(self.root, 0o755)
+        self.folder = self.root
+        self.ports = [self.port] + [sijil_test.free_port() for _ in range(COUNT - 1)]
+        self.gateways = [None] * COUNT
+        self.keyd = None
+
+    # --- starting and stopping -------------------------------------------------------------------------------------------
+    def start(self, wait=True):
+        self.start_postgres()
+        self.make_ring()
+        self.keyd = subprocess.Popen([program("sijil-keyd"), *self.keyd_words(), "--socket", self.path("socket")],
+                                     stdout=self.log, stderr=self.log)
+        while not os.path.exists(self.path("socket")):
+            assert self.keyd.poll() is None, "sijil-keyd has ended"
+            time.sleep(0.05)
+        self.make_keys()
+        self.configure(reader_threads=READERS, mover_threads=MOVERS)
+        self.found()
+        for number in range(COUNT):
+            self.start_gateway(number)
+        for number in range(COUNT):
+            self.wait_for_gateway(number)
+        return self
+
+    def start_gateway(self, number):
+        with open(self.path("sijild.conf"), encoding="utf-8") as file:
+            text = file.read()
+        name = self.path(f"gateway{number}.conf")
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(text.replace(f"listen_port = {self.port}", f'listen_port = {self.ports[number]}\ninstance = "gateway{number}"'))
+        self.gateways[number] = subprocess.Popen([program("sijild"), "--config", name], stdout=self.log, stderr=self.log,
+                                                 stdin=subprocess.DEVNULL)
+
+    def wait_for_gateway(self, number):
+        until = time.monotonic() + PATIENCE
+        while True:
+            assert self.gateways[number].poll() is None, f"gateway {number} has ended with {self.gateways[number].returncode}"
+            try:
+                if Client(self, None, self.ports[number]).call("GET", "/readyz").status == 200:
+                    return
+            except BROKEN:
+                pass
+            assert time.monotonic() < until, f"gateway {number} is not ready"
+            time.sleep(0.1)
+
+    def clients(self, login):
+        return [Client(self, login, port) for port in self.ports]
+
+    def stop(self, sig=signal.SIGTERM):
+        codes = []
+        for gateway in filter(None, self.gateways):
+            gateway.send_signal(signal.SIGCONT)
+            gateway.send_signal(sig)
+        for gateway in filter(None, self.gateways):
+            codes.append(gateway.wait(60))
+        if self.keyd is not None:
+            self.keyd.terminate()
+            codes.append(self.keyd.wait(30))
+        self.stop_postgres()
+        self.gateways, self.keyd = [], None
+        return max(codes, key=abs, default=0)
+
+
+class Judge(Integrity):
+    """The same checks where the database is not the embedded one."""
+
+    def postgres(self):
+        return "/usr/lib/postgresql/15/bin", self.server.database_at, ""
+
+    def database(self):
+        return "sijil_template"
+
+    @staticmethod
+    def sql_at(server, text):
+        words = ["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template", "-c", text]
+        return subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+# --- more clients -------------------------------------------------------------------------------------------------------
+class Duellist(threading.Thread):
+    """Two PATCHes of one session at once, through two gateways, with different bytes: never do both win."""
+
+    def __init__(self, places, world, seed):
+        super().__init__(daemon=True)
+        self.places, self.world, self.random = places, world, random.Random(seed)
+        self.duels = self.dropped = 0
+
+    def run(self):
+        try:
+            while not self.world.stop.is_set():
+                self.world.pass_gate()
+                try:
+                    self.one()
+                except (Refused, *BROKEN):
+                    self.dropped += 1
+                    time.sleep(0.1)
+        except Exception as error:  # a client that dies would go unnoticed
+            self.world.refuse_to_go_on(f"a duel: {error!r}")
+
+    def one(self):
+        answer = self.world.take(self.random.choice(self.places).call("POST", "blobs/uploads/"), (202,), ("upload.begin",))
+        location, kept, digest = answer["Location"], 0, hashlib.sha256()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for _ in range(4):
+                pieces = [self.random.randbytes(self.random.choice([1000, 100_000, 400_000])) for _ in range(2)]
+                winner = self.duel(pool, location, kept, pieces)
+                digest.update(pieces[winner])
+                kept += len(pieces[winner])
+        name = "sha256:" + digest.hexdigest()
+        closed = self.random.choice(self.places).call("PUT", f"{location}?digest={name}")
+        self.world.take(closed, (201,), ("upload.commit",))
+        with self.world.lock:
+            self.world.blobs[name] = kept
+
+    def duel(self, pool, location, kept, pieces):
+        """Which of them won. Refused when a fault leaves open which: then the upload is given up."""
+        places, barrier = self.random.sample(self.places, 2), threading.Barrier(2)
+        futures = [pool.submit(self.strike, place, barrier, location, kept, piece) for place, piece in zip(places, pieces)]
+        answers = [future.result() for future in futures]
+        winners = [number for number, answer in enumerate(answers) if answer == 202]
+        if len(winners) == 2:
+            self.world.refuse_to_go_on("two writers were acknowledged at the same place of one upload")
+        if set(answers) - {202, 409, 416}:
+            raise Refused(answers)
+        if not winners:
+            self.world.refuse_to_go_on(f"nobody won: {answers}")
+            raise Refused(answers)
+        held = self.world.take(self.random.choice(self.places).call("GET", location), (204,), ("upload.read",))
+        if sijil_test.bytes_kept(held) != kept + len(pieces[winners[0]]):
+            self.world.refuse_to_go_on(f"the upload holds {held['Range']}, not what the winner was told")
+        self.duels += 1
+        return winners[0]
+
+    def strike(self, place, barrier, location, kept, piece):
+        barrier.wait()
+        try:
+            headers = {**OCTETS, "Content-Range": f"{kept}-{kept + len(piece) - 1}"}
+            return self.world.take(place.call("PATCH", location, piece, headers), (202, 409, 416), ("upload.write",)).status
+        except (Refused, *BROKEN):
+            return 503
+
+
+class Contest(threading.Thread):
+    """One tag that all move, each time to another manifest. The log says in which order; no read may be behind it."""
+
+    def __init__(self, places, contest, is_reader, seed):
+        super().__init__(daemon=True)
+        self.places, self.contest, self.is_reader, self.random = places, contest, is_reader, random.Random(seed)
+
+    def run(self):
+        world = self.contest.world
+        try:
+            while not world.stop.is_set():
+                world.pass_gate()
+                try:
+                    (self.read if self.is_reader else self.move)(self.random.choice(self.places))
+                except (Refused, *BROKEN):
+                    time.sleep(0.1)
+        except Exception as error:  # a client that dies would go unnoticed
+            world.refuse_to_go_on(f"the contested tag: {error!r}")
+
+    def move(self, place):
+        manifest = self.contest.next_manifest()
+        answer = place.call("PUT", "manifests/contested", manifest, MANIFEST)
+        self.contest.world.take(answer, (201,), ("manifest.push",))
+        self.contest.moved(sha256(manifest), int(answer["Sijil-Audit"].rsplit("/", 1)[1]))
+
+    def read(self, place):
+        floor = self.contest.newest
+        answer = place.call("GET", "manifests/contested")
+        self.contest.world.take(answer, (200,), ("manifest.read",))
+        self.contest.seen(sha256(answer.body), floor, int(answer["Sijil-Audit"].rsplit("/", 1)[1]))
+
+
+class Tag:
+    def __init__(self, world, template):
+        self.world, self.template = world, json.loads(template)
+        self.lock, self.made, self.newest = threading.Lock(), 0, -1
+        self.places_in_log, self.reads = {}, []
+
+    def next_manifest(self):
+        with self.lock:
+            self.made += 1
+            number = self.made
+        return json.dumps({**self.template, "annotations": {"number": str(number)}}).encode()
+
+    def moved(self, digest, number):
+        with self.lock:
+            self.places_in_log[digest] = number
+            self.newest = max(self.newest, number)
+
+    def seen(self, digest, floor, number):
+        with self.lock:
+            self.reads.append((digest, floor, number))
+
+    def check(self, places):
+        """Every read saw a move that was not older than what was acknowledged before it began, and nobody's future."""
+        judged = 0
+        for digest, floor, number in self.reads:
+            moved = self.places_in_log.get(digest)
+            if moved is None:  # its answer was lost
+                continue
+            judged += 1
+            assert moved >= floor, f"read {number} saw the move {moved}, but {floor} was acknowledged before it began"
+        last = {sha256(place.call("GET", "manifests/contested").body) for place in places}
+        assert len(last) == 1, f"the gateways disagree about a tag: {last}"
+        seen = self.places_in_log.get(last.pop())
+        assert seen in (None, self.newest), f"the tag is where move {seen} left it, not {self.newest}"
+        return judged
+
+
+# --- what all gateways know ------------------------------------------------------------------------------------------------
+fleet = Fleet()
+state = {}
+
+
+def status(client, method, path, **more):
+    """Of a call; 401 also when no token is given out."""
+    try:
+        return client.call(method, path, scope=f"repository:{REPOSITORY}:pull,push,delete", **more).status
+    except AssertionError as error:
+        return error.args[0][0]
+
+
+def four_gateways_are_one_registry():
+    fleet.start()
+    login = sijil_test.make_robot(fleet, "ci", "publisher", "main/models")
+    state["login"] = login
+    places = [client.repository(REPOSITORY) for client in fleet.clients(login)]
+    wait_until_all(fleet.clients(login), (200, 404), "HEAD", f"/v2/{REPOSITORY}/blobs/{sha256(b'nothing')}")
+    location = places[0].begin()
+    content, digest = os.urandom(4 * 70_000), hashlib.sha256()
+    for turn, place in enumerate(places):
+        answer = place.patch(location, content[turn * 70_000:(turn + 1) * 70_000], turn * 70_000)
+        assert answer.status == 202, (turn, answer.status, answer.body)
+    assert places[1].close(location, sha256(content)).status == 201
+    for place in places:
+        assert place.call("GET", f"blobs/{sha256(content)}").body == content
+    assert places[2].put_manifest("first", places[2].manifest(content)).status == 201
+    for place in places:
+        assert place.call("GET", "manifests/first").status == 200
+    held = int(Judge.sql_at(fleet, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'sijil_app'"))
+    assert held <= COUNT * CONNECTIONS, f"{held} connections to PostgreSQL instead of {COUNT * CONNECTIONS}: docs/production.md"
+    state["digest"] = sha256(content)
+
+
+def wait_until_all(clients, good, method, path):
+    """Seconds until the last of them says so."""
+    began = time.monotonic()
+    for client in clients:
+        while status(client, method, path) not in good:
+            assert time.monotonic() - began < NEWS_BOUND, f"a gateway does not know it after {NEWS_BOUND} s"
+            time.sleep(0.01)
+    return time.monotonic() - began
+
+
+def a_right_that_is_taken_is_gone_everywhere_at_once():
+    path, slowest = f"/v2/{REPOSITORY}/blobs/{state['digest']}", 0
+    for number, admin in enumerate(fleet.clients(fleet.admin)):
+        robot = admin.api("POST", "/robots", {"organisation": "main", "name": f"short{number}"})
+        binding = admin.api("POST", "/bindings", {"robot": robot["id"], "role": "consumer", "scope": "main/models"})
+        clients = fleet.clients((robot["name"], robot["secret"]))
+        slowest = max(slowest, wait_until_all(clients, (200,), "GET", path))
+        admin.api("DELETE", f"/bindings/{binding['id']}")
+        seen = [status(client, "GET", path) for client in clients]  # with tokens from before
+        assert not {200, 206} & set(seen), f"a right that was taken through gateway {number} still counts: {seen}"
+        admin.api("POST", "/bindings", {"robot": robot["id"], "role": "consumer", "scope": "main/models"})
+        slowest = max(slowest, wait_until_all(clients, (200,), "GET", path))
+        admin.api("DELETE", f"/robots/{robot['id']}")
+        seen = [status(client, "GET", path) for client in clients]
+        assert set(seen) <= {401, 403, 404}, f"a robot that was revoked through gateway {number} still reads: {seen}"
+    print(f"     what is given is known by all within {slowest * 1000:.0f} ms, what is taken is gone with the next request")
+
+
+def load_policies(client, epoch, **more):
+    answer = client.call("POST", "/api/v1/policies", fleet.policy_set(epoch, **more), {"Content-Type": "application/json"},
+                         scope="registry:admin:*")
+    assert answer.status == 201, (answer.status, answer.body)
+
+
+def a_policy_holds_everywhere_at_once():
+    path = f"/v2/{REPOSITORY}/blobs/{state['digest']}"
+    clients = fleet.clients(state["login"])
+    assert {status(client, "GET", path) for client in clients} == {200}
+    for number, admin in enumerate(fleet.clients(fleet.admin)):
+        load_policies(admin, 2 + 2 * number, operations=("ingest", "mount", "metadata", "log"))
+        seen = [status(client, "GET", path) for client in clients]
+        assert 200 not in seen, f"a policy that was loaded through gateway {number} is not in force: {seen}"
+        load_policies(admin, 3 + 2 * number)
+        wait_until_all(clients, (200,), "GET", path)
+
+
+def a_tag_that_moves_has_moved_everywhere():
+    places = [client.repository(REPOSITORY) for client in fleet.clients(state["login"])]
+    manifests = [places[0].manifest(b"{}", annotations={"number": str(number)}) for number in range(2)]
+    for turn in range(20):
+        place, manifest = places[turn % COUNT], manifests[turn % 2]
+        for reader in places:  # so that all have it in memory
+            reader.call("GET", "manifests/moves")
+        assert place.put_manifest("moves", manifest).status == 201
+        seen = {reader.call("GET", "manifests/moves").body for reader in places}
+        assert seen == {manifest}, f"turn {turn}: a gateway answers from before"
+        assert place.call("DELETE", f"manifests/{sha256(manifest)}").status == 202
+        assert {reader.call("GET", f"manifests/{sha256(manifest)}").status for reader in places} == {404}
+
+
+def sessions_are_counted_together():
+    login = sijil_test.make_robot(fleet, "greedy", "publisher", "main/models")
+    places = [client.repository(REPOSITORY) for client in fleet.clients(login)]
+    wait_until_all(fleet.clients(login), (404,), "HEAD", f"/v2/{REPOSITORY}/blobs/{sha256(b'nothing')}")
+    opened, lock = [], threading.Lock()
+
+    def open_many(place):
+        link, seen = place.client.connection(), []
+        for _ in range(SESSIONS_PER_OWNER // COUNT + 10):
+            answer = place.call("POST", "blobs/uploads/", connection=link)
+            seen.append(answer.status)
+            if answer.status == 202:
+                with lock:
+                    opened.append(answer["Location"])
+        link.close()
+        return seen
+    with concurrent.futures.ThreadPoolExecutor(COUNT) as pool:
+        statuses = [each for seen in pool.map(open_many, places) for each in seen]
+    assert set(statuses) == {202, 429} and len(opened) == SESSIONS_PER_OWNER, (len(opened), set(statuses))
+
+    def cancel(part):
+        link = places[part].client.connection()
+        for location in opened[part::COUNT]:  # through another gateway than the one that began it, mostly
+            assert places[part].call("DELETE", location, connection=link).status == 204
+        link.close()
+    with concurrent.futures.ThreadPoolExecutor(COUNT) as pool:
+        list(pool.map(cancel, range(COUNT)))
+    places[0].push_blob(b"there is room again")
+
+
+# --- while one is killed, or stands still ----------------------------------------------------------------------------------
+def kill(world):
+    number = random.randrange(COUNT)
+    assert fleet.gateways[number].poll() is None, f"gateway {number} has ended by itself"
+    fleet.gateways[number].kill()
+    fleet.gateways[number].wait()
+    began = time.monotonic()
+    wait_for_progress(world, world.counts["pushed"])
+    others = time.monotonic() - began
+    time.sleep(random.uniform(0, 1))
+    fleet.start_gateway(number)
+    fleet.wait_for_gateway(number)
+    return f"gateway {number} killed; the others pushed on after {others:.1f} s"
+
+
+def freeze():
+    """A virtual machine that is moved, a process that swaps: it may hold locks of the database while it stands still."""
+    number, slowest = random.randrange(COUNT), [0]
+    for _ in range(8):  # more often in the middle of something
+        fleet.gateways[number].send_signal(signal.SIGSTOP)
+        time.sleep(0.15)
+        fleet.gateways[number].send_signal(signal.SIGCONT)
+        time.sleep(0.05)
+    fleet.gateways[number].send_signal(signal.SIGSTOP)
+    until = time.monotonic() + FROZEN_SECONDS
+
+    def push_on(client):
+        place = client.repository(REPOSITORY)
+        while time.monotonic() < until:
+            began = time.monotonic()
+            place.push_blob(random.randbytes(1000))
+            slowest[0] = max(slowest[0], time.monotonic() - began)
+    others = [client for at, client in enumerate(fleet.clients(state["login"])) if at != number]
+    with concurrent.futures.ThreadPoolExecutor(len(others)) as pool:
+        list(pool.map(push_on, others))
+    fleet.gateways[number].send_signal(signal.SIGCONT)
+    assert slowest[0] < FROZEN_BOUND, f"a push to another gateway took {slowest[0]:.1f} s"
+    return f"gateway {number} stood still for {FROZEN_SECONDS} s; a push to another took {slowest[0]:.1f} s at most"
+
+
+def nothing_is_lost_whatever_happens_to_one():
+    print(f"     {ROUNDS} rounds, seed {SEED}, {CLIENTS} clients on {COUNT} gateways", flush=True)
+    random.seed(SEED)
+    logins = [sijil_test.make_robot(fleet, f"many{number}", "publisher", "main/models") for number in range(4)]
+    for login in logins:
+        wait_until_all(fleet.clients(login), (404,), "HEAD", f"/v2/{REPOSITORY}/blobs/{sha256(b'nothing')}")
+    judge = Judge(fleet, sijil_test.make_robot(fleet, "auditor", "auditor", ""))
+    everywhere = [[client.repository(REPOSITORY) for client in fleet.clients(login)] for login in logins]
+    places = everywhere[0]
+    others = 2 + 4  # duels and the contested tag
+    world = World(CLIENTS + others)
+    template = places[0].manifest(b"{}")
+    assert places[0].put_manifest("contested", template).status == 201
+    tag = Tag(world, template)
+    duellists = [Duellist(everywhere[number], world, SEED + number) for number in range(2)]
+    contest = [Contest(places, tag, number % 2 == 0, SEED + number) for number in range(4)]
+    workers = [Worker(everywhere[number % len(logins)], world, number, SEED) for number in range(CLIENTS)]
+    for each in workers + duellists + contest:
+        each.start()
+    for turn in range(ROUNDS):
+        time.sleep(random.uniform(0.2, 1.5))
+        what = freeze() if turn % 3 == 1 else kill(world)
+        wait_for_progress(world, world.counts["pushed"])
+        world.pause()
+        settle()
+        figures = judge.check(world.events, proofs=1)
+        for place in places:
+            check_acknowledged(place, world, sample(world.blobs, 4, 4), sample(world.tags, 4, 4))
+        assert not world.wrong, world.wrong[0]
+        print(f"     round {turn + 1}: {what}; {world.counts['pushed']} pushed, {world.counts['pulled']} pulled, "
+              f"{figures['events']} events, {figures['objects']} objects", flush=True)
+        if turn < ROUNDS - 1:
+            world.gate.set()
+    finish(world, judge, places, tag, workers + duellists + contest)
+    duels, dropped = sum(each.duels for each in duellists), sum(each.dropped for each in duellists)
+    print("     " + ", ".join(f"{count} {what}" for what, count in world.counts.items()) +
+          f"; {duels} duels with one winner each, {dropped} left open by a fault; the tag moved {len(tag.places_in_log)} times")
+    assert world.counts["broken"] + world.counts["resumed"] > 0 and duels > 0, "nothing was ever cut off: the test did not test"
+
+
+def settle():
+    """What a request that was cut off still does, ends: it is done with what its gateway had in hand."""
+    time.sleep(1)
+
+
+def finish(world, judge, places, tag, clients):
+    world.stop.set()
+    world.gate.set()
+    for each in clients:
+        each.join(PATIENCE)
+        assert not each.is_alive()
+    settle()
+    assert not world.wrong, world.wrong[0]
+    judged = tag.check(places)
+    for place in places:
+        check_acknowledged(place, world, world.blobs, world.tags)
+    again = Judge(fleet, judge.auditor)  # the whole log from its first entry
+    figures = again.check(world.events, proofs=10)
+    again.check_keys_of_log()
+    assert again.entries[:len(judge.entries)] == judge.entries, "entries that were seen before have changed"
+    starts = {key[0] for key in again.numbers}
+    assert {f"gateway{number}" for number in range(COUNT)} <= starts, f"only {starts} wrote to the log"
+    print(f"     {len(world.blobs)} blobs and {len(world.tags)} tags are right through each gateway; {figures['events']} events of "
+          f"{len(again.numbers)} starts are one chain, {judge.proven + again.proven} proofs by sijil-verify; "
+          f"{judged} reads of the contested tag saw no older state")
+
+
+sijil_test.run(four_gateways_are_one_registry, a_tag_that_moves_has_moved_everywhere,
+               a_right_that_is_taken_is_gone_everywhere_at_once, a_policy_holds_everywhere_at_once, sessions_are_counted_together,
+               nothing_is_lost_whatever_happens_to_one, server=fleet)
