@@ -14,12 +14,15 @@ static const struct option_row login_options[] = {
     {'c', "ca-file", "FILE", "PEM certificates to trust instead of the system's"},
     {'p', "password-stdin", NULL, "read the password from standard input (it always is, without echo)"},
 };
+#define JOBS_OPTION {'J', "jobs", "NUMBER", "files at a time (default 4, at most 16)"}
 static const struct option_row push_options[] = {
     {'a', "annotation", "KEY=VALUE", "annotation of the manifest; may be repeated"},
     {'d', "dataset", NULL, "the files are a dataset, not a model"},
+    JOBS_OPTION,
 };
 static const struct option_row pull_options[] = {
     {'o', "output", "FOLDER", "where the files go; made if it is not there (default: this folder)"},
+    JOBS_OPTION,
 };
 #define WITHIN_OPTION \
     {'w', "within", "ORGANISATION[/PROJECT]", "as an auditor of this part; without it, of the whole registry"}
@@ -61,11 +64,12 @@ static const struct command table[] = {
     {"logout", "HOST[:PORT]", 1, 1, "Forget them", "", NO_OPTIONS, command_logout},
     {"push", "FILE... REFERENCE", 2, OPERANDS_MAX, "Push files as one model or dataset",
      "Files become layers in the ModelPack layout; relative paths are kept. What the registry has is not sent again,\n"
-     "and a push that broke goes on where it stopped.",
+     "and a push that broke goes on where the registry's session is, also through another gateway.",
      OPTIONS(push_options), command_push},
     {"pull", "REFERENCE", 1, 1, "Pull the files of a model or dataset",
      "Every byte is checked against its digest. Names that would leave the folder are refused before anything is\n"
-     "written; files that are there and match are kept.",
+     "written; files that are there and match are kept. A pull that broke goes on: what is in .NAME.sijil-part is read and\n"
+     "hashed again, and only the rest is asked for. No byte gets the file's name before all of them match the digest.",
      OPTIONS(pull_options), command_pull},
     {"tags", "REPOSITORY", 1, 1, "List the tags of HOST/ORGANISATION/PROJECT/REPOSITORY", "", NO_OPTIONS, command_tags},
     {"delete", "REFERENCE", 1, 1, "Delete a tag, or a digest with all its tags", "", NO_OPTIONS, command_delete},

@@ -19,6 +19,7 @@ struct http {
     char origin[300]; /* "https://host:port" */
     char ca_file[512];
     bool verbose;
+    const atomic_bool *gives_up; /* or NULL */
 };
 
 /* What the callbacks of one exchange share. */
@@ -158,8 +159,23 @@ static void set_body(CURL *curl, struct exchange *exchange)
         (void)curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
-static void set_transport(CURL *curl, const struct http *http)
+static bool gives_up(const struct http *http)
 {
+    return http->gives_up != NULL && atomic_load(http->gives_up);
+}
+
+/* libcurl calls it at least once a second. */
+static int on_progress(void *context, curl_off_t to_get, curl_off_t got, curl_off_t to_send, curl_off_t sent)
+{
+    (void)to_get, (void)got, (void)to_send, (void)sent;
+    return gives_up(context) ? 1 : 0;
+}
+
+static void set_transport(CURL *curl, struct http *http)
+{
+    (void)curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    (void)curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    (void)curl_easy_setopt(curl, CURLOPT_XFERINFODATA, http);
     (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
     (void)curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
@@ -199,6 +215,7 @@ static void show(const struct exchange *exchange, int64_t began_ms)
 static struct result exchange_failure(struct exchange *exchange, CURLcode code, const char *text, struct error *err)
 {
     if (!exchange->outcome.ok) return exchange->outcome;
+    if (gives_up(exchange->http)) return failure(err, ERROR_UNAVAILABLE, "given up, because something else failed");
     if (code == CURLE_ABORTED_BY_CALLBACK && exchange->requests > 1)
         return failure(err, ERROR_UNAVAILABLE, "%s: the connection ended before the answer: look whether it was done, then try again",
                        exchange->http->origin);
@@ -251,6 +268,16 @@ struct result http_call(struct http *http, const struct http_request *request, s
     response->length = (int64_t)announced;
     show(&exchange, began_ms);
     return SUCCESS;
+}
+
+void http_give_up_when(struct http *http, const atomic_bool *gives_up)
+{
+    http->gives_up = gives_up;
+}
+
+const char *http_host(const struct http *http)
+{
+    return http->origin + strlen("https://");
 }
 
 void http_free(struct http *http)

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/bytes.h"
 #include "base/owned.h"
 
@@ -67,6 +69,11 @@ void http_response_done(struct http_response *response);
 
 /** Appends `text` percent-encoded for a query. */
 RESULT http_escape(struct buffer *buffer, const char *text, struct error *err);
+
+/** Once it is set, an exchange ends within a second with ERROR_UNAVAILABLE. NULL: never. */
+void http_give_up_when(struct http *http, const atomic_bool *gives_up);
+/** "registry.example:8443" */
+const char *http_host(const struct http *http);
 
 void http_free(struct http *http);
 DEFINE_OWNED(http);

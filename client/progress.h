@@ -6,15 +6,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/owned.h"
+#include "base/result.h"
+
+struct progress_group;
+
 struct progress {
     char label[64];
     uint64_t start, total, done; /* bytes; `start` were there before */
     int64_t began_ms, shown_ms;
     bool quiet, terminal;
+    struct progress_group *group; /* or NULL */
 };
+
+/** One bar for several transfers at once, from any thread. */
+RESULT progress_group_new(unsigned files, uint64_t total, bool quiet, struct progress_group **group_out, struct error *err);
+void progress_group_free(struct progress_group *group);
+DEFINE_OWNED(progress_group);
 
 /** `quiet`: nothing is shown (--json). `start` bytes of `total` are there already. */
 void progress_begin(struct progress *progress, const char *label, uint64_t start, uint64_t total, bool quiet);
+/** The same as a part of the group, unless that is NULL: then the group's bar moves instead of one of its own. */
+void progress_begin_in(struct progress *progress, struct progress_group *group, const char *label, uint64_t start,
+                       uint64_t total, bool quiet);
 /** `done` of `total` bytes; redraws at most ten times a second. */
 void progress_set(struct progress *progress, uint64_t done);
 /** Ends the line; `outcome` is "pushed", "pulled", "there already". */

@@ -2,16 +2,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "client/commands_priv.h"
 #include "client/hash.h"
+#include "client/jobs.h"
 #include "client/layout.h"
 #include "client/reference.h"
 #include "client/session.h"
@@ -27,12 +28,15 @@ struct pull {
     struct session *session;
     struct remote_reference source;
     char scope[400];
+    const json_t *layers;
     int folder;
-    unsigned written, skipped;
+    atomic_uint written, skipped;
+    struct progress_group *group; /* when several layers come at a time, else NULL */
 };
 
 /* One layer on its way: into ".<name>.sijil-part" beside its place, hashed as it comes. */
 struct incoming {
+    struct session *session;
     const char *title, *digest_text;
     char part[1100];
     uint64_t size, offset;
@@ -56,15 +60,20 @@ static struct result take_piece(void *context, struct bytes piece, struct error 
 }
 
 /* What an earlier pull left is hashed and kept; the digest at the end says whether it was any good. */
-static struct result take_over_part(struct incoming *incoming, struct error *err)
+static struct result take_over_part(const struct pull *pull, struct incoming *incoming, struct error *err)
 {
+    struct progress checking;
     uint64_t there = 0;
 
     TRY(file_size(incoming->fd, &there, err));
     if (there > incoming->size) there = 0;
     if (ftruncate(incoming->fd, (off_t)there) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't cut %.100s: %s", incoming->part, strerror(errno));
-    return hash_file(incoming->fd, there, incoming->hasher, NULL, &incoming->offset, err);
+    progress_begin(&checking, incoming->title, 0, there,
+                   pull->invocation->json || pull->group != NULL || there < ((uint64_t)256 << 20));
+    TRY(hash_file(incoming->fd, there, incoming->hasher, &checking, &incoming->offset, err));
+    progress_end(&checking, "were here, and are hashed again");
+    return SUCCESS;
 }
 
 static struct result receive_rest(struct pull *pull, struct incoming *incoming, struct error *err)
@@ -78,7 +87,7 @@ static struct result receive_rest(struct pull *pull, struct incoming *incoming, 
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .take = take_piece,
                                          .range = incoming->offset == 0 ? NULL : range, .context = incoming,
                                          .wanted = incoming->offset == 0 ? 200 : 206};
-    return session_call(pull->session, pull->scope, &request, &response, err);
+    return session_call(incoming->session, pull->scope, &request, &response, err);
 }
 
 static struct result receive_with_patience(struct pull *pull, struct incoming *incoming, struct error *err)
@@ -88,9 +97,9 @@ static struct result receive_with_patience(struct pull *pull, struct incoming *i
         if (incoming->offset == incoming->size && incoming->size > 0) return SUCCESS;
         if (receive_rest(pull, incoming, err).ok) return SUCCESS;
         if (err->kind != ERROR_UNAVAILABLE || attempt >= ATTEMPTS_MAX) return (struct result){.ok = false};
-        const struct timespec wait = {.tv_sec = (time_t)1 << attempt};
+        session_pause(incoming->session, 1u << attempt);
+        if (session_gives_up(incoming->session)) return (struct result){.ok = false};
         if (incoming->offset > before) attempt = 0;
-        (void)nanosleep(&wait, NULL);
     }
     return SUCCESS;
 }
@@ -119,8 +128,9 @@ static struct result receive(struct pull *pull, struct incoming *incoming, struc
     (void)snprintf(incoming->part, sizeof incoming->part, "%.*s.%s" PART_ENDING, head, incoming->title,
                    incoming->title + head);
     TRY(title_open(pull->folder, incoming->part, O_RDWR | O_CREAT, &incoming->fd, err));
-    TRY(take_over_part(incoming, err));
-    progress_begin(&incoming->progress, incoming->title, incoming->offset, incoming->size, pull->invocation->json);
+    TRY(take_over_part(pull, incoming, err));
+    progress_begin_in(&incoming->progress, pull->group, incoming->title, incoming->offset, incoming->size,
+                      pull->invocation->json);
     TRY(receive_with_patience(pull, incoming, err));
     TRY(check_and_place(pull, incoming, err));
     progress_end(&incoming->progress, "pulled and verified");
@@ -153,9 +163,11 @@ static const char *layer_name(const json_t *layer)
     return title != NULL ? title : json_text_of(annotations, "org.cncf.model.filepath");
 }
 
-static struct result pull_layer(struct pull *pull, const json_t *layer, struct error *err)
+static struct result pull_layer(void *context, size_t index, struct session *session, struct error *err)
 {
-    struct incoming incoming = {.title = layer_name(layer), .digest_text = json_text_of(layer, "digest"), .fd = -1};
+    struct pull *pull = context;
+    const json_t *layer = json_array_get(pull->layers, index);
+    struct incoming incoming = {.session = session, .title = layer_name(layer), .digest_text = json_text_of(layer, "digest"), .fd = -1};
     struct digest digest;
     int64_t size = -1;
 
@@ -170,7 +182,8 @@ static struct result pull_layer(struct pull *pull, const json_t *layer, struct e
     TRY(digest_parse(bytes_of_text(incoming.digest_text), &digest, err));
     incoming.size = (uint64_t)size;
     if (digest.algorithm == DIGEST_SHA256 && is_there(pull, &incoming)) {
-        progress_begin(&incoming.progress, incoming.title, incoming.size, incoming.size, pull->invocation->json);
+        progress_begin_in(&incoming.progress, pull->group, incoming.title, incoming.size, incoming.size,
+                          pull->invocation->json);
         progress_end(&incoming.progress, "there already, verified");
         return SUCCESS;
     }
@@ -220,15 +233,33 @@ static struct result fetch_manifest(struct pull *pull, char digest_text[DIGEST_T
     return json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, manifest_out, err);
 }
 
+static struct result pull_layers(struct pull *pull, struct error *err)
+{
+    const size_t count = json_array_size(pull->layers);
+    struct jobs jobs = {.count = count, .work = pull_layer, .context = pull};
+    OWNED(progress_group) *group = NULL;
+    uint64_t total = 0;
+    int64_t size = 0;
+
+    TRY(jobs_option(pull->invocation, &jobs.at_once, err));
+    for (size_t i = 0; i < count; i++)
+        if (json_integer_of(json_array_get(pull->layers, i), "size", &size) && size > 0) total += (uint64_t)size;
+    if (jobs.at_once > 1 && count > 1) TRY(progress_group_new((unsigned)count, total, pull->invocation->json, &group, err));
+    pull->group = group;
+    const struct result pulled = jobs_run(&jobs, pull->session, err);
+    pull->group = NULL;
+    return pulled;
+}
+
 static struct result pull_all(struct pull *pull, struct error *err)
 {
     OWNED_JSON manifest = NULL;
     char digest_text[DIGEST_TEXT_SIZE];
 
     TRY(fetch_manifest(pull, digest_text, &manifest, err));
-    const json_t *layers = json_object_get(manifest, "layers");
-    TRY(check_layers(layers, err));
-    for (size_t i = 0; i < json_array_size(layers); i++) TRY(pull_layer(pull, json_array_get(layers, i), err));
+    pull->layers = json_object_get(manifest, "layers");
+    TRY(check_layers(pull->layers, err));
+    TRY(pull_layers(pull, err));
     if (pull->skipped > 0 && !pull->invocation->json)
         (void)fprintf(stderr, "%u layers have no name and were left out\n", pull->skipped);
     if (pull->invocation->json)

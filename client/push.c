@@ -16,6 +16,7 @@
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "client/hash.h"
+#include "client/jobs.h"
 #include "client/layout.h"
 #include "client/reference.h"
 #include "client/session.h"
@@ -23,6 +24,7 @@
 #include "crypto/digest.h"
 
 #define CONFIG_MAX ((size_t)1 << 20)   /* 1,024 layers of 90 bytes, with room */
+#define HASHED_IN_A_MOMENT ((uint64_t)256 << 20)
 #define MANIFEST_MAX ((size_t)4 << 20) /* what registries take */
 
 /* All that one push needs to hand around. */
@@ -33,19 +35,22 @@ struct push {
     char scope[400];
     struct layer_file *files;
     size_t file_count;
+    unsigned at_once;
+    struct progress_group *group; /* while several transfers run, else NULL */
 };
 
-static struct result file_digest(int fd, struct layer_file *file, bool quiet, struct error *err)
+static struct result file_digest(struct push *push, int fd, struct layer_file *file, struct error *err)
 {
     OWNED(hasher) *hasher = NULL;
     struct progress progress;
     uint64_t hashed = 0;
 
     TRY(hasher_new(DIGEST_SHA256, &hasher, err));
-    progress_begin(&progress, file->title, 0, file->size, quiet || file->size < ((uint64_t)256 << 20));
+    progress_begin_in(&progress, push->group, file->title, 0, file->size,
+                      push->invocation->json || file->size < HASHED_IN_A_MOMENT);
     TRY(hash_file(fd, file->size, hasher, &progress, &hashed, err));
     if (hashed < file->size) return failure(err, ERROR_INVALID, "%.150s became shorter while it was read", file->path);
-    if (!progress.quiet) progress_end(&progress, "hashed");
+    progress_end(&progress, "hashed");
     const struct digest digest = hasher_digest(hasher);
     digest_format(&digest, file->digest);
     return SUCCESS;
@@ -53,17 +58,16 @@ static struct result file_digest(int fd, struct layer_file *file, bool quiet, st
 
 static struct result describe_file(struct push *push, struct layer_file *file, struct error *err)
 {
-    OWNED_FD fd = -1;
     struct stat status;
 
     TRY(layer_title(file->path, file->title, sizeof file->title, err));
-    TRY(file_open(file->path, O_RDONLY, 0, &fd, err));
-    TRY(file_status(fd, &status, err));
+    if (stat(file->path, &status) != 0)
+        return failure(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_INVALID, "%.150s: %s", file->path, strerror(errno));
     if (!S_ISREG(status.st_mode))
         return failure(err, ERROR_INVALID, "%.150s is no regular file; name the files of a folder one by one", file->path);
     file->size = (uint64_t)status.st_size;
     file->media_type = layer_media_type(file->title, invocation_option(push->invocation, 'd') != NULL);
-    return file_digest(fd, file, push->invocation->json, err);
+    return SUCCESS;
 }
 
 static struct result describe_files(struct push *push, struct error *err)
@@ -79,15 +83,54 @@ static struct result describe_files(struct push *push, struct error *err)
     return SUCCESS;
 }
 
-static struct result push_file(struct push *push, const struct layer_file *file, struct error *err)
+static struct result hash_one(void *context, size_t index, struct session *session, struct error *err)
 {
+    struct push *push = context;
+    struct layer_file *file = &push->files[index];
     OWNED_FD fd = -1;
 
+    (void)session;
     TRY(file_open(file->path, O_RDONLY, 0, &fd, err));
-    const struct upload upload = {.session = push->session, .host = push->target.host,
-                                  .repository = push->target.repository, .scope = push->scope, .label = file->title,
-                                  .digest = file->digest, .fd = fd, .size = file->size, .quiet = push->invocation->json};
+    return file_digest(push, fd, file, err);
+}
+
+/* Two uploads of the same content would go on in the same session. */
+static bool is_pushed_under_another_name(const struct push *push, size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(push->files[i].digest, push->files[index].digest) == 0) return true;
+    return false;
+}
+
+static struct result push_one(void *context, size_t index, struct session *session, struct error *err)
+{
+    struct push *push = context;
+    const struct layer_file *file = &push->files[index];
+    OWNED_FD fd = -1;
+
+    if (is_pushed_under_another_name(push, index)) return SUCCESS;
+    TRY(file_open(file->path, O_RDONLY, 0, &fd, err));
+    const struct upload upload = {.session = session, .host = push->target.host, .repository = push->target.repository,
+                                  .scope = push->scope, .label = file->title, .digest = file->digest, .fd = fd,
+                                  .size = file->size, .quiet = push->invocation->json, .group = push->group};
     return upload_blob(&upload, err);
+}
+
+typedef RESULT (*file_work)(void *push, size_t index, struct session *session, struct error *err);
+
+static struct result for_each_file(struct push *push, file_work work, uint64_t worth_a_bar, struct error *err)
+{
+    const struct jobs jobs = {.count = push->file_count, .at_once = push->at_once, .work = work, .context = push};
+    OWNED(progress_group) *group = NULL;
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < push->file_count; i++) total += push->files[i].size;
+    if (push->at_once > 1 && push->file_count > 1)
+        TRY(progress_group_new((unsigned)push->file_count, total, push->invocation->json || total < worth_a_bar, &group, err));
+    push->group = group;
+    const struct result done = jobs_run(&jobs, push->session, err);
+    push->group = NULL;
+    return done;
 }
 
 /* The config is small and lives in memory; it goes the same way as files do, through an unlinked file. */
@@ -163,9 +206,10 @@ static struct result push_all(struct push *push, struct error *err)
     if (annotations == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for annotations");
     TRY(read_annotations(push->invocation, annotations, err));
     TRY(describe_files(push, err));
+    TRY(for_each_file(push, hash_one, HASHED_IN_A_MOMENT, err));
     TRY(layout_config(push->files, push->file_count, &config, err));
     TRY(layout_manifest(push->files, push->file_count, buffer_bytes(&config), annotations, &manifest, err));
-    for (size_t i = 0; i < push->file_count; i++) TRY(push_file(push, &push->files[i], err));
+    TRY(for_each_file(push, push_one, 0, err));
     TRY(push_config(push, buffer_bytes(&config), err));
     TRY(push_manifest(push, buffer_bytes(&manifest), &response, err));
     return report_push(push, buffer_bytes(&manifest), &response, err);
@@ -179,6 +223,7 @@ struct result command_push(struct invocation *invocation, struct error *err)
     TRY(remote_reference_parse(invocation->operands[push.file_count], &push.target, err));
     if (push.target.is_digest) return failure(err, ERROR_INVALID, "push to a tag; the digest follows from the content");
     (void)snprintf(push.scope, sizeof push.scope, "repository:%s:pull,push", push.target.repository);
+    TRY(jobs_option(invocation, &push.at_once, err));
     TRY(session_open(invocation, push.target.host, &session, err));
     push.session = session;
     push.files = memory_zeroed(push.file_count, sizeof *push.files);

@@ -1,7 +1,9 @@
 #include "client/session.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -28,6 +30,9 @@ struct session {
     struct token tokens[TOKENS_MAX];
     unsigned next_token;
     struct buffer warned; /* what was shown, a line each: the same is said only once */
+    pthread_mutex_t mutex; /* of `warned` */
+    struct session *trunk; /* whose `warned` counts: itself, or what this one branched from */
+    const atomic_bool *gives_up;
 };
 
 struct result session_open(struct invocation *invocation, const char *host, struct session **session_out,
@@ -50,10 +55,45 @@ struct result session_open_as(struct invocation *invocation, const char *host, c
     session->invocation = invocation;
     session->login = *login;
     session->warned = BUFFER(WARNINGS_SIZE);
+    session->trunk = session;
+    (void)pthread_mutex_init(&session->mutex, NULL);
     const struct http_options options = {.host = host, .ca_file = session->login.ca_file, .verbose = invocation->verbose};
     TRY(http_new(&options, &session->http, err));
     *session_out = GIVE(session);
     return SUCCESS;
+}
+
+struct result session_branch(struct session *session, struct invocation *invocation, struct session **branch_out, struct error *err)
+{
+    OWNED(session) *branch = NULL;
+
+    TRY(session_open_as(invocation, http_host(session->http), &session->login, &branch, err));
+    branch->trunk = session->trunk;
+    *branch_out = GIVE(branch);
+    return SUCCESS;
+}
+
+void session_give_up_when(struct session *session, const atomic_bool *gives_up)
+{
+    session->gives_up = gives_up;
+    http_give_up_when(session->http, gives_up);
+}
+
+bool session_gives_up(const struct session *session)
+{
+    return session->gives_up != NULL && atomic_load(session->gives_up);
+}
+
+void session_pause(const struct session *session, unsigned seconds)
+{
+    const struct timespec tenth = {.tv_nsec = 100000000};
+
+    for (unsigned passed = 0; passed < 10 * seconds && !session_gives_up(session); passed++) (void)nanosleep(&tenth, NULL);
+}
+
+struct invocation *session_invocation(const struct session *session)
+{
+    return session->invocation;
 }
 
 static void explain(struct invocation *invocation, const char *label, const char *value)
@@ -203,23 +243,25 @@ static void show_warning(const struct session *session, const char *warning)
 }
 
 /* False if it was shown before, or there is no room to remember it: then it is not shown at all. */
-static bool is_news(struct session *session, const char *warning)
+static bool is_news(struct session *trunk, const char *warning)
 {
     struct buffer OWNED_BUFFER line = BUFFER(WARNINGS_SIZE);
     struct error ignored = {0};
 
     return buffer_format(&line, &ignored, "\n%s\n", warning).ok &&
-           strstr(buffer_text(&session->warned), buffer_text(&line)) == NULL &&
-           buffer_add_text(&session->warned, buffer_text(&line), &ignored).ok;
+           strstr(buffer_text(&trunk->warned), buffer_text(&line)) == NULL &&
+           buffer_add_text(&trunk->warned, buffer_text(&line), &ignored).ok;
 }
 
 static void show_warnings(struct session *session, char *warnings)
 {
+    (void)pthread_mutex_lock(&session->trunk->mutex);
     for (char *line = warnings, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = '\0';
         terminal_tame(line);
-        if (is_news(session, line)) show_warning(session, line);
+        if (is_news(session->trunk, line)) show_warning(session, line);
     }
+    (void)pthread_mutex_unlock(&session->trunk->mutex);
     warnings[0] = '\0';
 }
 
@@ -259,6 +301,7 @@ void session_free(struct session *session)
     if (session == NULL) return;
     http_free(session->http);
     buffer_done(&session->warned);
+    (void)pthread_mutex_destroy(&session->mutex);
     explicit_bzero(session, sizeof *session);
     free(session);
 }

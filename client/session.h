@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "client/command.h"
 #include "client/http.h"
 
@@ -19,6 +21,19 @@ RESULT session_open(struct invocation *invocation, const char *host, struct sess
 struct host_login;
 RESULT session_open_as(struct invocation *invocation, const char *host, const struct host_login *login,
                        struct session **session_out, struct error *err);
+
+/**
+ * A connection of its own with the same login, for another thread. What the registry warns of is shown once by all of them
+ * together. Its refusals are explained in `invocation`. `session` must live longer.
+ */
+RESULT session_branch(struct session *session, struct invocation *invocation, struct session **branch_out, struct error *err);
+/** Once it is set, exchanges end at once with ERROR_UNAVAILABLE, and none begins. NULL: never. */
+void session_give_up_when(struct session *session, const atomic_bool *gives_up);
+/** It is set: nothing is worth another try. */
+bool session_gives_up(const struct session *session);
+/** Waits, unless the session gives up meanwhile. */
+void session_pause(const struct session *session, unsigned seconds);
+struct invocation *session_invocation(const struct session *session);
 
 /**
  * One exchange with a token for `scope`. Any answer but the statuses that the request wants is a failure that

@@ -5,13 +5,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "client/hosts.h"
-#include "client/progress.h"
 #include "crypto/digest.h"
 
 #define ATTEMPTS_MAX 8 /* with waits of 1, 2, 4 ... 64 s: over two minutes without any progress */
@@ -158,14 +156,6 @@ static struct result close_session(struct transfer *transfer, struct error *err)
     return session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err);
 }
 
-/* 1, 2, 4 ... 64 s */
-static void wait_before(unsigned attempt)
-{
-    const struct timespec wait = {.tv_sec = (time_t)1 << (attempt < 6 ? attempt : 6)};
-
-    (void)nanosleep(&wait, NULL);
-}
-
 /* libcurl sends again by itself what got no answer: the second closing PUT finds the session ended by the first. */
 static struct result close_or_find(struct transfer *transfer, struct error *err)
 {
@@ -186,7 +176,8 @@ static struct result send_with_patience(struct transfer *transfer, struct error 
         struct result sent = transfer->offset == transfer->upload->size ? SUCCESS : send_rest(transfer, err);
         if (sent.ok) sent = close_or_find(transfer, err);
         if (sent.ok || err->kind != ERROR_UNAVAILABLE || attempt == ATTEMPTS_MAX - 1) return sent;
-        wait_before(attempt);
+        session_pause(transfer->upload->session, 1u << (attempt < 6 ? attempt : 6)); /* 1, 2, 4 ... 64 s */
+        if (session_gives_up(transfer->upload->session)) return sent;
         struct error again = {0};
         if (!ask_offset(transfer, &again).ok) {
             bool there = false; /* the answer to the closing PUT may be what was lost */
@@ -204,13 +195,13 @@ struct result upload_blob(const struct upload *upload, struct error *err)
     bool there = false;
 
     TRY(blob_is_there(upload, &there, err));
-    progress_begin(&transfer.progress, upload->label, there ? upload->size : 0, upload->size, upload->quiet);
     if (there) {
+        progress_begin_in(&transfer.progress, upload->group, upload->label, upload->size, upload->size, upload->quiet);
         progress_end(&transfer.progress, "there already");
         return SUCCESS;
     }
     TRY(begin_or_resume(&transfer, err));
-    progress_begin(&transfer.progress, upload->label, transfer.offset, upload->size, upload->quiet);
+    progress_begin_in(&transfer.progress, upload->group, upload->label, transfer.offset, upload->size, upload->quiet);
     const bool resumed = transfer.offset > 0;
     const struct result sent = send_with_patience(&transfer, err);
     /* A digest that the registry refused will be refused again: forget the session then, too. */

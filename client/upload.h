@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "client/progress.h"
 #include "client/session.h"
 
 struct upload {
@@ -14,6 +15,7 @@ struct upload {
     int fd;
     uint64_t size;
     bool quiet;
+    struct progress_group *group; /* or NULL */
 };
 
 /** Nothing is sent if the registry has the blob already. */

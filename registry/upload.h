@@ -2,7 +2,7 @@
  * registry/upload.h -- upload sessions: begun, written in pieces, resumed anywhere, committed once.
  *
  * A session belongs to one subject, credential, repository and region, is known by a secret in its Location, and
- * ends 24 hours after it began. Its row says what is safe; a writer that still lives in this process goes on in its
+ * ends 24 hours after it last got on. Its row says what is safe; a writer that still lives in this process goes on in its
  * extent, any other resumes from the last checkpoint (docs/formats/sjb1.md, "Uploads that pause"). Only the writer
  * that claimed the row last can save or commit.
  * OCI Distribution Specification 1.1.1, "Pushing blobs".

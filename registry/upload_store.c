@@ -25,8 +25,9 @@ static const struct pg_statement statements[] = {
      "UPDATE upload SET writer_epoch = writer_epoch + 1 WHERE upload_id = $1 AND expires_at > now()"
      " RETURNING " CHECKPOINT_COLUMNS,
      "uuid", CHECKPOINT_TYPES},
-    {"upload_save",
-     "UPDATE upload SET checkpoint_epoch = $2, sequence = $3, offset_bytes = $4, checkpoint_digest = $5"
+    {"upload_save", /* moves the end now and then only: its index need not know of each piece */
+     "UPDATE upload SET checkpoint_epoch = $2, sequence = $3, offset_bytes = $4, checkpoint_digest = $5, expires_at ="
+     " CASE WHEN expires_at < now() + interval '23 hours' THEN now() + interval '24 hours' ELSE expires_at END"
      " WHERE upload_id = $1 AND writer_epoch = $2 AND sequence < $3",
      "uuid int8 int8 int8 bytea", ""},
     {"upload_is_gone",

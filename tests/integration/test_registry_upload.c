@@ -329,6 +329,33 @@ static void an_old_one_is_reaped(void **state)
     assert_int_equal(count, 0);
 }
 
+static void one_that_goes_on_does_not_expire(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "slow");
+    const struct upload_begin begun = fixture_begin(&where);
+    static const char shorten[] = "UPDATE upload SET expires_at = now() + interval '%s' FROM repository r"
+                                  " WHERE r.repository_id = upload.repository_id AND r.name = 'slow'";
+    static const char is_long[] = "SELECT expires_at > now() + interval '23 h 55 min' FROM upload"
+                                  " JOIN repository USING (repository_id) WHERE name = 'slow'";
+    static const struct {
+        const char *before, *after;
+    } rows[] = {{"1 h", "t"}, {"23 h 30 min", "f"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        char statement[sizeof shorten + 20];
+        (void)snprintf(statement, sizeof statement, shorten, rows[i].before);
+        database_execute(fixture.stack->database, statement);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
+        MUST(upload_save(upload, &recorder.recorder, &err));
+        assert_string_equal(ask(is_long), rows[i].after);
+        if (i > 0) MUST(upload_drop(upload, fixture.stack->pg, "done", &recorder.recorder, &err));
+    }
+}
+
 static void the_second_of_two_equal_ones_is_dropped(void **state)
 {
     struct resource first = fixture_repository(&fixture.models, "twin/a");
@@ -466,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_cancelled_one_leaves_nothing),
         cmocka_unit_test(a_cancelled_one_leaves_nothing_to_a_request_that_still_writes),
         cmocka_unit_test(an_old_one_is_reaped),
+        cmocka_unit_test(one_that_goes_on_does_not_expire),
         cmocka_unit_test(the_second_of_two_equal_ones_is_dropped),
         cmocka_unit_test(nothing_is_a_blob_too),
         cmocka_unit_test(sha512_may_be_asked_for_at_the_end),

@@ -10,23 +10,19 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
 
 import sijil_test
-from integrity import Integrity
-from peers import Peers
-from sijil_test import Client, program, sha256
+from fleet import CONNECTIONS, Fleet, Judge
+from sijil_test import sha256
 from workers import BROKEN, PATIENCE, Refused, Worker, World, check_acknowledged, sample, wait_for_progress
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
 CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16
 COUNT = 4
-READERS, MOVERS = 6, 4
-CONNECTIONS = READERS + MOVERS + 6  # to PostgreSQL, of one gateway: docs/production.md
 REPOSITORY = "main/models/many"
 MANIFEST = {"Content-Type": "application/vnd.oci.image.manifest.v1+json"}
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -34,89 +30,6 @@ SESSIONS_PER_OWNER = 250  # registry/upload.h
 FROZEN_SECONDS = 6        # longer than its locks may last
 FROZEN_BOUND = 5          # seconds that a push to another gateway may take meanwhile: docs/production.md
 NEWS_BOUND = 6            # seconds in which all gateways know a new robot: docs/production.md
-
-
-class Fleet(Peers, sijil_test.Server):
-    """Looks like one server to whoever tests it; `client(login)` speaks to the first gateway, `clients(login)` to each."""
-
-    def __init__(self):
-        Peers.__init__(self)
-        os.chmod(self.root, 0o755)
-        self.folder = self.root
-        self.ports = [self.port] + [sijil_test.free_port() for _ in range(COUNT - 1)]
-        self.gateways = [None] * COUNT
-        self.keyd = None
-
-    # --- starting and stopping -------------------------------------------------------------------------------------------
-    def start(self, wait=True):
-        self.start_postgres()
-        self.make_ring()
-        self.keyd = subprocess.Popen([program("sijil-keyd"), *self.keyd_words(), "--socket", self.path("socket")],
-                                     stdout=self.log, stderr=self.log)
-        while not os.path.exists(self.path("socket")):
-            assert self.keyd.poll() is None, "sijil-keyd has ended"
-            time.sleep(0.05)
-        self.make_keys()
-        self.configure(reader_threads=READERS, mover_threads=MOVERS)
-        self.found()
-        for number in range(COUNT):
-            self.start_gateway(number)
-        for number in range(COUNT):
-            self.wait_for_gateway(number)
-        return self
-
-    def start_gateway(self, number):
-        with open(self.path("sijild.conf"), encoding="utf-8") as file:
-            text = file.read()
-        name = self.path(f"gateway{number}.conf")
-        with open(name, "w", encoding="utf-8") as file:
-            file.write(text.replace(f"listen_port = {self.port}", f'listen_port = {self.ports[number]}\ninstance = "gateway{number}"'))
-        self.gateways[number] = subprocess.Popen([program("sijild"), "--config", name], stdout=self.log, stderr=self.log,
-                                                 stdin=subprocess.DEVNULL)
-
-    def wait_for_gateway(self, number):
-        until = time.monotonic() + PATIENCE
-        while True:
-            assert self.gateways[number].poll() is None, f"gateway {number} has ended with {self.gateways[number].returncode}"
-            try:
-                if Client(self, None, self.ports[number]).call("GET", "/readyz").status == 200:
-                    return
-            except BROKEN:
-                pass
-            assert time.monotonic() < until, f"gateway {number} is not ready"
-            time.sleep(0.1)
-
-    def clients(self, login):
-        return [Client(self, login, port) for port in self.ports]
-
-    def stop(self, sig=signal.SIGTERM):
-        codes = []
-        for gateway in filter(None, self.gateways):
-            gateway.send_signal(signal.SIGCONT)
-            gateway.send_signal(sig)
-        for gateway in filter(None, self.gateways):
-            codes.append(gateway.wait(60))
-        if self.keyd is not None:
-            self.keyd.terminate()
-            codes.append(self.keyd.wait(30))
-        self.stop_postgres()
-        self.gateways, self.keyd = [], None
-        return max(codes, key=abs, default=0)
-
-
-class Judge(Integrity):
-    """The same checks where the database is not the embedded one."""
-
-    def postgres(self):
-        return "/usr/lib/postgresql/15/bin", self.server.database_at, ""
-
-    def database(self):
-        return "sijil_template"
-
-    @staticmethod
-    def sql_at(server, text):
-        words = ["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template", "-c", text]
-        return subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
 # --- more clients -------------------------------------------------------------------------------------------------------
@@ -253,7 +166,7 @@ class Tag:
 
 
 # --- what all gateways know ------------------------------------------------------------------------------------------------
-fleet = Fleet()
+fleet = Fleet(COUNT)
 state = {}
 
 

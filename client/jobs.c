@@ -1,0 +1,112 @@
+#include "client/jobs.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+/* All jobs of one run. */
+struct crew {
+    const struct jobs *jobs;
+    pthread_mutex_t mutex;
+    size_t next;
+    bool has_failed;
+    struct error err;
+    struct invocation *invocation; /* that explains the failure in the end */
+    atomic_bool gives_up;
+};
+
+struct job {
+    struct crew *crew;
+    struct session *session;
+    struct invocation invocation; /* a refusal is explained there, beside others */
+    pthread_t thread;
+    bool has_thread;
+};
+
+struct result jobs_option(const struct invocation *invocation, unsigned *at_once_out, struct error *err)
+{
+    const char *text = invocation_option(invocation, 'J');
+    uint64_t at_once = JOBS_DEFAULT;
+
+    if (text != NULL && (!text_to_u64(bytes_of_text(text), JOBS_MAX, &at_once) || at_once == 0))
+        return failure(err, ERROR_INVALID, "--jobs %.40s: a number from 1 to %d is expected", text, JOBS_MAX);
+    *at_once_out = (unsigned)at_once;
+    return SUCCESS;
+}
+
+/* False when there is nothing left to do. */
+static bool take(struct crew *crew, size_t *index_out)
+{
+    (void)pthread_mutex_lock(&crew->mutex);
+    const bool goes_on = !crew->has_failed && crew->next < crew->jobs->count;
+    if (goes_on) *index_out = crew->next++;
+    (void)pthread_mutex_unlock(&crew->mutex);
+    return goes_on;
+}
+
+static void note_failure(struct job *job, const struct error *why)
+{
+    struct crew *crew = job->crew;
+
+    (void)pthread_mutex_lock(&crew->mutex);
+    if (!crew->has_failed) {
+        crew->err = *why;
+        memcpy(crew->invocation->explanation, job->invocation.explanation, sizeof crew->invocation->explanation);
+    }
+    crew->has_failed = true;
+    atomic_store(&crew->gives_up, true);
+    (void)pthread_mutex_unlock(&crew->mutex);
+}
+
+static void *run(void *argument)
+{
+    struct job *job = argument;
+    const struct jobs *jobs = job->crew->jobs;
+    size_t index = 0;
+
+    while (take(job->crew, &index)) {
+        struct error err = {0};
+        if (!jobs->work(jobs->context, index, job->session, &err).ok) note_failure(job, &err);
+    }
+    return NULL;
+}
+
+static struct result prepare(struct crew *crew, struct job *job, struct session *session, struct error *err)
+{
+    job->crew = crew;
+    job->invocation = *crew->invocation;
+    TRY(session_branch(session, &job->invocation, &job->session, err));
+    session_give_up_when(job->session, &crew->gives_up);
+    return SUCCESS;
+}
+
+/* The caller's thread is one of them. A thread that can't be had is done without. */
+static struct result run_all(struct crew *crew, struct job *all, unsigned count, struct session *session, struct error *err)
+{
+    for (unsigned i = 0; i < count; i++) TRY(prepare(crew, &all[i], session, err));
+    for (unsigned i = 1; i < count; i++) all[i].has_thread = pthread_create(&all[i].thread, NULL, run, &all[i]) == 0;
+    (void)run(&all[0]);
+    for (unsigned i = 1; i < count; i++)
+        if (all[i].has_thread) (void)pthread_join(all[i].thread, NULL);
+    if (!crew->has_failed) return SUCCESS;
+    *err = crew->err;
+    return (struct result){.ok = false};
+}
+
+struct result jobs_run(const struct jobs *jobs, struct session *session, struct error *err)
+{
+    struct crew crew = {.jobs = jobs, .invocation = session_invocation(session)};
+    const unsigned count = jobs->count < jobs->at_once ? (unsigned)jobs->count : jobs->at_once;
+    struct job *all = memory_zeroed(count == 0 ? 1 : count, sizeof *all);
+
+    if (all == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %u jobs", count);
+    (void)pthread_mutex_init(&crew.mutex, NULL);
+    const struct result done = count == 0 ? SUCCESS : run_all(&crew, all, count, session, err);
+    for (unsigned i = 0; i < count; i++) session_free(all[i].session);
+    (void)pthread_mutex_destroy(&crew.mutex);
+    free(all);
+    return done;
+}

@@ -1,0 +1,99 @@
+"""Several gateways in production mode on one database, one folder of blobs and one key process (docs/production.md)."""
+import os
+import signal
+import subprocess
+import time
+
+import sijil_test
+from integrity import Integrity
+from peers import Peers
+from sijil_test import Client, program
+from workers import BROKEN, PATIENCE
+
+READERS, MOVERS = 6, 4
+CONNECTIONS = READERS + MOVERS + 6  # to PostgreSQL, of one gateway: docs/production.md
+
+
+class Fleet(Peers, sijil_test.Server):
+    """Looks like one server to whoever tests it; `client(login)` speaks to the first gateway, `clients(login)` to each."""
+
+    def __init__(self, count, **settings):
+        Peers.__init__(self)
+        self.settings = {"reader_threads": READERS, "mover_threads": MOVERS, **settings}
+        os.chmod(self.root, 0o755)
+        self.folder = self.root
+        self.ports = [self.port] + [sijil_test.free_port() for _ in range(count - 1)]
+        self.gateways = [None] * count
+        self.keyd = None
+
+    # --- starting and stopping -------------------------------------------------------------------------------------------
+    def start(self, wait=True):
+        self.start_postgres()
+        self.make_ring()
+        self.keyd = subprocess.Popen([program("sijil-keyd"), *self.keyd_words(), "--socket", self.path("socket")],
+                                     stdout=self.log, stderr=self.log)
+        while not os.path.exists(self.path("socket")):
+            assert self.keyd.poll() is None, "sijil-keyd has ended"
+            time.sleep(0.05)
+        self.make_keys()
+        self.configure(**self.settings)
+        self.found()
+        for number in range(len(self.gateways)):
+            self.start_gateway(number)
+        for number in range(len(self.gateways)):
+            self.wait_for_gateway(number)
+        return self
+
+    def start_gateway(self, number, port=None):
+        """Of that number; on another port than its own, as a balancer would have it take over another's clients."""
+        with open(self.path("sijild.conf"), encoding="utf-8") as file:
+            text = file.read()
+        name = self.path(f"gateway{number}.conf")
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(text.replace(f"listen_port = {self.port}", f'listen_port = {port or self.ports[number]}\ninstance = "gateway{number}"'))
+        self.gateways[number] = subprocess.Popen([program("sijild"), "--config", name], stdout=self.log, stderr=self.log,
+                                                 stdin=subprocess.DEVNULL)
+
+    def wait_for_gateway(self, number):
+        until = time.monotonic() + PATIENCE
+        while True:
+            assert self.gateways[number].poll() is None, f"gateway {number} has ended with {self.gateways[number].returncode}"
+            try:
+                if Client(self, None, self.ports[number]).call("GET", "/readyz").status == 200:
+                    return
+            except BROKEN:
+                pass
+            assert time.monotonic() < until, f"gateway {number} is not ready"
+            time.sleep(0.1)
+
+    def clients(self, login):
+        return [Client(self, login, port) for port in self.ports]
+
+    def stop(self, sig=signal.SIGTERM):
+        codes = []
+        for gateway in filter(None, self.gateways):
+            gateway.send_signal(signal.SIGCONT)
+            gateway.send_signal(sig)
+        for gateway in filter(None, self.gateways):
+            codes.append(gateway.wait(60))
+        if self.keyd is not None:
+            self.keyd.terminate()
+            codes.append(self.keyd.wait(30))
+        self.stop_postgres()
+        self.gateways, self.keyd = [], None
+        return max(codes, key=abs, default=0)
+
+
+class Judge(Integrity):
+    """The same checks where the database is not the embedded one."""
+
+    def postgres(self):
+        return "/usr/lib/postgresql/15/bin", self.server.database_at, ""
+
+    def database(self):
+        return "sijil_template"
+
+    @staticmethod
+    def sql_at(server, text):
+        words = ["psql", "-XAtq", "-h", server.database_at, "-U", "postgres", "-d", "sijil_template", "-c", text]
+        return subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
