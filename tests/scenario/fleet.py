@@ -44,13 +44,12 @@ class Fleet(Peers, sijil_test.Server):
             self.wait_for_gateway(number)
         return self
 
-    def start_gateway(self, number, port=None):
-        """Of that number; on another port than its own, as a balancer would have it take over another's clients."""
+    def start_gateway(self, number):
         with open(self.path("sijild.conf"), encoding="utf-8") as file:
             text = file.read()
         name = self.path(f"gateway{number}.conf")
         with open(name, "w", encoding="utf-8") as file:
-            file.write(text.replace(f"listen_port = {self.port}", f'listen_port = {port or self.ports[number]}\ninstance = "gateway{number}"'))
+            file.write(text.replace(f"listen_port = {self.port}", f'listen_port = {self.ports[number]}\ninstance = "gateway{number}"'))
         self.gateways[number] = subprocess.Popen([program("sijild"), "--config", name], stdout=self.log, stderr=self.log,
                                                  stdin=subprocess.DEVNULL)
 
@@ -68,6 +67,18 @@ class Fleet(Peers, sijil_test.Server):
 
     def clients(self, login):
         return [Client(self, login, port) for port in self.ports]
+
+    def kill(self, number):
+        """Which must not have ended by itself before."""
+        assert self.gateways[number].poll() is None, f"gateway {number} has ended by itself"
+        self.gateways[number].kill()
+        self.gateways[number].wait()
+        self.gateways[number] = None
+
+    def stop_gateway(self, number):
+        self.gateways[number].terminate()
+        assert self.gateways[number].wait(60) == 0
+        self.gateways[number] = None
 
     def stop(self, sig=signal.SIGTERM):
         codes = []

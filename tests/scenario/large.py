@@ -6,13 +6,11 @@ The file is sparse, what is stored is not: it is encrypted. Where the disk has n
 stored, as far as needed, and it is said what was read back and what was not."""
 import ctypes
 import glob
-import hashlib
 import json
 import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +18,7 @@ import time
 
 import sijil_test
 from fleet import Fleet, Judge
-from sijil_test import program, sha256
+from sijil_test import program
 
 GIB, MIB = 1 << 30, 1 << 20
 SIZE = int(float(sys.argv[1]) * GIB) + 12345 if len(sys.argv) > 1 else GIB // 2 + 12345
@@ -76,7 +74,8 @@ def peak(process):
 
 
 def note_peaks():
-    for name, process in (("gateway", fleet.gateways[0]), ("sijil", state.get("sijil"))):
+    running = next(filter(None, fleet.gateways), None)
+    for name, process in (("gateway", running), ("sijil", state.get("sijil"))):
         if process is not None and process.poll() is None:
             state[name + " peak"] = max(state.get(name + " peak", 0), peak(process.pid))
 
@@ -99,6 +98,7 @@ class Puncher(threading.Thread):
         if SIZE > room:
             self.first, self.last = room // 3, SIZE - room // 3
             assert self.last - self.first < SIZE and room > 6 * GIB, "there is no room at all"
+        self.begins = {0: 0}           # of each extent, in stored bytes of the blob; seen within a second, so within a GiB
         self.stopped = threading.Event()
 
     def run(self):
@@ -107,10 +107,9 @@ class Puncher(threading.Thread):
 
     def punch(self):
         """Records of extents lie where they belong in the blob; each extent's file has them from its own beginning."""
-        begins = state.get("extents", {})
         for path in glob.glob(fleet.path("regions/main/*/*.e*")):
             number = int(path.rsplit(".e", 1)[1])
-            start = begins.get(number, 0)  # of the extent, in stored bytes of the blob
+            start = self.begins.setdefault(number, HEADER + kept_bytes() // RECORD * STORED_RECORD)
             length = os.path.getsize(path)
             first = max(HEADER, HEADER + self.first // RECORD * STORED_RECORD - start)
             last = min(HEADER + self.last // RECORD * STORED_RECORD - start, length - GIB)
@@ -139,8 +138,7 @@ def checkpoints():
 # --- pushing -----------------------------------------------------------------------------------------------------------
 def begin():
     fleet.start()
-    fleet.gateways[1].terminate()  # its turn comes
-    assert fleet.gateways[1].wait(60) == 0
+    fleet.stop_gateway(1)  # its turn comes
     state["login"] = sijil_test.make_robot(fleet, "large", "publisher", "main/models")
     state["path"] = make_file()
     sijil("login", f"127.0.0.1:{fleet.port}", "--username", state["login"][0], "--ca-file", fleet.ca_file, text=state["login"][1] + "\n")
@@ -158,11 +156,6 @@ def wait_for_share(push, share):
     return kept_bytes()
 
 
-def starts_of_extents(at):
-    """The next extent begins at the record in which byte `at` is."""
-    state.setdefault("extents", {0: 0})[max(extents(), default=-1) + 1] = HEADER + at // RECORD * STORED_RECORD
-
-
 def a_push_goes_on_whatever_is_cut():
     puncher = Puncher()
     puncher.start()
@@ -175,21 +168,16 @@ def a_push_goes_on_whatever_is_cut():
     assert kept_bytes() >= at, "an upload went back"
     state["sijil"] = push = sijil("push", NAME, target(), wait=False)
     at = wait_for_share(push, 0.4)
-    starts_of_extents(kept_bytes())
-    fleet.gateways[0].kill()  # `sijil` goes on by itself
-    fleet.gateways[0].wait()
+    fleet.kill(0)  # `sijil` goes on by itself
     assert kept_bytes() >= at, "an upload went back"
-    starts_of_extents(kept_bytes())
     fleet.start_gateway(0)
     fleet.wait_for_gateway(0)
     at = wait_for_share(push, 0.7)
-    fleet.gateways[0].kill()
-    fleet.gateways[0].wait()
+    fleet.kill(0)
     assert kept_bytes() >= at, "an upload went back"
-    starts_of_extents(kept_bytes())
-    fleet.start_gateway(1, fleet.port)  # another process, that knows nothing of the upload
-    fleet.gateways.reverse()
-    fleet.wait_for_gateway(0)
+    fleet.ports.reverse()  # as a balancer has another gateway take over
+    fleet.start_gateway(1)
+    fleet.wait_for_gateway(1)
     at = wait_for_share(push, 0.8)
     out, said = push.communicate()
     assert push.returncode == 0 and "pushed (resumed)" in said, (push.returncode, out, said)
