@@ -128,7 +128,7 @@ static enum error_kind kind_of(long status)
 {
     if (status == 401 || status == 403) return ERROR_DENIED;
     if (status == 404) return ERROR_NOT_FOUND;
-    if (status == 409) return ERROR_CONFLICT;
+    if (status == 409 || status == 416) return ERROR_CONFLICT; /* 416: an upload is further than we thought */
     if (status == 413 || status == 414) return ERROR_LIMIT;
     if (status == 507) return ERROR_FULL;
     if (status == 429 || status >= 500) return ERROR_UNAVAILABLE;

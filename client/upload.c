@@ -167,7 +167,13 @@ static struct result close_or_find(struct transfer *transfer, struct error *err)
     return blob_is_there(transfer->upload, &there, &ignored).ok && there ? SUCCESS : closed;
 }
 
-/* A line that broke is worth another try from where the registry is; a refusal is not. */
+/* A line that broke is worth another try from where the registry is; a refusal is not. After a break the registry may still
+ * be busy with what came before it, for a few seconds: it calls that a conflict, or has more than it said. */
+static bool may_pass(const struct error *err)
+{
+    return err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_CONFLICT;
+}
+
 static struct result send_with_patience(struct transfer *transfer, struct error *err)
 {
     uint64_t best = transfer->offset;
@@ -175,7 +181,7 @@ static struct result send_with_patience(struct transfer *transfer, struct error 
     for (unsigned attempt = 0;; attempt++) {
         struct result sent = transfer->offset == transfer->upload->size ? SUCCESS : send_rest(transfer, err);
         if (sent.ok) sent = close_or_find(transfer, err);
-        if (sent.ok || err->kind != ERROR_UNAVAILABLE || attempt == ATTEMPTS_MAX - 1) return sent;
+        if (sent.ok || !may_pass(err) || attempt == ATTEMPTS_MAX - 1) return sent;
         session_pause(transfer->upload->session, 1u << (attempt < 6 ? attempt : 6)); /* 1, 2, 4 ... 64 s */
         if (session_gives_up(transfer->upload->session)) return sent;
         struct error again = {0};
@@ -205,7 +211,7 @@ struct result upload_blob(const struct upload *upload, struct error *err)
     const bool resumed = transfer.offset > 0;
     const struct result sent = send_with_patience(&transfer, err);
     /* A digest that the registry refused will be refused again: forget the session then, too. */
-    if (transfer.note_path[0] != '\0' && (sent.ok || err->kind != ERROR_UNAVAILABLE)) (void)unlink(transfer.note_path);
+    if (transfer.note_path[0] != '\0' && (sent.ok || !may_pass(err))) (void)unlink(transfer.note_path);
     if (!sent.ok) return sent;
     progress_set(&transfer.progress, upload->size);
     progress_end(&transfer.progress, resumed ? "pushed (resumed)" : "pushed");

@@ -155,11 +155,32 @@ static void what_was_left_is_tidied(void **state)
                                      "SELECT (SELECT count(*) FROM upload) + (SELECT count(*) FROM abandoned_object)"), "0");
 }
 
+static void a_turn_is_one_connections_until_it_ends_or_breaks(void **state)
+{
+    static const struct pg_table *const tables[] = {&turn_statements, NULL};
+    struct pg *pg[2] = {NULL};
+    bool is_ours = false;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) MUST(pg_open(database_app(fixture.stack->database), tables, &pg[i], &err));
+    MUST(turn_begin(pg[0], TURN_OF_UNWRAPS, &is_ours, &err));
+    assert_true(is_ours);
+    MUST(turn_begin(pg[1], TURN_OF_UNWRAPS, &is_ours, &err));
+    assert_false(is_ours);
+    MUST(turn_end(pg[0], TURN_OF_UNWRAPS, &err));
+    MUST(turn_begin(pg[1], TURN_OF_UNWRAPS, &is_ours, &err));
+    assert_true(is_ours);
+    pg_free(pg[1]);
+    for (is_ours = false; !is_ours;) MUST(turn_begin(pg[0], TURN_OF_UNWRAPS, &is_ours, &err)); /* its server ends soon */
+    pg_free(pg[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_failure_is_said_and_nothing_acknowledged_is_lost),
         cmocka_unit_test(what_was_left_is_tidied),
+        cmocka_unit_test(a_turn_is_one_connections_until_it_ends_or_breaks),
     };
 
     return cmocka_run_group_tests_name("registry faults", tests, fixture_set_up, fixture_tear_down);

@@ -458,26 +458,6 @@ static void sha512_may_be_asked_for_at_the_end(void **state)
     free(content);
 }
 
-static void a_turn_is_one_connections_until_it_ends_or_breaks(void **state)
-{
-    static const struct pg_table *const tables[] = {&turn_statements, NULL};
-    struct pg *pg[2] = {NULL};
-    bool is_ours = false;
-
-    (void)state;
-    for (size_t i = 0; i < 2; i++) MUST(pg_open(database_app(fixture.stack->database), tables, &pg[i], &err));
-    MUST(turn_begin(pg[0], TURN_OF_UNWRAPS, &is_ours, &err));
-    assert_true(is_ours);
-    MUST(turn_begin(pg[1], TURN_OF_UNWRAPS, &is_ours, &err));
-    assert_false(is_ours);
-    MUST(turn_end(pg[0], TURN_OF_UNWRAPS, &err));
-    MUST(turn_begin(pg[1], TURN_OF_UNWRAPS, &is_ours, &err));
-    assert_true(is_ours);
-    pg_free(pg[1]);
-    for (is_ours = false; !is_ours;) MUST(turn_begin(pg[0], TURN_OF_UNWRAPS, &is_ours, &err)); /* its server ends soon */
-    pg_free(pg[0]);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,7 +478,6 @@ int main(void)
         cmocka_unit_test(nothing_is_a_blob_too),
         cmocka_unit_test(sha512_may_be_asked_for_at_the_end),
         cmocka_unit_test(too_many_sessions_are_refused),
-        cmocka_unit_test(a_turn_is_one_connections_until_it_ends_or_breaks),
     };
 
     return cmocka_run_group_tests_name("uploads", tests, fixture_set_up, fixture_tear_down);

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 import sijil_test
 from sijil_test import Server, program, sha256
@@ -179,6 +180,31 @@ def an_upload_without_bytes_is_begun_anew():
         assert place.call("GET", location).status == 404
 
 
+def who_still_writes_is_waited_for():
+    """A connection that broke without the server's knowledge holds the session for five seconds."""
+    place = server.client(state["login"]).repository("main/models/held")
+    data = os.urandom(3_000_000)
+    with open(work + "/held.bin", "wb") as file:
+        file.write(data)
+    location = place.patch(place.begin(), data[:1_000_000], 0)["Location"]
+    link = place.client.connection()
+    link.putrequest("PATCH", urllib.parse.urlsplit(location).path)
+    for name, value in {"Authorization": "Bearer " + place.client.token(place.scope), "Content-Type": "application/octet-stream",
+                        "Content-Length": "2000000", "Content-Range": "1000000-2999999"}.items():
+        link.putheader(name, value)
+    link.endheaders()
+    link.send(data[1_000_000:1_500_000])  # and then nothing
+    time.sleep(0.5)
+    assert place.patch(location, data[1_000_000:], 1_000_000).status == 409
+    name = sha256(f"{host()}\nmain/models/held\n{sha256(data)}".encode()).split(":")[1]
+    with open(f"{work}/cache/sijil/upload-{name}", "w", encoding="ascii") as file:
+        file.write(location)
+    pushed = sijil("push", work + "/held.bin", host() + "/main/models/held:v1")
+    link.close()
+    assert "pushed (resumed)" in pushed.stderr, pushed.stderr
+    assert place.call("GET", "blobs/" + sha256(data)).body == data
+
+
 def tags_are_listed_and_deleted():
     sijil("push", "model.onnx", host() + "/main/models/tagged:b", folder=work + "/model")
     sijil("push", "model.onnx", host() + "/main/models/tagged:a", folder=work + "/model")
@@ -294,7 +320,7 @@ try:
     sijil_test.run(
         logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack,
         skopeo_copies_it_out_and_in_unchanged, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
-        a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew, tags_are_listed_and_deleted,
+        a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew, who_still_writes_is_waited_for, tags_are_listed_and_deleted,
         warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, an_administrator_works_by_command,
         usage_errors_say_what_is_wrong,
         server=server)

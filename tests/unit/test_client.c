@@ -1,6 +1,7 @@
 #include "tests/support/unit.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +12,9 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "client/api_priv.h"
+#include "client/hosts.h"
 #include "client/http.h"
+#include "client/jobs.h"
 #include "client/layout.h"
 #include "client/progress.h"
 #include "client/reference.h"
@@ -319,6 +322,64 @@ static void a_name_does_not_steer_the_terminal(void **state)
     assert_string_equal(cell, "-");
 }
 
+struct many_jobs {
+    atomic_uint runs[40], gave_up;
+    size_t failing; /* SIZE_MAX: none */
+};
+
+/* The one that fails does so when another is at work; those wait until they are told to give up. */
+static struct result count_run(void *context, size_t index, struct session *session, struct error *err)
+{
+    struct many_jobs *many = context;
+
+    atomic_fetch_add(&many->runs[index], 1);
+    if (many->failing == SIZE_MAX) return SUCCESS;
+    if (index == many->failing) {
+        (void)snprintf(session_invocation(session)->explanation, 20, "job %zu", index);
+        return failure(err, ERROR_DENIED, "number %zu failed", index);
+    }
+    session_pause(session, 60);
+    if (!session_gives_up(session)) return failure(err, ERROR_CORRUPT, "nobody told %zu to give up", index);
+    atomic_fetch_add(&many->gave_up, 1);
+    return failure(err, ERROR_UNAVAILABLE, "number %zu gave up", index);
+}
+
+static const struct jobs_row {
+    const char *name;
+    size_t count, failing;
+    unsigned at_once, gave_up;
+} jobs_rows[] = {
+    {"none", 0, SIZE_MAX, 4, 0},
+    {"one", 1, SIZE_MAX, 4, 0},
+    {"one after the other", 10, SIZE_MAX, 1, 0},
+    {"more jobs than work", 3, SIZE_MAX, 16, 0},
+    {"many", 40, SIZE_MAX, 16, 0},
+    {"the first fails alone", 5, 0, 1, 0},
+    {"one fails beside others", 8, 3, 4, 3},
+};
+
+static void jobs(void **state)
+{
+    const struct jobs_row *row = *state;
+    const struct host_login login = {.username = "robot$ci", .password = "secret"};
+    struct invocation *invocation = memory_zeroed(1, sizeof *invocation);
+    struct many_jobs many = {.failing = row->failing};
+    const struct jobs work = {.count = row->count, .at_once = row->at_once, .work = count_run, .context = &many};
+    struct session *session = NULL;
+    struct error err = {0};
+
+    assert_non_null(invocation);
+    assert_true(session_open_as(invocation, "registry.example", &login, &session, &err).ok);
+    const bool fails = row->failing != SIZE_MAX;
+    assert_int_equal(jobs_run(&work, session, &err).ok, !fails);
+    for (size_t i = 0; i < row->count && !fails; i++) assert_int_equal(atomic_load(&many.runs[i]), 1);
+    assert_int_equal(atomic_load(&many.gave_up), row->gave_up);
+    if (fails) assert_int_equal(err.kind, ERROR_DENIED);
+    if (fails) assert_int_equal(strncmp(invocation->explanation, "job ", 4), 0);
+    session_free(session);
+    free(invocation);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -331,5 +392,5 @@ int main(void)
 
     return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
            RUN_TABLE(reference_rows, references) + RUN_TABLE(trace_rows, verbose_hides_secrets) +
-           RUN_TABLE(warning_rows, warnings_are_read) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+           RUN_TABLE(warning_rows, warnings_are_read) + RUN_TABLE(jobs_rows, jobs) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }
