@@ -48,6 +48,15 @@ static const struct option_row project_create_options[] = {
     {'r', "region", "REGION", "home region of its bytes (default: the deployment's first)"},
     {'l', "label", "JSON", "floor label: {\"class\":\"sensitive\",\"subjects\":[\"health\"]}"},
 };
+#define DETACH_OPTION {'d', "detach", NULL, "do not wait for the end"}
+static const struct option_row scrub_options[] = {
+    {'r', "region", "REGION", "whose bytes (default: the deployment's first region)"},
+    {'g', "digest", NULL, "hash the content as well, and compare it with its digest"},
+    {'b', "rate", "BYTES", "bytes that are read in a second at most (default: scrub_rate of the server)"},
+    DETACH_OPTION,
+};
+static const struct option_row rewrap_options[] = {DETACH_OPTION};
+static const struct option_row job_show_options[] = {{'f', "follow", NULL, "show how far it is until it ends"}};
 static const struct option_row policy_sign_options[] = {
     {'k', "key", "FILE", "private key of the approver (PEM)"},
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
@@ -100,6 +109,19 @@ static const struct command table[] = {
     {"admin binding list", "HOST[:PORT]", 1, 1, "List who has which role where", "", NO_OPTIONS, command_binding_list},
     {"admin binding revoke", "HOST[:PORT] ID", 2, 2, "Take a role away, at once", "", NO_OPTIONS,
      command_binding_revoke},
+    {"admin scrub", "HOST[:PORT]", 1, 1, "Verify everything that a region holds",
+     "Every record of every blob, every sealed manifest, and whether each object belongs to a row. The server does it, at\n"
+     "a bounded rate; ending this command does not end it. Exit status 6 if something was found.",
+     OPTIONS(scrub_options), command_scrub},
+    {"admin rewrap", "HOST[:PORT]", 1, 1, "Wrap all keys under the newest version of the key-encryption keys",
+     "After sijil-keyd --add-version and a restart. No byte of a blob is touched, and reading goes on.",
+     OPTIONS(rewrap_options), command_rewrap},
+    {"admin keys", "HOST[:PORT]", 1, 1, "Show how many keys are under which version", "", NO_OPTIONS, command_keys},
+    {"admin job list", "HOST[:PORT]", 1, 1, "List scrubs and re-wraps, the newest first", "", NO_OPTIONS, command_job_list},
+    {"admin job show", "HOST[:PORT] ID", 2, 2, "Show how far one is", "", OPTIONS(job_show_options), command_job_show},
+    {"admin job findings", "HOST[:PORT] ID", 2, 2, "Show what a scrub found", "", NO_OPTIONS, command_job_findings},
+    {"admin job stop", "HOST[:PORT] ID", 2, 2, "End one before it is done; what was found stays", "", NO_OPTIONS,
+     command_job_stop},
     {"policy show", "HOST[:PORT]", 1, 1, "Show which policies are in force", "", NO_OPTIONS, command_policy_show},
     {"policy sign", "SET.json", 1, 1, "Sign a policy set with the approver's key", "Needs no registry.",
      OPTIONS(policy_sign_options), command_policy_sign},

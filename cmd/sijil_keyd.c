@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -20,7 +21,8 @@ enum { EXIT_USAGE = 2, PASSPHRASE_MAX = 4096 };
 struct settings {
     const char *directory, *socket, *passphrase_file, *origin;
     uint64_t passphrase_fd, group;
-    bool has_passphrase_fd, has_group, init, add_version;
+    uint64_t destroyed; /* the version, 0 for none */
+    bool has_passphrase_fd, has_group, init, add_version, force;
     struct server_options server;
 };
 
@@ -69,6 +71,11 @@ static void take_option(struct settings *settings, int code)
     case KEYD_ORIGIN: settings->origin = optarg; break;
     case KEYD_INIT: settings->init = true; break;
     case KEYD_ADD_VERSION: settings->add_version = true; break;
+    case KEYD_DESTROY_VERSION:
+        settings->destroyed = number(optarg, "--destroy-version needs a number");
+        if (settings->destroyed == 0) misused("--destroy-version needs a number from 1");
+        break;
+    case KEYD_FORCE: settings->force = true; break;
     case KEYD_HELP: show_and_end(true);
     case KEYD_VERSION: show_and_end(false);
     default: misused("what was said above is wrong");
@@ -86,9 +93,11 @@ static void read_command_line(int argc, char **argv, struct settings *settings)
     if (settings->directory == NULL) misused("--directory is missing");
     if ((settings->passphrase_file != NULL) == settings->has_passphrase_fd)
         misused("give either --passphrase-file or --passphrase-fd");
-    if (settings->init && settings->add_version) misused("--init and --add-version exclude each other");
+    if (settings->init + settings->add_version + (settings->destroyed != 0) > 1)
+        misused("--init, --add-version and --destroy-version exclude each other");
+    if (settings->force && settings->destroyed == 0) misused("--force belongs to --destroy-version");
     if (settings->init != (settings->origin != NULL)) misused("--init and --origin go together");
-    if (!settings->init && !settings->add_version && settings->socket == NULL) misused("--socket is missing");
+    if (!settings->init && !settings->add_version && settings->destroyed == 0 && settings->socket == NULL) misused("--socket is missing");
 }
 
 /* All of a descriptor up to its end, then cut after the first line. */
@@ -162,6 +171,38 @@ static struct result add_version(int directory, struct bytes passphrase, struct 
 
     TRY(keyring_add_version(directory, passphrase, &added, err));
     (void)printf("version %u is used from the next start on\n", added);
+    return SUCCESS;
+}
+
+/*
+ * keyd sees no database. That nothing is wrapped under a version any more it was told by a re-wrap that found no such row,
+ * and it takes that back by itself as soon as somebody asks for that version (keyd/answer.c).
+ */
+static struct result check_unused(int directory, struct bytes passphrase, uint32_t version, struct error *err)
+{
+    OWNED(keyring) *keyring = NULL;
+    OWNED(ledger) *ledger = NULL;
+    struct ledger_state state;
+
+    TRY(keyring_open(directory, passphrase, &keyring, err));
+    TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
+    ledger_read(ledger, &state);
+    if (version < state.unused_below) return SUCCESS;
+    return failure(err, ERROR_DENIED,
+                   "version %u may be in use: 'sijil admin rewrap' must end first, and 'sijil admin keys' says how many keys "
+                   "are under which version. With --force they are lost for good, and every blob that they open",
+                   version);
+}
+
+static struct result destroy_version(const struct settings *settings, int directory, struct bytes passphrase,
+                                     struct error *err)
+{
+    const uint32_t version = (uint32_t)settings->destroyed;
+
+    if (!settings->force) TRY(check_unused(directory, passphrase, version, err));
+    TRY(keyring_destroy_version(directory, passphrase, version, clock_wall_ms() / 1000, err));
+    (void)printf("version %u is destroyed in this key ring; destroy or replace every copy and backup of the file too\n",
+                 version);
     return SUCCESS;
 }
 
@@ -261,6 +302,7 @@ static struct result run(const struct settings *settings, struct error *err)
     TRY(open_directory(settings->directory, &directory, err));
     if (settings->init) return make_key_ring(settings, directory, secret_bytes(passphrase), err);
     if (settings->add_version) return add_version(directory, secret_bytes(passphrase), err);
+    if (settings->destroyed != 0) return destroy_version(settings, directory, secret_bytes(passphrase), err);
     return load_and_serve(settings, directory, &passphrase, err);
 }
 

@@ -11,6 +11,10 @@ static const struct option_row main_rows[] = {
     {KEYD_ORIGIN, "origin", "ORIGIN", "name of the audit log, such as registry.example/audit; fixed then"},
     {KEYD_ADD_VERSION, "add-version", NULL,
      "add a version of the key-encryption keys, used from the next start on, and end"},
+    {KEYD_DESTROY_VERSION, "destroy-version", "N",
+     "forget version N of the key-encryption keys for good, and end; refused unless a re-wrap has ended and nothing has "
+     "asked for N since"},
+    {KEYD_FORCE, "force", NULL, "destroy a version although it may be in use: what is wrapped under it is lost for good"},
     {KEYD_HELP, "help", NULL, "show this text and end"},
     {KEYD_VERSION, "version", NULL, "show the version and end"},
 };
@@ -24,7 +28,8 @@ static const struct option_group groups[] = {
 };
 static const char *const synopses[] = {"--directory=DIR --socket=PATH PASSPHRASE [OPTION]...",
                                        "--directory=DIR --init --origin=ORIGIN PASSPHRASE",
-                                       "--directory=DIR --add-version PASSPHRASE", NULL};
+                                       "--directory=DIR --add-version PASSPHRASE",
+                                       "--directory=DIR --destroy-version=N [--force] PASSPHRASE", NULL};
 static const char *const see_also[] = {"sijild(8)", NULL};
 
 const struct program keyd_program = {

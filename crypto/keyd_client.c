@@ -48,6 +48,27 @@ struct result keyd_unwrap(struct keyd_client *client, const struct key_binding *
     return secret_copy(call.reply.as.data_key, data_key_out, err);
 }
 
+struct result keyd_rewrap(struct keyd_client *client, const struct key_binding *binding,
+                          const struct wrapped_key *wrapped, struct wrapped_key *wrapped_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_REWRAP};
+    OWNED_CALL call = {0};
+
+    request.as.unwrap.binding = *binding;
+    request.as.unwrap.wrapped = *wrapped;
+    TRY(keyd_call(client, &request, &call, err));
+    *wrapped_out = call.reply.as.wrapped;
+    return SUCCESS;
+}
+
+struct result keyd_versions_unused(struct keyd_client *client, uint32_t version, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_VERSIONS_UNUSED, .as.unused_below = version};
+    OWNED_CALL call = {0};
+
+    return keyd_call(client, &request, &call, err);
+}
+
 static struct bytes optional_text(const char *text)
 {
     return text == NULL ? ((struct bytes){0}) : bytes_of_text(text);

@@ -21,6 +21,7 @@ struct keyd_client;
 #define WRAPPED_KEY_MAX  256
 #define KEYD_TOKEN_MAX   12288
 #define KEYD_NOTE_MAX    2048
+#define KEYD_VERSIONS_MAX 64 /* of key-encryption keys: a rotation every month for five years */
 #define KEYD_PROOF_MAX   63 /* hashes of a consistency proof (RFC 6962) */
 
 /** `timeout_ms` is for one call, connect included. Connects lazily: a dead keyd is found by the first call. */
@@ -42,6 +43,10 @@ struct keyd_identity {
     uint8_t approver_root[65];  /* ECDSA P-256 public key that signs policy sets; all zero before it is pinned */
     uint64_t unwrap_count;      /* since the key directory was made */
     uint8_t unwrap_chain[32];   /* SHA-256 chain over every unwrap */
+    uint32_t key_version;       /* of the key-encryption keys that new data keys are wrapped under */
+    uint32_t unused_below;      /* versions below it were told to be unused, and were not asked for since; 0: none */
+    size_t version_count;       /* versions that still unwrap */
+    uint32_t versions[KEYD_VERSIONS_MAX];
 };
 RESULT keyd_identify(struct keyd_client *client, struct keyd_identity *identity_out, struct error *err);
 
@@ -72,6 +77,15 @@ RESULT keyd_wrap(struct keyd_client *client, const struct key_binding *binding, 
  *  project's rate. */
 RESULT keyd_unwrap(struct keyd_client *client, const struct key_binding *binding, const struct wrapped_key *wrapped,
                    struct secret **data_key_out, struct error *err);
+
+/** The same key, wrapped under the newest version; it does not leave sijil-keyd. Errors of keyd_unwrap(). */
+RESULT keyd_rewrap(struct keyd_client *client, const struct key_binding *binding, const struct wrapped_key *wrapped,
+                   struct wrapped_key *wrapped_out, struct error *err);
+/**
+ * Tells keyd that no row names a version below `version` any more: it may be destroyed (sijil-keyd --destroy-version).
+ * keyd takes that back by itself when it is asked for such a version. ERROR_INVALID for a version that is to come.
+ */
+RESULT keyd_versions_unused(struct keyd_client *client, uint32_t version, struct error *err);
 
 /** One repository that a token may be used on. */
 struct token_access {

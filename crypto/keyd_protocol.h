@@ -13,7 +13,7 @@
 #include "crypto/ecdsa.h"
 #include "crypto/keyd_client.h"
 
-#define KEYD_PROTOCOL_VERSION 1
+#define KEYD_PROTOCOL_VERSION 2
 #define KEYD_HEADER_SIZE      14
 #define KEYD_MESSAGE_MAX      (64 * 1024)        /* bytes, the header included */
 #define KEYD_POLICY_MAX       (2 * 1024 * 1024)  /* an envelope of policy/set.h; the one message that may be larger */
@@ -31,7 +31,9 @@
     X(7, KEYD_SUBJECT_KEY_NEW, subject_key_new)        \
     X(8, KEYD_SUBJECT_KEY_OPEN, subject_key_open)      \
     X(9, KEYD_PIN_APPROVER, pin_approver)              \
-    X(10, KEYD_PIN_POLICY, pin_policy)
+    X(10, KEYD_PIN_POLICY, pin_policy)                 \
+    X(11, KEYD_REWRAP, rewrap)                         \
+    X(12, KEYD_VERSIONS_UNUSED, versions_unused)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -67,6 +69,7 @@ struct keyd_request {
             struct key_binding binding;
             struct wrapped_key wrapped;
         } unwrap;
+        uint32_t unused_below;
         struct keyd_token token;
         struct checkpoint_request checkpoint;
         struct {

@@ -19,7 +19,12 @@ static struct result write_identify(struct buffer *frame, const struct keyd_repl
     TRY(buffer_add(frame, identity->policy_digest, sizeof identity->policy_digest, err));
     TRY(buffer_add(frame, identity->approver_root, sizeof identity->approver_root, err));
     TRY(buffer_add_u64(frame, identity->unwrap_count, err));
-    return buffer_add(frame, identity->unwrap_chain, sizeof identity->unwrap_chain, err);
+    TRY(buffer_add(frame, identity->unwrap_chain, sizeof identity->unwrap_chain, err));
+    TRY(buffer_add_u32(frame, identity->key_version, err));
+    TRY(buffer_add_u32(frame, identity->unused_below, err));
+    TRY(buffer_add_u8(frame, (uint8_t)identity->version_count, err));
+    for (size_t i = 0; i < identity->version_count; i++) TRY(buffer_add_u32(frame, identity->versions[i], err));
+    return SUCCESS;
 }
 
 static void read_identify(struct reader *fields, struct keyd_reply *reply)
@@ -37,6 +42,11 @@ static void read_identify(struct reader *fields, struct keyd_reply *reply)
     keyd_read_fixed(fields, identity->approver_root, sizeof identity->approver_root);
     identity->unwrap_count = reader_u64(fields);
     keyd_read_fixed(fields, identity->unwrap_chain, sizeof identity->unwrap_chain);
+    identity->key_version = reader_u32(fields);
+    identity->unused_below = reader_u32(fields);
+    identity->version_count = reader_u8(fields);
+    if (identity->version_count > KEYD_VERSIONS_MAX) fields->failed = true;
+    for (size_t i = 0; i < identity->version_count && !fields->failed; i++) identity->versions[i] = reader_u32(fields);
 }
 
 static struct result write_wrap(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
@@ -136,6 +146,26 @@ static void read_pin_policy(struct reader *fields, struct keyd_reply *reply)
 {
     reply->as.policy.epoch = reader_u64(fields);
     keyd_read_fixed(fields, reply->as.policy.digest, sizeof reply->as.policy.digest);
+}
+
+static struct result write_rewrap(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_wrap(frame, reply, err);
+}
+
+static void read_rewrap(struct reader *fields, struct keyd_reply *reply)
+{
+    read_wrap(fields, reply);
+}
+
+static struct result write_versions_unused(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_pin_approver(frame, reply, err);
+}
+
+static void read_versions_unused(struct reader *fields, struct keyd_reply *reply)
+{
+    read_pin_approver(fields, reply);
 }
 
 /* The number of a kind on the wire is its place in ERROR_KINDS, from 1. */

@@ -213,6 +213,26 @@ static void read_pin_policy(struct reader *fields, struct keyd_request *request)
     request->as.envelope = reader_prefixed(fields, KEYD_POLICY_MAX);
 }
 
+static struct result write_rewrap(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    return write_unwrap(frame, request, err);
+}
+
+static void read_rewrap(struct reader *fields, struct keyd_request *request)
+{
+    read_unwrap(fields, request);
+}
+
+static struct result write_versions_unused(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    return buffer_add_u32(frame, request->as.unused_below, err);
+}
+
+static void read_versions_unused(struct reader *fields, struct keyd_request *request)
+{
+    request->as.unused_below = reader_u32(fields);
+}
+
 struct codec {
     struct result (*write)(struct buffer *frame, const struct keyd_request *request, struct error *err);
     void (*read)(struct reader *fields, struct keyd_request *request);

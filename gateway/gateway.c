@@ -18,6 +18,7 @@
 #include "gateway/route.h"
 #include "gateway/server.h"
 #include "gateway/tables.h"
+#include "gateway/upkeep.h"
 #include "policy/decider.h"
 #include "registry/registry.h"
 #include "storage/migrate.h"
@@ -156,12 +157,14 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_pool(gateway, "reader", settings->reader_threads, &gateway->readers, err));
     TRY(open_pool(gateway, "mover", settings->mover_threads, &gateway->movers, err));
     TRY(open_senders(gateway, err));
-    return janitor_start(gateway, &gateway->janitor, err);
+    TRY(janitor_start(gateway, &gateway->janitor, err));
+    return upkeep_start(gateway, &gateway->upkeep, err);
 }
 
 /* In the opposite order: what works goes before what it works with. */
 static void gateway_close(struct gateway *gateway)
 {
+    upkeep_free(gateway->upkeep);
     janitor_free(gateway->janitor);
     work_pool_free(gateway->senders);
     work_pool_free(gateway->movers);

@@ -18,6 +18,7 @@ struct registry;
 struct route_table;
 struct sequencer;
 struct server;
+struct upkeep;
 
 struct gateway {
     const struct settings *settings;
@@ -34,6 +35,7 @@ struct gateway {
     struct work_pool *senders;           /* bodies that go out: never behind uploads that wait for a disk. No database */
     struct quota *quota;
     struct janitor *janitor;             /* cleans up behind uploads */
+    struct upkeep *upkeep;               /* works on jobs: scrubs and re-wraps */
 };
 
 /**

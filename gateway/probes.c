@@ -9,6 +9,7 @@
 #include "gateway/numbers_priv.h"
 #include "policy/decider.h"
 #include "policy/metrics.h"
+#include "registry/metrics.h"
 
 #define METRICS_SIZE ((size_t)512 * 1024) /* a few hundred lines and two dozen histograms are under 100 KiB */
 
@@ -54,7 +55,7 @@ static bool is_local(const struct request *request)
 static struct result metrics(struct request *request, struct pg *pg, struct error *err)
 {
     static const struct metric_table *const tables[] = {&metric_table_gateway, &metric_table_duration, &audit_metrics,
-                                                         &policy_metrics};
+                                                         &policy_metrics, &registry_metrics};
     struct buffer OWNED_BUFFER text = BUFFER(METRICS_SIZE);
 
     (void)pg;

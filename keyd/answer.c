@@ -23,6 +23,17 @@ static void release(struct scratch *scratch)
     buffer_done(&scratch->text);
 }
 
+static void name_versions(const struct keyring *keyring, struct keyd_identity *identity)
+{
+    const struct keyring_roots *versions = keyring_versions(keyring);
+
+    _Static_assert(KEYRING_ROOTS_MAX <= KEYD_VERSIONS_MAX, "all versions can be told");
+    identity->key_version = keyring_version(keyring);
+    for (uint32_t i = 0; i < versions->count; i++)
+        if (versions->each[i].kind != KEYRING_DESTROYED)
+            identity->versions[identity->version_count++] = versions->each[i].number;
+}
+
 static struct result answer_identify(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                               struct scratch *scratch, struct error *err)
 {
@@ -45,6 +56,8 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
     memcpy(identity->approver_root, state.approver, sizeof identity->approver_root);
     identity->unwrap_count = state.unwrap_count;
     memcpy(identity->unwrap_chain, state.unwrap_chain, sizeof identity->unwrap_chain);
+    name_versions(keyd->keyring, identity);
+    identity->unused_below = state.unused_below;
     return SUCCESS;
 }
 
@@ -71,6 +84,22 @@ static struct result count_unwrap(const struct keyd *keyd, const struct key_bind
     return SUCCESS;
 }
 
+static struct result set_unused(const void *context, struct ledger_state *state, struct error *err)
+{
+    (void)err;
+    state->unused_below = *(const uint32_t *)context;
+    return SUCCESS;
+}
+
+/* Whatever is asked for is in use, whoever said otherwise; older versions may still be unused. */
+static struct result note_use(const struct keyd *keyd, uint32_t version, struct error *err)
+{
+    struct ledger_state state;
+
+    ledger_read(keyd->ledger, &state);
+    return version >= state.unused_below ? SUCCESS : ledger_change(keyd->ledger, set_unused, &version, err);
+}
+
 static struct result answer_unwrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                             struct scratch *scratch, struct error *err)
 {
@@ -78,6 +107,7 @@ static struct result answer_unwrap(const struct keyd *keyd, const struct keyd_re
 
     TRY(rate_take(keyd->rate, &binding->scope.project, clock_monotonic_ms(), err));
     TRY(unwrap_data_key(keyd->keyring, binding, &request->as.unwrap.wrapped, scratch->key, err));
+    TRY(note_use(keyd, request->as.unwrap.wrapped.version, err));
     TRY(count_unwrap(keyd, binding, err));
     reply->as.data_key = (struct bytes){scratch->key, DATA_KEY_SIZE};
     return SUCCESS;
@@ -145,6 +175,24 @@ static struct result answer_pin_policy(const struct keyd *keyd, const struct key
     reply->as.policy.epoch = pin.epoch;
     memcpy(reply->as.policy.digest, pin.digest, sizeof pin.digest);
     return SUCCESS;
+}
+
+/* The key does not leave, so it is not counted. */
+static struct result answer_rewrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                   struct scratch *scratch, struct error *err)
+{
+    (void)scratch;
+    TRY(rewrap_data_key(keyd->keyring, &request->as.unwrap.binding, &request->as.unwrap.wrapped, &reply->as.wrapped, err));
+    return note_use(keyd, request->as.unwrap.wrapped.version, err);
+}
+
+static struct result answer_versions_unused(const struct keyd *keyd, const struct keyd_request *request,
+                                            struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    (void)reply, (void)scratch;
+    if (request->as.unused_below > keyring_version(keyd->keyring))
+        return failure(err, ERROR_INVALID, "version %u is not there yet", request->as.unused_below);
+    return ledger_change(keyd->ledger, set_unused, &request->as.unused_below, err);
 }
 
 typedef struct result (*handler)(const struct keyd *keyd, const struct keyd_request *request,

@@ -97,14 +97,22 @@ uint32_t keyring_epoch(const struct keyring *keyring)
     return epochs->each[epochs->count - 1].number;
 }
 
+const struct keyring_roots *keyring_versions(const struct keyring *keyring)
+{
+    return &body_of(keyring)->versions;
+}
+
 static struct result find_root(const struct keyring_roots *roots, uint32_t number, struct bytes *root_out,
                                struct error *err)
 {
-    for (uint32_t i = 0; i < roots->count; i++)
-        if (roots->each[i].number == number) {
-            *root_out = (struct bytes){roots->each[i].bytes, sizeof roots->each[i].bytes};
-            return SUCCESS;
-        }
+    for (uint32_t i = 0; i < roots->count; i++) {
+        const struct keyring_root *root = &roots->each[i];
+        if (root->number != number) continue;
+        if (root->kind == KEYRING_DESTROYED)
+            return failure(err, ERROR_CORRUPT, "a key is wrapped under version %u, which was destroyed", number);
+        *root_out = (struct bytes){root->bytes, sizeof root->bytes};
+        return SUCCESS;
+    }
     return failure(err, ERROR_CORRUPT, "a key is wrapped under version %u, which the key ring does not hold", number);
 }
 

@@ -34,6 +34,12 @@ RESULT keyring_open(int directory, struct bytes passphrase, struct keyring **key
 /** Adds a version of the key-encryption keys, used from the next start on; the old ones still unwrap. */
 RESULT keyring_add_version(int directory, struct bytes passphrase, uint32_t *number_out, struct error *err);
 
+/**
+ * Forgets a version for good, and when: what is still wrapped under it never opens again. ERROR_CONFLICT for the newest
+ * and for one that was destroyed, ERROR_NOT_FOUND. Copies of the key ring elsewhere keep it.
+ */
+RESULT keyring_destroy_version(int directory, struct bytes passphrase, uint32_t number, int64_t now_s, struct error *err);
+
 const char *keyring_origin(const struct keyring *keyring);
 /** The token key, loaded once. */
 const struct ecdsa_key *keyring_token_key(const struct keyring *keyring);
@@ -48,6 +54,8 @@ const uint8_t *keyring_ledger_key(const struct keyring *keyring);
 /** The versions that new keys are wrapped under. */
 uint32_t keyring_version(const struct keyring *keyring);
 uint32_t keyring_epoch(const struct keyring *keyring);
+/** All versions that there ever were, the newest last. */
+const struct keyring_roots *keyring_versions(const struct keyring *keyring);
 /**
  * The key-encryption key of a scope: HKDF(root of the version, info "sijil key-encryption key v1" || u32 version ||
  * organisation, project and region, each behind a u32 length). ERROR_CORRUPT for a version that is not held.

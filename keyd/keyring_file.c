@@ -63,7 +63,7 @@ static struct result unseal(struct bytes file, struct bytes passphrase, struct k
     if (!box_open(key->bytes, header, box, plain->bytes, err).ok)
         return failure(err, ERROR_DENIED, "the passphrase does not open the key ring (or its file was changed)");
     TRY(secret_new(sizeof(struct keyring_body), &body, err));
-    TRY(keyring_body_read((struct bytes){plain->bytes, plain->length - 1}, body_in(body), err));
+    TRY(keyring_body_read((struct bytes){plain->bytes, plain->length - 1}, header_out->format, body_in(body), err));
     *body_out = GIVE(body);
     return SUCCESS;
 }
@@ -105,6 +105,7 @@ static struct result make_keys(struct keyring_body *body, struct error *err)
     random_bytes(body->ledger_key, sizeof body->ledger_key);
     body->versions.count = body->epochs.count = 1;
     body->versions.each[0].number = body->epochs.each[0].number = 1;
+    body->versions.each[0].kind = body->epochs.each[0].kind = KEYRING_ROOT;
     random_bytes(body->versions.each[0].bytes, 32);
     random_bytes(body->epochs.each[0].bytes, 32);
     return SUCCESS;
@@ -137,24 +138,71 @@ struct result keyring_create(int directory, const struct keyring_options *option
     return file_replace_at(directory, KEYRING_FILE, buffer_bytes(&file), 0600, err);
 }
 
+static struct result replace(int directory, const struct keyring_body *body, struct bytes passphrase,
+                             struct password_cost cost, struct error *err)
+{
+    struct buffer OWNED_BUFFER file = BUFFER(KEYRING_FILE_MAX);
+
+    TRY(seal(body, passphrase, cost, &file, err));
+    return file_replace_at(directory, KEYRING_FILE, buffer_bytes(&file), 0600, err);
+}
+
+static struct result open_to_change(int directory, struct bytes passphrase, struct keyring_header *header,
+                                    struct secret **body_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER old = BUFFER(KEYRING_FILE_MAX);
+
+    TRY(read_file(directory, &old, err));
+    return unseal(buffer_bytes(&old), passphrase, header, body_out, err);
+}
+
 struct result keyring_add_version(int directory, struct bytes passphrase, uint32_t *number_out, struct error *err)
 {
     OWNED(secret) *body = NULL;
-    struct buffer OWNED_BUFFER old = BUFFER(KEYRING_FILE_MAX);
-    struct buffer OWNED_BUFFER file = BUFFER(KEYRING_FILE_MAX);
     struct keyring_header header;
 
-    TRY(read_file(directory, &old, err));
-    TRY(unseal(buffer_bytes(&old), passphrase, &header, &body, err));
+    TRY(open_to_change(directory, passphrase, &header, &body, err));
     struct keyring_roots *versions = &body_in(body)->versions;
     if (versions->count == KEYRING_ROOTS_MAX)
         return failure(err, ERROR_LIMIT, "the key ring holds %d versions already", KEYRING_ROOTS_MAX);
     struct keyring_root *added = &versions->each[versions->count];
     added->number = versions->each[versions->count - 1].number + 1;
+    added->kind = KEYRING_ROOT;
     random_bytes(added->bytes, sizeof added->bytes);
     versions->count++;
-    TRY(seal(body_in(body), passphrase, header.cost, &file, err));
-    TRY(file_replace_at(directory, KEYRING_FILE, buffer_bytes(&file), 0600, err));
+    TRY(replace(directory, body_in(body), passphrase, header.cost, err));
     *number_out = added->number;
     return SUCCESS;
+}
+
+static struct result find_to_destroy(struct keyring_roots *versions, uint32_t number, struct keyring_root **root_out,
+                                     struct error *err)
+{
+    for (uint32_t i = 0; i < versions->count; i++) {
+        struct keyring_root *root = &versions->each[i];
+        if (root->number != number) continue;
+        if (root->kind == KEYRING_DESTROYED) return failure(err, ERROR_CONFLICT, "version %u was destroyed before", number);
+        if (i + 1 == versions->count)
+            return failure(err, ERROR_CONFLICT, "version %u is the newest, which new keys are wrapped under: add one first",
+                           number);
+        *root_out = root;
+        return SUCCESS;
+    }
+    return failure(err, ERROR_NOT_FOUND, "the key ring has no version %u", number);
+}
+
+struct result keyring_destroy_version(int directory, struct bytes passphrase, uint32_t number, int64_t now_s,
+                                      struct error *err)
+{
+    OWNED(secret) *body = NULL;
+    struct keyring_header header;
+    struct keyring_root *root = NULL;
+
+    TRY(open_to_change(directory, passphrase, &header, &body, err));
+    TRY(find_to_destroy(&body_in(body)->versions, number, &root, err));
+    secret_wipe(root->bytes, sizeof root->bytes);
+    memset(root->bytes, 0, sizeof root->bytes);
+    root->kind = KEYRING_DESTROYED;
+    store_u64(root->bytes, (uint64_t)now_s);
+    return replace(directory, body_in(body), passphrase, header.cost, err);
 }

@@ -1,12 +1,16 @@
 /*
  * keyd/keyring_format.h -- the bytes of the sealed key ring (docs/keys.md).
  *
- * file    "SJKR" | u8 format = 1 | u8 kdf = 1 (argon2id 1.3) | u16 0 | u32 passes | u32 memory KiB | salt[16]
+ * file    "SJKR" | u8 format = 2 | u8 kdf = 1 (argon2id 1.3) | u16 0 | u32 passes | u32 memory KiB | salt[16]
  *         | box: nonce[24], ciphertext, tag[16] (XChaCha20-Poly1305 under the stretched passphrase, AAD = all before)
  * body    u32 length and text of the origin | token key[32] | log seed[32] | index key[32] | ledger key[32]
- *         | u32 count, then u32 number and root[32] of each key version | the same of each subject epoch
+ *         | u32 count, then u32 number, u8 kind and 32 bytes of each key version
+ *         | u32 count, then u32 number and root[32] of each subject epoch
+ * kinds   1: a root of 32 bytes. 2: id[16] of a key in a PKCS#11 token, then zeros. 3: destroyed: u64 time in s, then
+ *         zeros. The newest version is never destroyed.
  *
- * Integers are big-endian; numbers start at 1 or more and rise; each list has 1 to KEYRING_ROOTS_MAX entries.
+ * Integers are big-endian; numbers start at 1 or more and rise; each list has 1 to KEYRING_ROOTS_MAX entries. Format 1,
+ * which has no kinds, is read, never written.
  */
 #pragma once
 
@@ -16,21 +20,25 @@
 
 #define KEYRING_HEADER_SIZE 32
 #define KEYRING_ROOTS_MAX   64    /* a rotation every month for five years */
-#define KEYRING_BODY_MAX    8192  /* two full lists and an origin are 4,875 */
+#define KEYRING_BODY_MAX    8192  /* two full lists and an origin are 4,939 */
 #define KEYRING_FILE_MAX    (KEYRING_HEADER_SIZE + KEYRING_BODY_MAX + BOX_OVERHEAD)
 #define KEYRING_ORIGIN_SIZE 128
 
 struct keyring_header {
+    uint8_t format;
     struct password_cost cost;
     uint8_t salt[PASSWORD_SALT_SIZE];
 };
+#define KEYRING_FORMAT 2
 void keyring_header_write(const struct keyring_header *header, uint8_t out[KEYRING_HEADER_SIZE]);
 /** `file` is the whole file; ERROR_CORRUPT for one that is none of ours. */
 RESULT keyring_header_read(struct bytes file, struct keyring_header *header_out, struct error *err);
 
+enum keyring_kind { KEYRING_ROOT = 1, KEYRING_TOKEN = 2, KEYRING_DESTROYED = 3 };
 struct keyring_root {
     uint32_t number;
-    uint8_t bytes[32];
+    enum keyring_kind kind; /* of a subject epoch: KEYRING_ROOT */
+    uint8_t bytes[32];      /* a root, a token's key id, or when it was destroyed */
 };
 struct keyring_roots {
     uint32_t count;
@@ -44,5 +52,7 @@ struct keyring_body {
     struct keyring_roots epochs;   /* of the keys that wrap subjects' keys */
 };
 RESULT keyring_body_write(const struct keyring_body *body, struct buffer *out, struct error *err);
-/** ERROR_CORRUPT; `body` may be partly written then. */
-RESULT keyring_body_read(struct bytes raw, struct keyring_body *body, struct error *err);
+/** `format` is that of the header. ERROR_CORRUPT; `body` may be partly written then. */
+RESULT keyring_body_read(struct bytes raw, uint8_t format, struct keyring_body *body, struct error *err);
+/** The time in a destroyed version's entry. */
+int64_t keyring_root_destroyed_s(const struct keyring_root *root);

@@ -26,6 +26,7 @@ struct ledger_state {
     uint8_t approver[ECDSA_PUBLIC_SIZE]; /* all zero before it is pinned */
     uint64_t unwrap_count;
     uint8_t unwrap_chain[32];
+    uint32_t unused_below; /* versions of key-encryption keys below it: told to be unused, and not asked for since */
 };
 
 struct ledger;

@@ -1,14 +1,15 @@
 /*
  * keyd/ledger_format.h -- the bytes of one copy of the ledger.
  *
- * "SJKL" | u8 1 | u64 sequence | u64 log size | root[32] | u64 policy epoch | digest[32] | approver[65]
- * | u64 unwraps | chain[32] | HMAC-SHA256[32] over all before, under the ledger key; zeros up to LEDGER_COPY_SIZE.
+ * "SJKL" | u8 2 | u64 sequence | u64 log size | root[32] | u64 policy epoch | digest[32] | approver[65]
+ * | u64 unwraps | chain[32] | u32 unused versions | HMAC-SHA256[32] over all before, under the ledger key; zeros up to LEDGER_COPY_SIZE.
+ * Format 1 has no u32; it is read, never written.
  */
 #pragma once
 
 #include "keyd/ledger.h"
 
-#define LEDGER_BODY_SIZE 198
+#define LEDGER_BODY_SIZE 202
 #define LEDGER_USED_SIZE (LEDGER_BODY_SIZE + 32)
 
 void ledger_copy_write(const struct ledger_state *state, uint64_t sequence, const uint8_t key[LEDGER_KEY_SIZE],

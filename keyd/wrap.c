@@ -58,6 +58,17 @@ struct result unwrap_data_key(const struct keyring *keyring, const struct key_bi
     return SUCCESS;
 }
 
+struct result rewrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
+                              const struct wrapped_key *wrapped, struct wrapped_key *wrapped_out, struct error *err)
+{
+    uint8_t key[DATA_KEY_SIZE];
+
+    TRY(unwrap_data_key(keyring, binding, wrapped, key, err));
+    const struct result result = wrap_data_key(keyring, binding, (struct bytes){key, sizeof key}, wrapped_out, err);
+    secret_wipe(key, sizeof key);
+    return result;
+}
+
 struct result subject_index(const struct keyring *keyring, struct bytes issuer, struct bytes subject,
                             uint8_t index_out[32], struct error *err)
 {

@@ -17,6 +17,10 @@ RESULT unwrap_data_key(const struct keyring *keyring, const struct key_binding *
                        const struct wrapped_key *wrapped, uint8_t data_key_out[DATA_KEY_SIZE],
                        struct error *err);
 
+/** The same key under the newest version. Errors of unwrap_data_key(). */
+RESULT rewrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
+                       const struct wrapped_key *wrapped, struct wrapped_key *wrapped_out, struct error *err);
+
 #define SUBJECT_KEY_SIZE 32
 /** HMAC under the index key over issuer and subject, each behind a u32 length. */
 RESULT subject_index(const struct keyring *keyring, struct bytes issuer, struct bytes subject,

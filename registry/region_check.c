@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "registry/registry_priv.h"
 #include "registry/stored_blob_store.h"
 
@@ -23,6 +25,14 @@ static struct result check_region(const struct registry_store *place, struct pg 
                    "region %.63s has blobs in the database but its store is empty: is its file system mounted, and the "
                    "location in the configuration right?",
                    place->id);
+}
+
+struct result registry_check_region(const struct registry *registry, const char *region, struct pg *pg,
+                                    struct error *err)
+{
+    for (size_t i = 0; i < registry->region_count; i++)
+        if (strcmp(registry->regions[i].id, region) == 0) return check_region(&registry->regions[i], pg, err);
+    return failure(err, ERROR_UNAVAILABLE, "region %.63s is not served by this gateway", region);
 }
 
 struct result registry_check_regions(const struct registry *registry, struct pg *pg, struct error *err)

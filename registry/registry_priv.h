@@ -36,6 +36,9 @@ size_t registry_place(const struct uuid *owner, const char *name, size_t places)
 RESULT registry_blobs(const struct registry *registry, const char *region, struct blob_store **blobs_out,
                       struct error *err);
 
+/** One of registry_check_regions(). */
+RESULT registry_check_region(const struct registry *registry, const char *region, struct pg *pg, struct error *err);
+
 /** Organisation, project and region of the decision's resource: what keyd derives the key from. */
 struct key_scope registry_key_scope(const struct resource *where);
 /** From the cache, or from keyd. ERROR_CORRUPT when the row does not belong to `where`. */

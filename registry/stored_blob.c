@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "registry/metrics.h"
 #include "registry/recorder.h"
 #include "registry/registry_priv.h"
 #include "registry/stored_blob_store.h"
@@ -74,9 +75,10 @@ static void mark_damaged(struct stored_blob *blob)
     struct damage_change change = {
         .change = {.run = run_damage, .reach = CHANGE_REACHES_NOTHING}, .where = pair.resource, .blob = blob->row.key.id};
     job_recorder_init(&recorder, blob->registry->sequencer, permit);
-    (void)recorder.recorder
-        .record(&recorder.recorder, OUTCOME_COMPLETED, "stored bytes do not verify", &change.change, &ignored)
-        .ok;
+    if (recorder.recorder
+            .record(&recorder.recorder, OUTCOME_COMPLETED, "stored bytes do not verify", &change.change, &ignored)
+            .ok)
+        metric_add(&registry_metrics_rows[METRIC_DAMAGE_READ], 1);
 }
 
 static struct result open_reader(struct stored_blob *blob, struct error *err)

@@ -8,15 +8,15 @@
 
 static const struct pg_statement statements[] = {
     {"blob_commit", /* one statement, because each costs a round trip under the log's lock */
-     "WITH ended AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2 RETURNING upload_id),"
+     "WITH ended AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2 RETURNING key_version, wrapped_key),"
      " kept AS (INSERT INTO blob AS b (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key,"
-     " commitment) SELECT $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM ended"
+     " commitment) SELECT $3, $4, $5, $6, $7, $8, key_version, wrapped_key, $11 FROM ended"
      " ON CONFLICT (project_id, region_id, digest) DO UPDATE SET lease_until = excluded.lease_until"
      " RETURNING b.blob_id, b.damaged_at IS NOT NULL AS is_damaged),"
      " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id)"
      " SELECT $12, $6, blob_id FROM kept WHERE NOT is_damaged ON CONFLICT DO NOTHING)"
-     " SELECT blob_id, is_damaged FROM kept",
-     "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid", "uuid bool"},
+     " SELECT k.blob_id, k.is_damaged, e.key_version, e.wrapped_key, $11 FROM kept k, ended e",
+     "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid", "uuid bool int4 bytea bytea"},
     {"blob_replace",
      "UPDATE blob SET blob_id = $1, size_bytes = $3, part = $4, key_version = $5, wrapped_key = $6, commitment = $7,"
      " damaged_at = NULL WHERE blob_id = $2",
@@ -65,6 +65,16 @@ static struct result replace(struct pg *pg, const struct uuid *damaged, const st
     return pg_run(pg, "blob_replace", &arguments, NULL, err);
 }
 
+/* The session's key as its row has it: a re-wrap may have changed it since the writer read it. */
+static struct result replace_by(struct pg *pg, const struct uuid *damaged, const struct blob_row *fresh,
+                                const struct pg_rows *ended, struct error *err)
+{
+    struct blob_row row = *fresh;
+
+    TRY(key_record_read(ended, 0, 2, &row.key, err));
+    return replace(pg, damaged, &row, err);
+}
+
 static struct result link(struct pg *pg, const struct uuid *repository, const char *digest, const struct uuid *blob,
                           struct error *err)
 {
@@ -100,7 +110,7 @@ struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, s
 
     const struct uuid there = pg_uuid(rows, 0, 0);
     const bool is_damaged = pg_bool(rows, 0, 1);
-    if (is_damaged) TRY(replace(pg, &there, fresh, err));
+    if (is_damaged) TRY(replace_by(pg, &there, fresh, rows, err));
     if (is_damaged) TRY(link(pg, &where->repository, digest, &fresh->key.id, err));
     *dropped_out = is_damaged ? there : fresh->key.id;
     if (uuid_equal(&there, &fresh->key.id)) *dropped_out = (struct uuid){0};
@@ -139,6 +149,14 @@ struct result blob_row_mark_damaged(struct pg *pg, const struct uuid *blob, stru
     TRY(pg_run(pg, "blob_mark_damaged", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
     return failure(err, ERROR_CONFLICT, "the blob was marked already");
+}
+
+struct result blob_row_note_damage(struct pg *pg, const struct uuid *blob, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, blob);
+    return pg_run(pg, "blob_mark_damaged", &arguments, NULL, err);
 }
 
 static struct result run_mount(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)

@@ -32,5 +32,8 @@ RESULT blob_row_find(struct pg *pg, const struct resource *where, const char *di
 /** ERROR_CONFLICT when it was marked already. */
 RESULT blob_row_mark_damaged(struct pg *pg, const struct uuid *blob, struct error *err);
 
+/** The same, whether it was marked before or not. */
+RESULT blob_row_note_damage(struct pg *pg, const struct uuid *blob, struct error *err);
+
 /** Does any blob lie in this region, by the rows? */
 RESULT blob_rows_in_region(struct pg *pg, const char *region, bool *used_out, struct error *err);

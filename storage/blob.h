@@ -152,12 +152,13 @@ DEFINE_OWNED(blob_reader);
 
 /** How a blob is checked at rest. All may be zero. */
 struct blob_verify_options {
-    bool with_digest; /* also hash the content and compare */
+    bool with_digest;    /* also hash the content and compare */
+    uint64_t from_bytes; /* what lies before was checked earlier; with a digest everything is read anyhow */
     /* After each 1 MiB or less; may wait, to bound the rate. false ends the check: ERROR_UNAVAILABLE. */
     bool (*progress)(void *context, uint64_t done_bytes, uint64_t length_bytes);
     void *context;
 };
-/** Reads everything and verifies every tag. Keeps the bytes out of the page cache. */
+/** Reads everything and verifies every tag. Leaves the page cache as it was: what others read stays in it, the rest stays out. */
 RESULT blob_verify(struct blob_reader *reader, const struct blob_verify_options *options, struct error *err);
 
 /* ---- Sweeping ---- */
@@ -166,6 +167,8 @@ RESULT blob_verify(struct blob_reader *reader, const struct blob_verify_options 
 RESULT blob_remove(struct blob_store *store, const struct uuid *blob, struct error *err);
 /** Removes what crashed writers left beside a closed blob: checkpoints, and extents that its trailer does not name. */
 RESULT blob_reader_tidy(struct blob_reader *reader, struct error *err);
+/** Is the object that a listing showed still there? For whoever found no row of it and wants to be sure. */
+RESULT blob_has(struct blob_store *store, const struct driver_entry *entry, bool *has_out, struct error *err);
 /** Asks the driver whether the region's bytes are where the configuration says; refused until a later check says so. */
 RESULT blob_store_check(struct blob_store *store, struct error *err);
 /** Calls `visit` for each object of the region, in no order; its failure ends the listing and is returned. */

@@ -3,39 +3,14 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "storage/blob_priv.h"
+#include "storage/blob_reader_priv.h"
 
-enum {
-    BATCH_RECORDS = 4, /* 256 KiB: read in one go and decrypted one after the other */
-    AHEAD = 2 << 20,   /* bytes that the kernel is asked to have ready */
-};
-#define NO_RECORD UINT64_MAX
-
-struct blob_reader {
-    struct blob_store *store;
-    struct blob_identity identity;
-    struct blob_content content;
-    struct sjb1_context format;
-    struct secret *data_key; /* every extent has a key of its own, derived when it is reached */
-    struct sjb1_trailer trailer;
-
-    size_t current; /* the extent that is open */
-    struct driver_part *part;
-    struct gcm *gcm;
-    uint64_t ahead_until; /* in the part: as far as read-ahead was asked for */
-
-    bool is_at_once; /* this read may not wait */
-    uint64_t cached; /* the record in `plain`, or NO_RECORD */
-    uint8_t *plain;  /* owned: one record, then `sealed` */
-    uint8_t *sealed; /* a batch as it is stored */
-    size_t touched;  /* bytes of `plain` that ever held content, to be wiped */
-};
-enum { SEALED_SIZE = BATCH_RECORDS * SJB1_RECORD_SIZE };
+enum { AHEAD = 2 << 20 }; /* bytes that the kernel is asked to have ready */
 
 /* ---- Where things lie ---- */
 
 /* The first record after extent `index`. */
-static uint64_t extent_end(const struct blob_reader *reader, size_t index)
+uint64_t blob_reader_extent_end(const struct blob_reader *reader, size_t index)
 {
     const struct sjb1_extents *extents = &reader->trailer.extents;
 
@@ -43,13 +18,13 @@ static uint64_t extent_end(const struct blob_reader *reader, size_t index)
 }
 
 /* Bytes of a record as it is stored. */
-static size_t sealed_length(const struct blob_reader *reader, uint64_t record)
+size_t blob_reader_sealed_length(const struct blob_reader *reader, uint64_t record)
 {
     return sjb1_record_plain(reader->trailer.length, record) + GCM_TAG_SIZE;
 }
 
 /* Where a record starts in the object that holds extent `index`. */
-static uint64_t record_at(const struct blob_reader *reader, size_t index, uint64_t record)
+uint64_t blob_reader_record_at(const struct blob_reader *reader, size_t index, uint64_t record)
 {
     const uint64_t first = reader->store->operations->is_flat ? 0 : reader->trailer.extents.list[index].first;
 
@@ -59,9 +34,9 @@ static uint64_t record_at(const struct blob_reader *reader, size_t index, uint64
 /* Where extent `index` ends in its object. */
 static uint64_t extent_length(const struct blob_reader *reader, size_t index)
 {
-    const uint64_t last = extent_end(reader, index) - 1;
+    const uint64_t last = blob_reader_extent_end(reader, index) - 1;
 
-    return record_at(reader, index, last) + sealed_length(reader, last);
+    return blob_reader_record_at(reader, index, last) + blob_reader_sealed_length(reader, last);
 }
 
 /* ---- Opening ---- */
@@ -259,7 +234,7 @@ static size_t extent_of(const struct blob_reader *reader, uint64_t record)
     return low;
 }
 
-static struct result go_to_extent(struct blob_reader *reader, size_t index, struct error *err)
+struct result blob_reader_go_to(struct blob_reader *reader, size_t index, struct error *err)
 {
     struct driver_part *part = NULL;
 
@@ -286,31 +261,31 @@ static void ask_ahead(struct blob_reader *reader, uint64_t at)
 }
 
 /* Reads `count` neighbouring records of the open extent into `sealed`. */
-static struct result fetch(struct blob_reader *reader, uint64_t record, size_t count, struct error *err)
+struct result blob_reader_fetch(struct blob_reader *reader, uint64_t record, size_t count, struct error *err)
 {
     const uint64_t last = record + count - 1;
-    const uint64_t at = record_at(reader, reader->current, record);
+    const uint64_t at = blob_reader_record_at(reader, reader->current, record);
     const size_t length =
-        (size_t)(record_at(reader, reader->current, last) - at) + sealed_length(reader, last);
+        (size_t)(blob_reader_record_at(reader, reader->current, last) - at) + blob_reader_sealed_length(reader, last);
 
     assert(count >= 1 && count <= BATCH_RECORDS && length <= SEALED_SIZE);
     if (reader->is_at_once) /* and asks for nothing ahead: that may wait, too, when the disk does not answer */
         return reader->store->operations->part_read_at_once(reader->part, at, reader->sealed, length)
                    ? SUCCESS
                    : failure(err, ERROR_UNAVAILABLE, "record %" PRIu64 " is not in memory", record);
-    ask_ahead(reader, at + length);
+    if (!reader->is_check) ask_ahead(reader, at + length);
     return sjb1_within(reader->store->operations->part_read(reader->part, at, reader->sealed, length, err),
                        err, "record %" PRIu64, record);
 }
 
-static struct result decrypt(struct blob_reader *reader, uint64_t record, const uint8_t *sealed,
+struct result blob_reader_decrypt(struct blob_reader *reader, uint64_t record, const uint8_t *sealed,
                              uint8_t *into, struct error *err)
 {
     uint8_t nonce[GCM_NONCE_SIZE];
 
     sjb1_nonce(record, record + 1 == reader->trailer.records, nonce);
     return sjb1_within(gcm_open(reader->gcm, nonce, (struct bytes){0},
-                                (struct bytes){sealed, sealed_length(reader, record)}, into, err),
+                                (struct bytes){sealed, blob_reader_sealed_length(reader, record)}, into, err),
                        err, "record %" PRIu64, record);
 }
 
@@ -319,11 +294,11 @@ static struct result cache(struct blob_reader *reader, uint64_t record, struct e
 {
     if (reader->cached == record) return SUCCESS;
     reader->cached = NO_RECORD;
-    TRY(go_to_extent(reader, extent_of(reader, record), err));
-    TRY(fetch(reader, record, 1, err));
+    TRY(blob_reader_go_to(reader, extent_of(reader, record), err));
+    TRY(blob_reader_fetch(reader, record, 1, err));
     const size_t plain = sjb1_record_plain(reader->trailer.length, record);
     if (plain > reader->touched) reader->touched = plain;
-    TRY(decrypt(reader, record, reader->sealed, reader->plain, err));
+    TRY(blob_reader_decrypt(reader, record, reader->sealed, reader->plain, err));
     reader->cached = record;
     return SUCCESS;
 }
@@ -333,18 +308,18 @@ static struct result read_whole(struct blob_reader *reader, uint64_t record, uin
                                 size_t *done_out, struct error *err)
 {
     const size_t index = extent_of(reader, record);
-    const uint64_t end = extent_end(reader, index);
+    const uint64_t end = blob_reader_extent_end(reader, index);
     size_t count = 0, done = 0, plain = 0;
 
-    TRY(go_to_extent(reader, index, err));
+    TRY(blob_reader_go_to(reader, index, err));
     while (count < BATCH_RECORDS && record + count < end &&
            done + (plain = sjb1_record_plain(reader->trailer.length, record + count)) <= length) {
         done += plain;
         count++;
     }
-    TRY(fetch(reader, record, count, err));
+    TRY(blob_reader_fetch(reader, record, count, err));
     for (size_t i = 0; i < count; i++)
-        TRY(decrypt(reader, record + i, reader->sealed + i * SJB1_RECORD_SIZE, into + i * BLOB_RECORD_PLAIN,
+        TRY(blob_reader_decrypt(reader, record + i, reader->sealed + i * SJB1_RECORD_SIZE, into + i * BLOB_RECORD_PLAIN,
                     err));
     *done_out = done;
     return SUCCESS;
@@ -393,50 +368,6 @@ bool blob_reader_read_at_once(struct blob_reader *reader, uint64_t offset, uint8
     const bool is_read = blob_reader_read(reader, offset, into, length, &ignored).ok;
     reader->is_at_once = false;
     return is_read;
-}
-
-/* ---- Scrubbing and sweeping ---- */
-
-static bool goes_on(const struct blob_verify_options *options, uint64_t done, uint64_t length)
-{
-    return options->progress == NULL || options->progress(options->context, done, length);
-}
-
-/* All records of one extent, forgotten as soon as they are checked. */
-static struct result verify_extent(struct blob_reader *reader, size_t index,
-                                   const struct blob_verify_options *options, struct hasher *hasher,
-                                   struct error *err)
-{
-    const uint64_t end = extent_end(reader, index);
-
-    TRY(go_to_extent(reader, index, err));
-    for (uint64_t record = reader->trailer.extents.list[index].first; record < end; record++) {
-        const uint64_t done = record * BLOB_RECORD_PLAIN;
-        reader->cached = NO_RECORD;
-        TRY(cache(reader, record, err));
-        const struct bytes plain = {reader->plain, sjb1_record_plain(reader->trailer.length, record)};
-        if (hasher != NULL) hasher_add(hasher, plain);
-        reader->store->operations->part_forget(reader->part, record_at(reader, index, record),
-                                               SJB1_RECORD_SIZE);
-        if (!goes_on(options, done + plain.length, reader->trailer.length))
-            return failure(err, ERROR_UNAVAILABLE, "the check was stopped");
-    }
-    return SUCCESS;
-}
-
-struct result blob_verify(struct blob_reader *reader, const struct blob_verify_options *options,
-                          struct error *err)
-{
-    OWNED(hasher) *hasher = NULL;
-
-    if (options->with_digest) TRY(hasher_new(reader->content.digest.algorithm, &hasher, err));
-    for (size_t i = 0; i < reader->trailer.extents.count; i++)
-        TRY(verify_extent(reader, i, options, hasher, err));
-    if (hasher == NULL) return SUCCESS;
-    const struct digest digest = hasher_digest(hasher);
-    if (!digest_equal(&digest, &reader->content.digest))
-        return failure(err, ERROR_CORRUPT, "digest: the content has another one than is recorded");
-    return SUCCESS;
 }
 
 struct result blob_reader_tidy(struct blob_reader *reader, struct error *err)

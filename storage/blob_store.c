@@ -92,6 +92,29 @@ struct result blob_list(struct blob_store *store, driver_visit *visit, void *con
     return store->operations->list(store->driver, visit, context, err);
 }
 
+static struct result probe(struct blob_store *store, const struct driver_entry *entry, struct error *err)
+{
+    struct driver_part *part = NULL;
+
+    if (!entry->is_extent) {
+        struct buffer OWNED_BUFFER content = BUFFER(SJB1_CHECKPOINT_MAX);
+        return store->operations->small_get(store->driver, &entry->blob, entry->name, &content, err);
+    }
+    const struct result opened = store->operations->part_open(store->driver, &entry->blob, entry->part, &part, err);
+    if (opened.ok) store->operations->part_close(part);
+    return opened;
+}
+
+struct result blob_has(struct blob_store *store, const struct driver_entry *entry, bool *has_out, struct error *err)
+{
+    const struct result probed = probe(store, entry, err);
+
+    /* What is larger or shorter than one of ours is there, too. */
+    if (!probed.ok && err->kind != ERROR_NOT_FOUND && err->kind != ERROR_LIMIT && err->kind != ERROR_CORRUPT) return probed;
+    *has_out = probed.ok || err->kind != ERROR_NOT_FOUND;
+    return SUCCESS;
+}
+
 struct result blob_store_check(struct blob_store *store, struct error *err)
 {
     return store->operations->check == NULL ? SUCCESS : store->operations->check(store->driver, err);

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(memcmp(again, data, sizeof again) == 0);
     }
     memset(&body, 0, sizeof body);
-    if (keyring_body_read((struct bytes){data, size}, &body, &err).ok) {
+    if (keyring_body_read((struct bytes){data, size}, KEYRING_FORMAT, &body, &err).ok) {
         struct buffer OWNED_BUFFER written = BUFFER(KEYRING_BODY_MAX);
         assert(keyring_body_write(&body, &written, &err).ok);
         assert(written.length == size && memcmp(written.data, data, size) == 0);

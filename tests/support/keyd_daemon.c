@@ -38,6 +38,7 @@ static pid_t spawn(const struct keyd_daemon *process, const char *const *options
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing running */
         if (getppid() != parent) _exit(127);
         if (errors >= 0) (void)dup2(errors, STDERR_FILENO);
+        if (errors >= 0) (void)dup2(errors, STDOUT_FILENO);
         (void)execv(SIJIL_KEYD, (char *const *)(uintptr_t)arguments);
         _exit(127);
     }

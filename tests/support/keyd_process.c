@@ -48,6 +48,20 @@ void keyd_process_restart(struct keyd_process *keyd)
     keyd_daemon_start(&keyd->daemon, NULL);
 }
 
+int keyd_process_run(struct keyd_process *keyd, const char *const *options, char *said, size_t room)
+{
+    const char *all[8] = {"--passphrase-file", keyd->daemon.passphrase};
+
+    assert_int_equal(keyd_daemon_end(&keyd->daemon, SIGTERM), 0);
+    for (size_t i = 0; options[i] != NULL; i++) {
+        assert_true(i + 3 < 8);
+        all[2 + i] = options[i];
+    }
+    const int status = keyd_daemon_run(&keyd->daemon, all, said, room);
+    keyd_daemon_start(&keyd->daemon, NULL);
+    return status;
+}
+
 void keyd_process_free(struct keyd_process *keyd)
 {
     if (keyd == NULL) return;

@@ -19,6 +19,8 @@ void keyd_process_kill(struct keyd_process *keyd);
 /** Stops it for a while (SIGSTOP), and lets it go on. */
 void keyd_process_pause(struct keyd_process *keyd, bool paused);
 void keyd_process_restart(struct keyd_process *keyd);
+/** Runs the program on its folder with these options (NULL-terminated) while it does not serve; the exit status. */
+int keyd_process_run(struct keyd_process *keyd, const char *const *options, char *said, size_t room);
 /** Ends it in order, asserts that it did, and removes its folder. */
 void keyd_process_free(struct keyd_process *keyd);
 DEFINE_OWNED(keyd_process);

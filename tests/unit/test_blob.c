@@ -304,11 +304,11 @@ static void extents_are_counted(void **state)
     sjb1_extents_done(&extents);
 }
 
-static bool stop_at_two_records(void *context, uint64_t done_bytes, uint64_t length_bytes)
+static bool stop_at_four_records(void *context, uint64_t done_bytes, uint64_t length_bytes)
 {
     (void)length_bytes;
     *(uint64_t *)context = done_bytes;
-    return done_bytes < 131040;
+    return done_bytes < 4 * 65520;
 }
 
 static void a_check_can_be_stopped(void **state)
@@ -328,11 +328,18 @@ static void a_check_can_be_stopped(void **state)
     assert_true(blob_writer_close(writer, &digest, &content, &err).ok);
     assert_true(blob_reader_open(test.store, &test.upload.identity, &content, test.key, &reader, &err).ok);
     assert_false(blob_verify(reader,
-                             &(struct blob_verify_options){.progress = stop_at_two_records, .context = &done},
+                             &(struct blob_verify_options){.progress = stop_at_four_records, .context = &done},
                              &err)
                      .ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
-    assert_int_equal(done, 131040);
+    assert_int_equal(done, 4 * 65520);
+    done = 0; /* what was checked before is not read again */
+    assert_true(blob_verify(reader,
+                            &(struct blob_verify_options){
+                                .progress = stop_at_four_records, .context = &done, .from_bytes = 400000},
+                            &err)
+                    .ok == false);
+    assert_int_equal(done, 400000);
     blob_reader_free(GIVE(reader));
     blob_writer_free(GIVE(writer));
     blob_test_done(&test);

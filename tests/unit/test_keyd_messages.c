@@ -40,7 +40,7 @@ static struct keyd_request request_of(enum keyd_type type)
     if (type == KEYD_WRAP) {
         request.as.wrap.binding = binding();
         request.as.wrap.data_key = (struct bytes){bytes_32, sizeof bytes_32};
-    } else if (type == KEYD_UNWRAP) {
+    } else if (type == KEYD_UNWRAP || type == KEYD_REWRAP) {
         request.as.unwrap.binding = binding();
         request.as.unwrap.wrapped = wrapped();
     } else if (type == KEYD_TOKEN) {
@@ -63,8 +63,8 @@ static struct keyd_reply reply_of(enum keyd_type type)
     struct keyd_reply reply = {.type = type, .id = 7};
 
     if (type == KEYD_IDENTIFY) {
-        reply.as.identity = (struct keyd_identity){.origin = "o", .log_vkey = "v", .token_kid = "k", .log_size = 4};
-    } else if (type == KEYD_WRAP) {
+        reply.as.identity = (struct keyd_identity){.origin = "o", .log_vkey = "v", .token_kid = "k", .log_size = 4, .version_count = 2};
+    } else if (type == KEYD_WRAP || type == KEYD_REWRAP) {
         reply.as.wrapped = wrapped();
     } else if (type == KEYD_UNWRAP) {
         reply.as.data_key = (struct bytes){bytes_32, sizeof bytes_32};

@@ -1,0 +1,64 @@
+/* /api/v1/keys: which versions of the key-encryption keys there are, and what is under them (docs/keys.md). */
+#include "crypto/keyd_client.h"
+#include "gateway/api_priv.h"
+#include "registry/job.h"
+
+static bool is_held(const struct keyd_identity *identity, uint32_t version)
+{
+    for (size_t i = 0; i < identity->version_count; i++)
+        if (identity->versions[i] == version) return true;
+    return false;
+}
+
+static const char *state_of(const struct keyd_identity *identity, uint32_t version)
+{
+    if (version == identity->key_version) return "newest";
+    if (!is_held(identity, version)) return version > identity->key_version ? "unknown" : "destroyed";
+    return version < identity->unused_below ? "unused" : "held";
+}
+
+static const struct key_count *count_of(const struct key_count *counts, size_t count, uint32_t version)
+{
+    static const struct key_count none;
+
+    for (size_t i = 0; i < count; i++)
+        if (counts[i].version == version) return &counts[i];
+    return &none;
+}
+
+/* Up to the newest that either side knows: rows under a version that keyd does not know are what one must see. */
+static struct result list_versions(const struct keyd_identity *identity, const struct key_count *counts, size_t count,
+                                   json_t *list, struct error *err)
+{
+    const uint32_t last_row = count == 0 ? 0 : counts[count - 1].version;
+    const uint32_t last = last_row > identity->key_version ? last_row : identity->key_version;
+
+    for (uint32_t version = 1; version <= last; version++) {
+        const struct key_count *keys = count_of(counts, count, version);
+        json_t *value = json_pack("{s:I, s:s, s:I, s:I, s:I}", "version", (json_int_t)version, "state",
+                                  state_of(identity, version), "blobs", (json_int_t)keys->keys[KEYS_OF_BLOBS], "projects",
+                                  (json_int_t)keys->keys[KEYS_OF_PROJECTS], "uploads",
+                                  (json_int_t)keys->keys[KEYS_OF_UPLOADS]);
+        if (value == NULL || json_array_append_new(list, value) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    }
+    return SUCCESS;
+}
+
+static struct result handle(struct request *request, struct pg *pg, struct error *err)
+{
+    struct key_count counts[KEY_COUNTS_MAX];
+    struct keyd_identity identity;
+    size_t count = 0;
+    OWNED_JSON list = json_array();
+
+    TRY(keyd_identify(request->gateway->keyd, &identity, err));
+    TRY(job_count_keys(pg, request->permit, counts, &count, err));
+    TRY(list_versions(&identity, counts, count, list, err));
+    OWNED_JSON value = json_pack("{s:O}", "versions", list);
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    response_json(request, 200, value);
+    return SUCCESS;
+}
+
+const struct handler handler_key_list = {.handle = handle};

@@ -1,0 +1,131 @@
+/*
+ * registry/job.h -- work that goes over everything and takes hours: a scrub of a region's bytes, a re-wrap of all keys.
+ *
+ * A job is a row. Any gateway takes one up whose lease has ended, saves how far it came every other second, and lets go
+ * of it when it stops; the next one goes on from there, after kill -9 as well. Whatever a runner writes names the
+ * runner_epoch that it claimed, so one that was only slow changes nothing any more. Beginning, end and each finding are
+ * events. docs/scrubbing.md, docs/keys.md.
+ */
+#pragma once
+
+#include "crypto/digest.h"
+#include "registry/registry.h"
+
+enum job_kind { JOB_SCRUB, JOB_REWRAP };
+/** "scrub", "rewrap". */
+const char *job_kind_name(enum job_kind kind);
+
+/** What a scrub and a re-wrap go over, in this order; both end with JOB_DONE. */
+enum job_phase {
+    JOB_BLOBS,     /* scrub: blobs of the region; re-wrap: keys of blobs */
+    JOB_MANIFESTS, /* scrub: sealed manifests; re-wrap: keys that seal manifests */
+    JOB_OTHERS,    /* scrub: objects without a row; re-wrap: keys of uploads */
+    JOB_DONE
+};
+
+#define JOB_TEXT_SIZE 304
+
+struct job {
+    struct uuid id;
+    enum job_kind kind;
+    char region[REGION_ID_MAX + 1]; /* "" for a re-wrap */
+    bool with_digest;
+    uint64_t rate_bytes; /* a second */
+    /* How far it is. */
+    enum job_phase phase;
+    struct uuid cursor;
+    char cursor_text[DIGEST_TEXT_SIZE];
+    uint64_t cursor_bytes; /* of the blob after the cursor, in a scrub without digests */
+    uint64_t done, done_bytes, total, total_bytes, found;
+    char waits_for[JOB_TEXT_SIZE]; /* why it does not go on just now; "" if it does */
+    /* Who does it, since when, how it ended. */
+    char runner[64];
+    uint64_t runner_epoch;
+    bool is_held; /* by a runner with a lease */
+    bool stop_wanted;
+    int64_t number, requested_ms, started_ms, ended_ms; /* wall time; 0: not yet */
+    char outcome[12];               /* "completed", "stopped", "failed"; "" while it is not over */
+};
+
+/** A change: begins a job. ERROR_CONFLICT while one of its kind and region is not over; ERROR_NOT_FOUND: no such region. */
+struct job_begin {
+    struct change change;
+    struct resource where; /* the system, with the region; its detail is the job's id */
+    enum action action;    /* ACTION_SCRUB_START or ACTION_REWRAP_START */
+    struct job job;        /* id, kind, region, with_digest, rate_bytes */
+};
+void job_begin_prepare(const struct resource *where, const struct job *job, struct job_begin *begin_out);
+/** A change: asks its runner to end it. ERROR_NOT_FOUND, also when it is over. */
+struct job_stop {
+    struct change change;
+    struct resource where;
+    struct uuid job;
+};
+void job_stop_prepare(const struct resource *where, const struct uuid *job, struct job_stop *stop_out);
+
+/** A piece of a list. */
+struct job_page {
+    const struct uuid *job; /* of findings */
+    int64_t from;           /* jobs: before this number (INT64_MAX: the newest); findings: after it (0: the first) */
+    size_t limit;
+};
+/** Newest first. The caller owns *jobs_out (free()). */
+RESULT job_list(struct pg *pg, const struct permit *permit, const struct job_page *page, struct job **jobs_out,
+                size_t *count_out, struct error *err);
+/** ERROR_NOT_FOUND. */
+RESULT job_find(struct pg *pg, const struct permit *permit, const struct uuid *id, struct job *job_out, struct error *err);
+
+#define JOB_FINDING_KINDS(X)                                                                    \
+    X(FINDING_DAMAGED, "damaged")       /* a blob that does not verify: marked */               \
+    X(FINDING_MISSING, "missing")       /* a blob whose object is not there: marked */          \
+    X(FINDING_UNREADABLE, "unreadable") /* a blob that could not be read, again and again */    \
+    X(FINDING_KEY, "key")               /* a blob or manifest whose key does not unwrap */      \
+    X(FINDING_MANIFEST, "manifest")     /* a manifest that does not open, or is not its digest */ \
+    X(FINDING_STRAY, "stray")           /* an object that belongs to no row */
+enum finding_kind {
+#define X(constant, name) constant,
+    JOB_FINDING_KINDS(X)
+#undef X
+};
+
+struct job_finding {
+    enum finding_kind kind;
+    int64_t number, found_ms;
+    char subject[304]; /* an object's name, or repository and digest: once each */
+    char name[RESOURCE_NAME_MAX + 1];
+    char digest[DIGEST_TEXT_SIZE];
+    char detail[JOB_TEXT_SIZE]; /* what does not fit: "record 17: ..." */
+};
+const char *finding_kind_name(enum finding_kind kind);
+/** Oldest first. The caller owns *findings_out (free()). */
+RESULT job_findings(struct pg *pg, const struct permit *permit, const struct job_page *page,
+                    struct job_finding **findings_out, size_t *count_out, struct error *err);
+
+/** Where keys are; in the order of enum job_phase. */
+enum key_table { KEYS_OF_BLOBS, KEYS_OF_PROJECTS, KEYS_OF_UPLOADS, KEY_TABLE_COUNT };
+
+/** How many keys are under a version, in each table. */
+struct key_count {
+    uint32_t version;
+    uint64_t keys[KEY_TABLE_COUNT];
+};
+#define KEY_COUNTS_MAX 64 /* as many as there are versions */
+/** By version, ascending. The permit is of ACTION_JOB_READ. */
+RESULT job_count_keys(struct pg *pg, const struct permit *permit, struct key_count counts_out[KEY_COUNTS_MAX],
+                      size_t *count_out, struct error *err);
+
+/** Who runs jobs. */
+struct job_options {
+    enum job_kind kind;
+    const char *instance;              /* of this gateway, for people */
+    bool (*is_stopping)(void *context); /* asked several times a second */
+    void *context;
+    unsigned lease_ms;                 /* 0: 30 s; another gateway takes over after that */
+    unsigned settle_ms;                /* 0: 60 s; no re-wrap ends sooner (registry/rewrap.c) */
+};
+/**
+ * Takes up at most one job of the kind, in a region that this gateway serves, and works on it until it is over, it was
+ * lost to another, or is_stopping(). *worked_out: there was one. Blocks; for a thread of its own with its own `pg`.
+ */
+RESULT registry_work(struct registry *registry, struct pg *pg, const struct job_options *options, bool *worked_out,
+                     struct error *err);

@@ -1,0 +1,246 @@
+/* A scrub of one region: blobs, then manifests, then objects without a row (docs/scrubbing.md). */
+#include <stdio.h>
+#include <string.h>
+
+#include "crypto/keyd_client.h"
+#include "registry/job_priv.h"
+#include "registry/metrics.h"
+#include "registry/recorder.h"
+#include "registry/scrub_store.h"
+
+enum {
+    PAGE = 32,          /* blobs that are read from the table together */
+    TRIES = 3,          /* before a blob that can't be read is a finding */
+    TRY_AGAIN_MS = 2000,
+    IN_A_ROW_MAX = 8,   /* findings without a sound blob between: then it is the region that is wrong, or the key ring */
+};
+
+/* What came of one blob. */
+enum answer { IS_SOUND, IS_FOUND, IS_STOPPED };
+
+struct checking {
+    struct job_run *run;
+    const struct scrub_blob *blob;
+    struct job_finding finding; /* for IS_FOUND */
+};
+
+static void find(struct checking *checking, enum finding_kind kind, const struct error *err)
+{
+    checking->finding.kind = kind;
+    (void)snprintf(checking->finding.detail, sizeof checking->finding.detail, "%s", err->message);
+}
+
+/* ---- One blob ---- */
+
+static bool progressed(void *context, uint64_t done_bytes, uint64_t length_bytes)
+{
+    struct job_run *run = context;
+    const uint64_t fresh = done_bytes - run->job.cursor_bytes;
+
+    (void)length_bytes;
+    run->job.cursor_bytes = done_bytes;
+    run->job.done_bytes += fresh;
+    metric_add(&registry_metrics_rows[METRIC_SCRUBBED_BYTES], (int64_t)fresh);
+    return job_pace(run, fresh);
+}
+
+static struct result verify(struct job_run *run, const struct scrub_blob *blob, const struct secret *key,
+                            struct error *err)
+{
+    struct blob_identity identity = {.blob = blob->row.key.id, .project = blob->where.project};
+    const struct blob_verify_options options = {.with_digest = run->job.with_digest,
+                                                .from_bytes = run->job.cursor_bytes,
+                                                .progress = progressed,
+                                                .context = run};
+    OWNED(blob_reader) *reader = NULL;
+    struct blob_store *blobs = NULL;
+
+    (void)snprintf(identity.region, sizeof identity.region, "%s", run->job.region);
+    TRY(registry_blobs(run->registry, run->job.region, &blobs, err));
+    TRY(blob_reader_open(blobs, &identity, &blob->row.content, key, &reader, err));
+    if (blob->row.content.length == 0 && !job_pace(run, 0)) return failure(err, ERROR_UNAVAILABLE, "stopped");
+    return blob_verify(reader, &options, err);
+}
+
+/* Not through the cache of keys: what is only checked is not kept, and puts out nothing that is served. */
+static struct result unwrap(const struct job_run *run, const struct scrub_blob *blob, struct secret **key_out,
+                            struct error *err)
+{
+    const struct key_scope scope = registry_key_scope(&blob->where);
+    const struct key_binding binding = key_binding_of(&scope, &blob->row.key.id, blob->row.key.commitment);
+
+    return keyd_unwrap(run->registry->keyd, &binding, &blob->row.key.wrapped, key_out, err);
+}
+
+/* Without sijil-keyd nothing can be said of any blob: it is waited for. */
+static enum answer get_key(struct checking *checking, struct secret **key_out)
+{
+    struct error err = {0};
+
+    while (!unwrap(checking->run, checking->blob, key_out, &err).ok) {
+        if (err.kind == ERROR_CORRUPT || err.kind == ERROR_INVALID) {
+            find(checking, FINDING_KEY, &err);
+            return IS_FOUND;
+        }
+        if (!job_wait(checking->run, TRY_AGAIN_MS, err.message)) return IS_STOPPED;
+    }
+    return IS_SOUND;
+}
+
+/* A hashed content is hashed from its beginning; else what was verified is not read again. */
+static void begin_again(struct job *job)
+{
+    if (!job->with_digest) return;
+    job->done_bytes -= job->cursor_bytes < job->done_bytes ? job->cursor_bytes : job->done_bytes;
+    job->cursor_bytes = 0;
+}
+
+static bool region_answers(const struct job_run *run)
+{
+    struct blob_store *blobs = NULL;
+    struct error ignored = {0};
+
+    return registry_blobs(run->registry, run->job.region, &blobs, &ignored).ok && blob_store_check(blobs, &ignored).ok;
+}
+
+static enum answer read_blob(struct checking *checking, const struct secret *key)
+{
+    struct job_run *run = checking->run;
+    struct error err = {0};
+
+    for (unsigned tries = 1;; tries++) {
+        begin_again(&run->job);
+        if (verify(run, checking->blob, key, &err).ok) return IS_SOUND;
+        if (!job_go_on(run)) return IS_STOPPED;
+        if (err.kind == ERROR_CORRUPT) find(checking, FINDING_DAMAGED, &err);
+        else if (err.kind == ERROR_NOT_FOUND) find(checking, FINDING_MISSING, &err);
+        else if (tries >= TRIES && region_answers(run)) find(checking, FINDING_UNREADABLE, &err);
+        else if (job_wait(run, TRY_AGAIN_MS, err.message)) continue;
+        else return IS_STOPPED;
+        return IS_FOUND;
+    }
+}
+
+static enum answer check(struct checking *checking)
+{
+    OWNED(secret) *key = NULL;
+    const enum answer got = get_key(checking, &key);
+
+    return got == IS_SOUND ? read_blob(checking, key) : got;
+}
+
+/* ---- What is done about it ---- */
+
+struct unmark_change {
+    struct change change;
+    const struct scrub_blob *blob;
+};
+
+static struct result run_unmark(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct unmark_change *unmark = (const struct unmark_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_BLOB_SOUND, &unmark->blob->where);
+    return scrub_blob_unmark(pg, &unmark->blob->row.key.id, err);
+}
+
+/* Marked by a read that met bad memory, say, or while the region was not what it should be. */
+static struct result unmark(struct job_run *run, const struct scrub_blob *blob, struct error *err)
+{
+    const struct action_pair pair = {.action = ACTION_BLOB_SOUND, .resource = blob->where};
+    struct unmark_change change = {.change = {.run = run_unmark, .reach = CHANGE_REACHES_NOTHING}, .blob = blob};
+    struct job_recorder recorder;
+    OWNED(permit) *permit = NULL;
+    bool there = false;
+
+    TRY(scrub_blob_is_there(run->pg, blob, &there, err));
+    if (!there) return SUCCESS;
+    TRY(permit_for_job(run->registry->sequencer, &pair, &permit, err));
+    job_recorder_init(&recorder, run->registry->sequencer, permit);
+    const struct result recorded = recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED,
+                                                            "every record verifies", &change.change, err);
+    if (!recorded.ok && err->kind == ERROR_NOT_FOUND) return SUCCESS; /* another was first */
+    if (recorded.ok) metric_add(&registry_metrics_rows[METRIC_SOUND], 1);
+    return recorded;
+}
+
+/* A blob whose row has gone meanwhile was collected with its bytes: nothing is wrong with that. */
+static struct result report(struct checking *checking, struct error *err)
+{
+    struct job_run *run = checking->run;
+    const struct scrub_blob *blob = checking->blob;
+    struct job_finding *finding = &checking->finding;
+    const bool is_lost = finding->kind == FINDING_DAMAGED || finding->kind == FINDING_MISSING;
+    bool there = false;
+
+    TRY(scrub_blob_is_there(run->pg, blob, &there, err));
+    if (!there) return SUCCESS;
+    uuid_format(&blob->row.key.id, finding->subject);
+    (void)snprintf(finding->name, sizeof finding->name, "%s", blob->where.name);
+    (void)snprintf(finding->digest, sizeof finding->digest, "%.*s", DIGEST_TEXT_SIZE - 1, blob->where.detail);
+    TRY(job_report(run, finding, &blob->where, is_lost ? &blob->row.key.id : NULL, err));
+    if (is_lost) metric_add(&registry_metrics_rows[METRIC_DAMAGE_SCRUB], 1);
+    if (++run->in_a_row < IN_A_ROW_MAX) return SUCCESS;
+    return failure(err, ERROR_CORRUPT,
+                   "%d blobs in a row can't be read: is the right store mounted, and the right key ring served? Mend that "
+                   "and scrub again: sound blobs lose their mark",
+                   IN_A_ROW_MAX);
+}
+
+static struct result settle(struct checking *checking, enum answer answer, struct error *err)
+{
+    struct job_run *run = checking->run;
+    struct job *job = &run->job;
+
+    if (answer == IS_FOUND) TRY(report(checking, err));
+    if (answer == IS_SOUND) run->in_a_row = 0;
+    if (answer == IS_SOUND && checking->blob->row.is_damaged) TRY(unmark(run, checking->blob, err));
+    job->done_bytes += checking->blob->row.content.length - job->cursor_bytes; /* nobody waits for what is not there */
+    job->cursor_bytes = 0;
+    job->cursor_text[0] = '\0';
+    job->cursor = checking->blob->row.key.id;
+    job->done++;
+    metric_add(&registry_metrics_rows[METRIC_SCRUBBED], 1);
+    return SUCCESS;
+}
+
+/* ---- All of them ---- */
+
+static struct result scrub_one(struct job_run *run, const struct scrub_blob *blob, struct error *err)
+{
+    struct checking checking = {.run = run, .blob = blob};
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(&blob->row.key.id, id);
+    if (strcmp(run->job.cursor_text, id) != 0) run->job.cursor_bytes = 0; /* that was another blob, which is gone */
+    (void)snprintf(run->job.cursor_text, sizeof run->job.cursor_text, "%s", id);
+    const enum answer answer = check(&checking);
+    return answer == IS_STOPPED ? SUCCESS : settle(&checking, answer, err);
+}
+
+static struct result scrub_page(struct job_run *run, struct error *err)
+{
+    const struct scrub_page page = {.region = run->job.region, .after = run->job.cursor, .limit = PAGE};
+    struct scrub_blob blobs[PAGE];
+    size_t count = 0;
+
+    TRY(scrub_blobs(run->pg, &page, blobs, &count, err));
+    for (size_t i = 0; i < count && job_go_on(run); i++) TRY(scrub_one(run, &blobs[i], err));
+    if (count > 0) return SUCCESS;
+    run->job.phase = JOB_MANIFESTS;
+    run->job.cursor = (struct uuid){0};
+    run->job.cursor_text[0] = '\0';
+    return SUCCESS;
+}
+
+struct result scrub_run(struct job_run *run, struct error *err)
+{
+    permit_require(run->permit, ACTION_JOB_RUN, &run->where);
+    TRY(registry_check_region(run->registry, run->job.region, run->pg, err));
+    run->job.waits_for[0] = '\0';
+    if (run->job.phase == JOB_BLOBS && run->job.done == 0) TRY(scrub_total(run->pg, run->job.region, &run->job, err));
+    while (run->job.phase == JOB_BLOBS && job_go_on(run)) TRY(scrub_page(run, err));
+    if (run->job.phase == JOB_MANIFESTS) TRY(scrub_manifests(run, err));
+    if (run->job.phase == JOB_OTHERS) TRY(scrub_others(run, err));
+    return SUCCESS;
+}

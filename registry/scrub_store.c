@@ -1,0 +1,144 @@
+#include "registry/scrub_store.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "registry/registry_priv.h"
+
+static const struct pg_statement statements[] = {
+    {"scrub_blobs",
+     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"
+     " b.digest, p.organisation_id, b.project_id, o.name || '/' || p.name FROM blob b JOIN project p USING (project_id)"
+     " JOIN organisation o USING (organisation_id) WHERE b.region_id = $1 AND b.blob_id > $2 ORDER BY b.blob_id LIMIT $3",
+     "text uuid int8", "uuid int4 bytea bytea int8 int8 bool text uuid uuid text"},
+    {"scrub_blob_is_there", "SELECT EXISTS (SELECT FROM blob WHERE blob_id = $1 AND digest = $2)", "uuid text", "bool"},
+    {"scrub_blob_unmark", "UPDATE blob SET damaged_at = NULL WHERE blob_id = $1 AND damaged_at IS NOT NULL", "uuid", ""},
+    {"scrub_manifests",
+     "SELECT k.key_id, k.key_version, k.wrapped_key, k.commitment, m.size_bytes, m.sealed, m.digest, p.organisation_id,"
+     " p.project_id, m.repository_id, r.full_name FROM manifest m JOIN project_key k USING (key_id)"
+     " JOIN repository r USING (repository_id) JOIN project p ON p.project_id = r.project_id"
+     " WHERE k.region_id = $1 AND (m.repository_id, m.digest) > ($2, $3) ORDER BY m.repository_id, m.digest LIMIT $4",
+     "text uuid text int8", "uuid int4 bytea bytea int4 bytea text uuid uuid uuid text"},
+    {"scrub_total",
+     "SELECT b.blobs + m.manifests, b.bytes + m.bytes FROM (SELECT count(*) AS blobs, coalesce(sum(size_bytes), 0)::int8"
+     " AS bytes FROM blob WHERE region_id = $1) b, (SELECT count(*) AS manifests, coalesce(sum(size_bytes), 0)::int8 AS"
+     " bytes FROM manifest JOIN project_key USING (key_id) WHERE region_id = $1) m",
+     "text", "int8 int8"},
+    {"scrub_unknown",
+     "SELECT id FROM unnest($1::uuid[]) AS id WHERE NOT EXISTS (SELECT FROM blob WHERE blob_id = id)"
+     " AND NOT EXISTS (SELECT FROM upload WHERE blob_id = id) AND NOT EXISTS (SELECT FROM abandoned_object WHERE blob_id = id)",
+     "uuid[]", "uuid"},
+};
+const struct pg_table scrub_statements = PG_TABLE(statements);
+
+static struct result read_blob(const struct pg_rows *rows, size_t row, const char *region, struct scrub_blob *blob,
+                               struct error *err)
+{
+    *blob = (struct scrub_blob){.where = {.kind = RESOURCE_PROJECT}};
+    blob->row.key.id = pg_uuid(rows, row, 0);
+    TRY(key_record_read(rows, row, 1, &blob->row.key, err));
+    blob->row.content.length = (uint64_t)pg_int8(rows, row, 4);
+    blob->row.content.part = (uint32_t)pg_int8(rows, row, 5);
+    blob->row.is_damaged = pg_bool(rows, row, 6);
+    TRY(digest_parse(bytes_of_text(pg_text(rows, row, 7)), &blob->row.content.digest, err));
+    blob->where.organisation = pg_uuid(rows, row, 8);
+    blob->where.project = pg_uuid(rows, row, 9);
+    (void)snprintf(blob->where.name, sizeof blob->where.name, "%s", pg_text(rows, row, 10));
+    (void)snprintf(blob->where.detail, sizeof blob->where.detail, "%s", pg_text(rows, row, 7));
+    (void)snprintf(blob->where.region, sizeof blob->where.region, "%s", region);
+    return SUCCESS;
+}
+
+struct result scrub_blobs(struct pg *pg, const struct scrub_page *page, struct scrub_blob *blobs_out, size_t *count_out,
+                          struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, page->region);
+    pg_add_uuid(&arguments, &page->after);
+    pg_add_int8(&arguments, (int64_t)page->limit);
+    TRY(pg_run(pg, "scrub_blobs", &arguments, &rows, err));
+    assert(pg_rows_count(rows) <= page->limit);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(read_blob(rows, i, page->region, &blobs_out[i], err));
+    *count_out = pg_rows_count(rows);
+    return SUCCESS;
+}
+
+struct result scrub_blob_is_there(struct pg *pg, const struct scrub_blob *blob, bool *there_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &blob->row.key.id);
+    pg_add_text(&arguments, blob->where.detail);
+    TRY(pg_run(pg, "scrub_blob_is_there", &arguments, &rows, err));
+    *there_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result scrub_blob_unmark(struct pg *pg, const struct uuid *blob, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, blob);
+    TRY(pg_run(pg, "scrub_blob_unmark", &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the blob has no mark any more");
+}
+
+static struct result read_manifest(const struct pg_rows *rows, size_t row, const char *region,
+                                   struct scrub_manifest *manifest, struct error *err)
+{
+    *manifest = (struct scrub_manifest){.where = {.kind = RESOURCE_REPOSITORY}};
+    manifest->key.id = pg_uuid(rows, row, 0);
+    TRY(key_record_read(rows, row, 1, &manifest->key, err));
+    manifest->size_bytes = (size_t)pg_int8(rows, row, 4);
+    manifest->sealed = pg_bytes(rows, row, 5);
+    manifest->where.organisation = pg_uuid(rows, row, 7);
+    manifest->where.project = pg_uuid(rows, row, 8);
+    manifest->where.repository = pg_uuid(rows, row, 9);
+    (void)snprintf(manifest->where.name, sizeof manifest->where.name, "%s", pg_text(rows, row, 10));
+    (void)snprintf(manifest->where.detail, sizeof manifest->where.detail, "%s", pg_text(rows, row, 6));
+    (void)snprintf(manifest->where.region, sizeof manifest->where.region, "%s", region);
+    return SUCCESS;
+}
+
+struct result scrub_manifests_page(struct pg *pg, const struct scrub_page *page, struct scrub_manifest *manifests_out,
+                                   struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, page->region);
+    pg_add_uuid(&arguments, &page->after);
+    pg_add_text(&arguments, page->after_digest);
+    pg_add_int8(&arguments, (int64_t)page->limit);
+    TRY(pg_run(pg, "scrub_manifests", &arguments, &rows, err));
+    assert(pg_rows_count(rows) <= page->limit);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(read_manifest(rows, i, page->region, &manifests_out[i], err));
+    *rows_out = GIVE(rows);
+    return SUCCESS;
+}
+
+struct result scrub_total(struct pg *pg, const char *region, struct job *job, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, region);
+    TRY(pg_run(pg, "scrub_total", &arguments, &rows, err));
+    job->total = (uint64_t)pg_int8(rows, 0, 0);
+    job->total_bytes = (uint64_t)pg_int8(rows, 0, 1);
+    return SUCCESS;
+}
+
+struct result scrub_unknown(struct pg *pg, const struct bytes *ids, size_t count, struct pg_rows **rows_out,
+                            struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid_array(&arguments, ids, count);
+    return pg_run(pg, "scrub_unknown", &arguments, rows_out, err);
+}

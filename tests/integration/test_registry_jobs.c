@@ -1,0 +1,561 @@
+/* Scrubs and re-wraps against a real database, key process and folder. */
+#include "tests/integration/registry_fixture.h"
+
+#include <stdatomic.h>
+#include <utime.h>
+
+#include "base/clock.h"
+#include "registry/job.h"
+
+static const char *ask(const char *sql)
+{
+    return database_ask(fixture.stack->database, sql);
+}
+
+/* The only answer of a question about the blob with that digest. */
+static const char *ask_of(const char *what, const char *digest)
+{
+    static char text[1024];
+
+    (void)snprintf(text, sizeof text, "SELECT %s FROM blob WHERE digest = '%s'", what, digest);
+    return ask(text);
+}
+
+/* ---- Jobs ---- */
+
+struct stopper {
+    unsigned asked, after; /* 0: never */
+};
+
+static bool is_stopping(void *context)
+{
+    struct stopper *stopper = context;
+
+    return stopper != NULL && stopper->after > 0 && ++stopper->asked > stopper->after;
+}
+
+static struct uuid begin(const struct job *wanted)
+{
+    struct resource where = {.kind = RESOURCE_SYSTEM};
+    struct job job = *wanted;
+    struct job_begin change;
+
+    job.id = uuid_random();
+    (void)snprintf(where.region, sizeof where.region, "%s", job.region);
+    job_begin_prepare(&where, &job, &change);
+    MUST(fixture_change(change.action, &where, &change.change, &err));
+    return job.id;
+}
+
+static struct uuid begin_scrub(bool with_digest)
+{
+    struct job job = {.kind = JOB_SCRUB, .with_digest = with_digest, .rate_bytes = 1 << 30};
+
+    (void)snprintf(job.region, sizeof job.region, "%s", TEST_REGION);
+    return begin(&job);
+}
+
+static bool work_as(struct registry *registry, enum job_kind kind, struct stopper *stopper)
+{
+    const struct job_options options = {.kind = kind, .instance = "gw1", .is_stopping = is_stopping, .context = stopper,
+                                        .settle_ms = 1};
+    bool worked = false;
+
+    MUST(registry_work(registry, fixture.stack->pg, &options, &worked, &err));
+    return worked;
+}
+
+static void work(enum job_kind kind)
+{
+    assert_true(work_as(fixture.registry, kind, NULL));
+}
+
+static struct job look(const struct uuid *id)
+{
+    const struct resource where = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_JOB_READ, &where);
+    struct job job;
+
+    MUST(job_find(fixture.stack->pg, permit, id, &job, &err));
+    return job;
+}
+
+/* All findings of a job; the caller frees them. */
+static struct job_finding *findings_of(const struct uuid *id, size_t *count)
+{
+    const struct resource where = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_JOB_READ, &where);
+    const struct job_page page = {.job = id, .limit = 100};
+    struct job_finding *findings = NULL;
+
+    MUST(job_findings(fixture.stack->pg, permit, &page, &findings, count, &err));
+    return findings;
+}
+
+/* ---- Files ---- */
+
+/* The files of a blob, by its digest; the first one's path. */
+static void path_of(const char *digest, char path_out[256])
+{
+    char command[256];
+
+    (void)snprintf(command, sizeof command, "find %s -type f -name '*%s*' | sort | head -1", fixture.folder.path,
+                   ask_of("replace(blob_id::text, '-', '')", digest));
+    FILE *found = popen(command, "re"); /* NOLINT(cert-env33-c): our own mkdtemp() name */
+    assert_non_null(found);
+    assert_non_null(fgets(path_out, 256, found));
+    (void)pclose(found);
+    path_out[strcspn(path_out, "\n")] = '\0';
+}
+
+static void flip(const char *path, long offset)
+{
+    FILE *file = fopen(path, "r+be");
+
+    assert_non_null(file);
+    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+    const int byte = fgetc(file);
+    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void flip_header(const char *path) { flip(path, 60); }
+static void flip_record(const char *path) { flip(path, 4096 + 65536 + 100); }
+static void flip_tag(const char *path) { flip(path, 4096 + 2 * 65536 - 1); }
+static void flip_footer(const char *path)
+{
+    struct stat about;
+
+    assert_int_equal(stat(path, &about), 0);
+    flip(path, about.st_size - 2);
+}
+static void flip_trailer(const char *path)
+{
+    struct stat about;
+
+    assert_int_equal(stat(path, &about), 0);
+    flip(path, about.st_size - 40);
+}
+static void cut(const char *path) { assert_int_equal(truncate(path, 4096 + 65536), 0); }
+static void extend(const char *path)
+{
+    FILE *file = fopen(path, "abe");
+
+    assert_non_null(file);
+    assert_int_equal(fputs("more", file) >= 0, 1);
+    assert_int_equal(fclose(file), 0);
+}
+static void copy_record(const char *path, long from, long to)
+{
+    static uint8_t record[65536];
+    FILE *file = fopen(path, "r+be");
+
+    assert_non_null(file);
+    assert_int_equal(fseek(file, from, SEEK_SET), 0);
+    assert_int_equal(fread(record, 1, sizeof record, file), sizeof record);
+    assert_int_equal(fseek(file, to, SEEK_SET), 0);
+    assert_int_equal(fwrite(record, 1, sizeof record, file), sizeof record);
+    assert_int_equal(fclose(file), 0);
+}
+static void duplicate_record(const char *path) { copy_record(path, 4096, 4096 + 65536); }
+static void remove_file(const char *path) { assert_int_equal(unlink(path), 0); }
+/* Another blob's file under this name, as a backup that went to the wrong place. */
+static void swap_file(const char *path)
+{
+    char command[768], other[256];
+    struct resource where = fixture_repository(&fixture.models, "scrub/other");
+    char digest[DIGEST_TEXT_SIZE];
+
+    fixture_push(&where, 4711, ARTIFACTS, digest);
+    path_of(digest, other);
+    (void)snprintf(command, sizeof command, "cp %s %s", other, path);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): our own mkdtemp() names */
+}
+
+static const struct damage_row {
+    const char *name;
+    void (*damage)(const char *path);
+    const char *kind, *detail;
+} damage_rows[] = {
+    {"a bit of the commitment", flip_header, "damaged", "header: the commitment"},
+    {"a bit of a record", flip_record, "damaged", "record 1:"},
+    {"a bit of a tag", flip_tag, "damaged", "record 1:"},
+    {"a bit of the trailer", flip_trailer, "damaged", "trailer"},
+    {"a bit of the footer", flip_footer, "damaged", "footer"},
+    {"a cut", cut, "damaged", "footer"},
+    {"bytes at the end", extend, "damaged", "footer"},
+    {"a record twice", duplicate_record, "damaged", "record 1:"},
+    {"another blob's file", swap_file, "damaged", "header: the blob id"},
+    {"no file", remove_file, "missing", ""},
+};
+
+/* ---- Scrub ---- */
+
+static void damage_is_found_named_marked_and_recorded(void **state)
+{
+    const struct damage_row *row = *state;
+    struct resource where = fixture_repository(&fixture.models, "scrub/damage");
+    char digest[DIGEST_TEXT_SIZE], path[256];
+    size_t count = 0;
+
+    fixture_push(&where, 100 + (uint64_t)(row - damage_rows), ARTIFACTS, digest);
+    path_of(digest, path);
+    row->damage(path);
+    const unsigned events = stack_events(fixture.stack, "blob.damaged", "completed");
+    const struct uuid id = begin_scrub(false);
+    work(JOB_SCRUB);
+    const struct job job = look(&id);
+    assert_string_equal(job.outcome, "completed");
+    assert_int_equal(job.found, 1);
+    assert_true(job.done == job.total && job.total > 0 && job.done_bytes == job.total_bytes);
+    struct job_finding *findings = findings_of(&id, &count);
+    assert_int_equal(count, 1);
+    assert_string_equal(finding_kind_name(findings[0].kind), row->kind);
+    assert_string_equal(findings[0].digest, digest);
+    assert_string_equal(findings[0].name, "acme/models");
+    if (strstr(findings[0].detail, row->detail) == NULL) fail_msg("%s: %s", row->name, findings[0].detail);
+    free(findings);
+    assert_int_equal(stack_events(fixture.stack, "blob.damaged", "completed"), events + 1);
+    assert_string_equal(ask_of("damaged_at IS NOT NULL", digest), "t");
+    fixture_push(&where, 100 + (uint64_t)(row - damage_rows), ARTIFACTS, digest); /* a push heals */
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
+}
+
+static void a_sound_region_has_no_findings_and_loses_its_marks(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "scrub/sound");
+    char digest[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    fixture_push(&where, 200, ARTIFACTS, digest);
+    fixture_push(&where, 201, 0, digest);
+    database_execute(fixture.stack->database, "UPDATE blob SET damaged_at = now() WHERE size_bytes = 0");
+    const unsigned events = stack_events(fixture.stack, "blob.sound", "completed");
+    const unsigned runs = stack_events(fixture.stack, "job.run", "completed");
+    const struct uuid id = begin_scrub(true);
+    work(JOB_SCRUB);
+    const struct job job = look(&id);
+    assert_string_equal(job.outcome, "completed");
+    assert_int_equal(job.found, 0);
+    assert_int_equal(stack_events(fixture.stack, "blob.sound", "completed"), events + 1);
+    assert_int_equal(stack_events(fixture.stack, "job.run", "completed"), runs + 1);
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
+    assert_false(work_as(fixture.registry, JOB_SCRUB, NULL)); /* nothing is left to do */
+}
+
+static void one_at_a_time_and_stopped_on_request(void **state)
+{
+    struct resource where = {.kind = RESOURCE_SYSTEM, .region = TEST_REGION};
+    struct job job = {.kind = JOB_SCRUB, .rate_bytes = 1 << 20, .region = TEST_REGION};
+    struct job_begin second;
+    struct job_stop stop;
+
+    (void)state;
+    const struct uuid id = begin_scrub(false);
+    job.id = uuid_random();
+    job_begin_prepare(&where, &job, &second);
+    MUST_FAIL(ERROR_CONFLICT, fixture_change(ACTION_SCRUB_START, &where, &second.change, &err));
+    (void)snprintf(second.job.region, sizeof second.job.region, "no/where");
+    MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_SCRUB_START, &where, &second.change, &err));
+    job_stop_prepare(&where, &id, &stop);
+    MUST(fixture_change(ACTION_JOB_STOP, &where, &stop.change, &err));
+    work(JOB_SCRUB);
+    assert_string_equal(look(&id).outcome, "stopped");
+    MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_JOB_STOP, &where, &stop.change, &err));
+}
+
+/* Whatever moment the runner is stopped at, the next one ends the job, and everything was counted once. */
+static void a_scrub_goes_on_where_it_was(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "scrub/resume");
+    char digest[DIGEST_TEXT_SIZE], path[256];
+
+    (void)state;
+    fixture_push(&where, 300, 3 * ARTIFACTS, digest);
+    path_of(digest, path);
+    flip_record(path);
+    for (unsigned with_digest = 0; with_digest < 2; with_digest++) {
+        const struct uuid id = begin_scrub(with_digest != 0);
+        struct job job = look(&id);
+        unsigned rounds = 0;
+        for (; job.outcome[0] == '\0'; rounds++) {
+            /* With digests a blob begins again, so each round gets a little further. */
+            struct stopper stopper = {.after = 5 + rounds};
+            OWNED(registry) *other = fixture_second_gateway();
+            assert_true(work_as(rounds % 2 == 0 ? fixture.registry : other, JOB_SCRUB, &stopper));
+            job = look(&id);
+            assert_true(rounds < 200 && job.done <= job.total && job.done_bytes <= job.total_bytes);
+        }
+        assert_true(rounds > 2);
+        assert_string_equal(job.outcome, "completed");
+        assert_int_equal(job.found, 1);
+        assert_true(job.done == job.total && job.done_bytes == job.total_bytes);
+    }
+    fixture_push(&where, 300, 3 * ARTIFACTS, digest);
+}
+
+/* kill -9: nobody let go of it. Its lease ends, another takes it, and the first one, if it lives, changes nothing. */
+static void a_lost_runner_changes_nothing(void **state)
+{
+    const struct uuid id = begin_scrub(false);
+
+    (void)state;
+    database_execute(fixture.stack->database,
+                      "UPDATE job SET lease_until = now() + interval '1 hour', runner_epoch = 7, runner = 'gw9',"
+                      " started_at = now() WHERE ended_at IS NULL");
+    assert_false(work_as(fixture.registry, JOB_SCRUB, NULL)); /* somebody has it */
+    assert_true(look(&id).is_held);
+    database_execute(fixture.stack->database, "UPDATE job SET lease_until = now() - interval '1 s' WHERE ended_at IS NULL");
+    work(JOB_SCRUB);
+    const struct job job = look(&id);
+    assert_string_equal(job.outcome, "completed");
+    assert_string_equal(job.runner, "gw1");
+    assert_int_equal(job.runner_epoch, 8);
+}
+
+static void strays_are_reported_once_they_are_old(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "scrub/stray");
+    char digest[DIGEST_TEXT_SIZE], path[256], stray[300];
+    const struct utimbuf old = {.actime = 1, .modtime = 1};
+    size_t count = 0;
+
+    (void)state;
+    fixture_push(&where, 400, 10, digest);
+    path_of(digest, path);
+    /* The same name, with another id: the folder's first two letters stay. */
+    (void)snprintf(stray, sizeof stray, "%s", path);
+    char *name = strrchr(stray, '/') + 1;
+    memset(name + 4, 'a', 10);
+    FILE *file = fopen(stray, "wbe");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    struct uuid id = begin_scrub(false);
+    work(JOB_SCRUB);
+    assert_int_equal(look(&id).found, 0); /* young: its row may be about to come */
+    assert_int_equal(utime(stray, &old), 0);
+    id = begin_scrub(false);
+    work(JOB_SCRUB);
+    struct job_finding *findings = findings_of(&id, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(findings[0].kind, FINDING_STRAY);
+    free(findings);
+    assert_int_equal(unlink(stray), 0);
+}
+
+static void a_region_that_is_not_there_is_waited_for(void **state)
+{
+    struct blob_test_folder empty = blob_test_folder_new(false);
+    OWNED(registry) *elsewhere = fixture_gateway_elsewhere(empty.path);
+    const struct job_options options = {.kind = JOB_SCRUB, .instance = "gw2", .is_stopping = is_stopping};
+    const struct uuid id = begin_scrub(false);
+    bool worked = false;
+
+    (void)state;
+    MUST_FAIL(ERROR_UNAVAILABLE, registry_work(elsewhere, fixture.stack->pg, &options, &worked, &err));
+    assert_non_null(strstr(look(&id).waits_for, "is its file system mounted"));
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
+    work(JOB_SCRUB);
+    assert_string_equal(look(&id).outcome, "completed");
+    assert_string_equal(look(&id).waits_for, "");
+    blob_test_folder_done(&empty);
+}
+
+static void push_manifest(const struct resource *where, char digest_out[DIGEST_TEXT_SIZE])
+{
+    static const char body[] = "{\"schemaVersion\":2,\"mediaType\":\"" MEDIA_TYPE_INDEX "\",\"manifests\":[]}";
+    struct manifest_push push = {0};
+    OWNED(manifest) *manifest = NULL;
+    const struct digest digest = digest_of(DIGEST_SHA256, bytes_of_text(body));
+
+    digest_format(&digest, digest_out);
+    MUST(manifest_parse(bytes_of_text(body), (struct bytes){0}, &manifest, &err));
+    push.manifest = manifest;
+    memcpy(push.digest, digest_out, sizeof push.digest);
+    MUST(manifest_push_prepare(fixture.registry, fixture.stack->pg, where, bytes_of_text(body), &push, &err));
+    MUST(fixture_change(ACTION_MANIFEST_PUSH, where, &push.change, &err));
+    manifest_push_done(&push);
+}
+
+static void sealed_manifests_are_verified(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "scrub/manifest");
+    char blob[DIGEST_TEXT_SIZE], digest[DIGEST_TEXT_SIZE];
+    size_t count = 0;
+
+    (void)state;
+    fixture_push(&where, 500, 10, blob);
+    push_manifest(&where, digest);
+    database_execute(fixture.stack->database, "UPDATE manifest SET sealed = set_byte(sealed, 30, get_byte(sealed, 30) # 1)");
+    const unsigned events = stack_events(fixture.stack, "scrub.finding", "completed");
+    struct uuid id = begin_scrub(false);
+    work(JOB_SCRUB);
+    struct job_finding *findings = findings_of(&id, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(findings[0].kind, FINDING_MANIFEST);
+    assert_string_equal(findings[0].name, "acme/models/scrub/manifest");
+    assert_string_equal(findings[0].digest, digest);
+    free(findings);
+    assert_int_equal(stack_events(fixture.stack, "scrub.finding", "completed"), events + 1);
+    database_execute(fixture.stack->database, "UPDATE manifest SET sealed = set_byte(sealed, 30, get_byte(sealed, 30) # 1)");
+    id = begin_scrub(false);
+    work(JOB_SCRUB);
+    assert_int_equal(look(&id).found, 0);
+}
+
+/* Eight in a row: not one disk sector, but the wrong store. Nothing more is marked, and the next scrub takes the marks. */
+static void a_region_that_is_all_wrong_ends_the_scrub(void **state)
+{
+    struct resource where = fixture_repository(&fixture.other, "scrub/wrong");
+    char digest[DIGEST_TEXT_SIZE], path[256];
+
+    (void)state;
+    for (uint64_t seed = 600; seed < 612; seed++) fixture_push(&where, seed, 10, digest);
+    (void)snprintf(path, sizeof path, "find %s -type f -exec mv {} {}.hidden \\;", fixture.folder.path);
+    assert_int_equal(system(path), 0); /* NOLINT(cert-env33-c): our own mkdtemp() name */
+    (void)snprintf(path, sizeof path, "%s/00/%032d.e0", fixture.folder.path, 0); /* the store is not empty */
+    FILE *file = fopen(path, "wbe");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    struct uuid id = begin_scrub(false);
+    work(JOB_SCRUB);
+    assert_string_equal(look(&id).outcome, "failed");
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "8");
+    assert_int_equal(unlink(path), 0);
+    (void)snprintf(path, sizeof path, "find %s -type f -name '*.hidden' | while read f; do mv $f ${f%%.hidden}; done",
+                   fixture.folder.path);
+    assert_int_equal(system(path), 0); /* NOLINT(cert-env33-c): our own mkdtemp() name */
+    id = begin_scrub(false);
+    work(JOB_SCRUB);
+    assert_int_equal(look(&id).found, 0);
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
+}
+
+/* ---- Re-wrap ---- */
+
+static int keyd_run(const char *option, const char *value, char *said, size_t room)
+{
+    const char *const options[] = {option, value, NULL};
+
+    return keyd_process_run(fixture.stack->log.keyd, options, said, room);
+}
+
+static void keys_are_wrapped_anew_while_they_are_used(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "rewrap");
+    char digest[DIGEST_TEXT_SIZE], said[2048];
+    struct keyd_identity identity;
+
+    (void)state;
+    fixture_push(&where, 700, ARTIFACTS, digest);
+    const struct upload_begin begun = fixture_begin(&where); /* a session that lives through all of it */
+    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
+    assert_non_null(strstr(said, "may be in use"));
+    assert_int_equal(keyd_run("--add-version", NULL, said, sizeof said), 0);
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE key_version = 2"), "0");
+
+    const struct job job = {.kind = JOB_REWRAP};
+    const struct uuid id = begin(&job);
+    struct stopper stopper = {.after = 3}; /* once in the middle */
+    assert_true(work_as(fixture.registry, JOB_REWRAP, &stopper));
+    assert_string_equal(look(&id).outcome, "");
+    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
+    work(JOB_REWRAP);
+    assert_string_equal(look(&id).outcome, "completed");
+    assert_int_equal(look(&id).found, 0);
+    assert_true(look(&id).done > 2 && look(&id).done == look(&id).total);
+    assert_string_equal(ask("SELECT (SELECT count(*) FROM blob WHERE key_version = 1)"
+                            " + (SELECT count(*) FROM project_key WHERE key_version = 1)"
+                            " + (SELECT count(*) FROM upload WHERE key_version = 1)"),
+                        "0");
+    MUST(keyd_identify(fixture.stack->keyd, &identity, &err));
+    assert_true(identity.unused_below == 2 && identity.key_version == 2 && identity.version_count == 2);
+    fixture_check(&where, 700, ARTIFACTS);
+
+    /* A session that was begun under the old version ends under the new one. */
+    struct job_recorder recorder;
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+    uint8_t *content = fixture_content(701, 1000, digest);
+    struct digest parsed;
+    MUST(digest_parse(bytes_of_text(digest), &parsed, &err));
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    MUST(upload_write(upload, (struct bytes){content, 1000}, &err));
+    MUST(upload_commit(upload, fixture.stack->pg, &parsed, &recorder.recorder, &err));
+    free(content);
+    assert_string_equal(ask_of("key_version", digest), "2");
+}
+
+static void a_destroyed_version_is_gone_and_the_rest_reads(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "rewrap");
+    char said[2048];
+    struct keyd_identity identity;
+
+    (void)state;
+    assert_int_equal(keyd_run("--destroy-version", "2", said, sizeof said), 1);
+    assert_int_equal(keyd_run("--destroy-version", "3", said, sizeof said), 1);
+    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 0);
+    assert_non_null(strstr(said, "version 1 is destroyed"));
+    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
+    MUST(keyd_identify(fixture.stack->keyd, &identity, &err));
+    assert_true(identity.version_count == 1 && identity.versions[0] == 2);
+    fixture_restart(); /* no key is left in memory */
+    fixture_check(&where, 700, ARTIFACTS);
+    const struct uuid id = begin_scrub(true);
+    work(JOB_SCRUB);
+    assert_int_equal(look(&id).found, 0);
+}
+
+static void a_key_that_is_lost_is_a_finding(void **state)
+{
+    char digest[DIGEST_TEXT_SIZE];
+    struct resource where = fixture_repository(&fixture.models, "lost");
+    size_t count = 0;
+
+    (void)state;
+    fixture_push(&where, 800, 1000, digest);
+    fixture_restart();
+    database_execute(fixture.stack->database, "UPDATE blob SET key_version = 1 WHERE size_bytes = 1000"
+                                               " AND digest = (SELECT digest FROM blob ORDER BY created_at DESC LIMIT 1)");
+    const struct uuid id = begin_scrub(false);
+    work(JOB_SCRUB);
+    struct job_finding *findings = findings_of(&id, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(findings[0].kind, FINDING_KEY);
+    assert_non_null(strstr(findings[0].detail, "version 1, which was destroyed"));
+    free(findings);
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
+    const struct job job = {.kind = JOB_REWRAP};
+    const struct uuid rewrap = begin(&job);
+    work(JOB_REWRAP);
+    assert_string_equal(look(&rewrap).outcome, "completed");
+    assert_int_equal(look(&rewrap).found, 1);
+    database_execute(fixture.stack->database, "UPDATE blob SET key_version = 2");
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[32] = {{0}}; /* those below */
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT(damage_rows); i++)
+        tests[count++] = (struct CMUnitTest){.name = damage_rows[i].name,
+                                             .test_func = damage_is_found_named_marked_and_recorded,
+                                             .initial_state = (void *)(uintptr_t)&damage_rows[i]};
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_sound_region_has_no_findings_and_loses_its_marks),
+        cmocka_unit_test(one_at_a_time_and_stopped_on_request),
+        cmocka_unit_test(a_scrub_goes_on_where_it_was),
+        cmocka_unit_test(a_lost_runner_changes_nothing),
+        cmocka_unit_test(strays_are_reported_once_they_are_old),
+        cmocka_unit_test(a_region_that_is_not_there_is_waited_for),
+        cmocka_unit_test(sealed_manifests_are_verified),
+        cmocka_unit_test(a_region_that_is_all_wrong_ends_the_scrub),
+        cmocka_unit_test(keys_are_wrapped_anew_while_they_are_used),
+        cmocka_unit_test(a_destroyed_version_is_gone_and_the_rest_reads),
+        cmocka_unit_test(a_key_that_is_lost_is_a_finding),
+    };
+    for (size_t i = 0; i < COUNT(others); i++) tests[count++] = others[i];
+    return _cmocka_run_group_tests("jobs", tests, count, fixture_set_up, fixture_tear_down);
+}
