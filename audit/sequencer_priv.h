@@ -41,7 +41,7 @@
 #define ALTERATION_SLOTS   1024  /* repositories that share one only make each other read again */
 
 #define AUDIT_PARTITION_BITS 24  /* entries of a partition: migrations/0002_audit.sql */
-#define APPEND_TABLES_MAX    16  /* statement tables of changes, and ours */
+#define APPEND_TABLES_MAX    32  /* statement tables of changes, and ours */
 #define ANONYMOUS_NAME_SIZE  16  /* "2026-11-20" */
 
 struct record_queue {

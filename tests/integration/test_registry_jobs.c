@@ -1,96 +1,8 @@
-/* Scrubs and re-wraps against a real database, key process and folder. */
-#include "tests/integration/registry_fixture.h"
+/* Scrubs against a real database, key process and folder. */
+#include "tests/integration/job_fixture.h"
 
-#include <stdatomic.h>
 #include <utime.h>
 
-#include "base/clock.h"
-#include "registry/job.h"
-
-static const char *ask(const char *sql)
-{
-    return database_ask(fixture.stack->database, sql);
-}
-
-/* The only answer of a question about the blob with that digest. */
-static const char *ask_of(const char *what, const char *digest)
-{
-    static char text[1024];
-
-    (void)snprintf(text, sizeof text, "SELECT %s FROM blob WHERE digest = '%s'", what, digest);
-    return ask(text);
-}
-
-/* ---- Jobs ---- */
-
-struct stopper {
-    unsigned asked, after; /* 0: never */
-};
-
-static bool is_stopping(void *context)
-{
-    struct stopper *stopper = context;
-
-    return stopper != NULL && stopper->after > 0 && ++stopper->asked > stopper->after;
-}
-
-static struct uuid begin(const struct job *wanted)
-{
-    struct resource where = {.kind = RESOURCE_SYSTEM};
-    struct job job = *wanted;
-    struct job_begin change;
-
-    job.id = uuid_random();
-    (void)snprintf(where.region, sizeof where.region, "%s", job.region);
-    job_begin_prepare(&where, &job, &change);
-    MUST(fixture_change(change.action, &where, &change.change, &err));
-    return job.id;
-}
-
-static struct uuid begin_scrub(bool with_digest)
-{
-    struct job job = {.kind = JOB_SCRUB, .with_digest = with_digest, .rate_bytes = 1 << 30};
-
-    (void)snprintf(job.region, sizeof job.region, "%s", TEST_REGION);
-    return begin(&job);
-}
-
-static bool work_as(struct registry *registry, enum job_kind kind, struct stopper *stopper)
-{
-    const struct job_options options = {.kind = kind, .instance = "gw1", .is_stopping = is_stopping, .context = stopper,
-                                        .settle_ms = 1};
-    bool worked = false;
-
-    MUST(registry_work(registry, fixture.stack->pg, &options, &worked, &err));
-    return worked;
-}
-
-static void work(enum job_kind kind)
-{
-    assert_true(work_as(fixture.registry, kind, NULL));
-}
-
-static struct job look(const struct uuid *id)
-{
-    const struct resource where = {.kind = RESOURCE_SYSTEM};
-    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_JOB_READ, &where);
-    struct job job;
-
-    MUST(job_find(fixture.stack->pg, permit, id, &job, &err));
-    return job;
-}
-
-/* All findings of a job; the caller frees them. */
-static struct job_finding *findings_of(const struct uuid *id, size_t *count)
-{
-    const struct resource where = {.kind = RESOURCE_SYSTEM};
-    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_JOB_READ, &where);
-    const struct job_page page = {.job = id, .limit = 100};
-    struct job_finding *findings = NULL;
-
-    MUST(job_findings(fixture.stack->pg, permit, &page, &findings, count, &err));
-    return findings;
-}
 
 /* ---- Files ---- */
 
@@ -432,108 +344,6 @@ static void a_region_that_is_all_wrong_ends_the_scrub(void **state)
     assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
 }
 
-/* ---- Re-wrap ---- */
-
-static int keyd_run(const char *option, const char *value, char *said, size_t room)
-{
-    const char *const options[] = {option, value, NULL};
-
-    return keyd_process_run(fixture.stack->log.keyd, options, said, room);
-}
-
-static void keys_are_wrapped_anew_while_they_are_used(void **state)
-{
-    struct resource where = fixture_repository(&fixture.models, "rewrap");
-    char digest[DIGEST_TEXT_SIZE], said[2048];
-    struct keyd_identity identity;
-
-    (void)state;
-    fixture_push(&where, 700, ARTIFACTS, digest);
-    const struct upload_begin begun = fixture_begin(&where); /* a session that lives through all of it */
-    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
-    assert_non_null(strstr(said, "may be in use"));
-    assert_int_equal(keyd_run("--add-version", NULL, said, sizeof said), 0);
-    assert_string_equal(ask("SELECT count(*) FROM blob WHERE key_version = 2"), "0");
-
-    const struct job job = {.kind = JOB_REWRAP};
-    const struct uuid id = begin(&job);
-    struct stopper stopper = {.after = 3}; /* once in the middle */
-    assert_true(work_as(fixture.registry, JOB_REWRAP, &stopper));
-    assert_string_equal(look(&id).outcome, "");
-    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
-    work(JOB_REWRAP);
-    assert_string_equal(look(&id).outcome, "completed");
-    assert_int_equal(look(&id).found, 0);
-    assert_true(look(&id).done > 2 && look(&id).done == look(&id).total);
-    assert_string_equal(ask("SELECT (SELECT count(*) FROM blob WHERE key_version = 1)"
-                            " + (SELECT count(*) FROM project_key WHERE key_version = 1)"
-                            " + (SELECT count(*) FROM upload WHERE key_version = 1)"),
-                        "0");
-    MUST(keyd_identify(fixture.stack->keyd, &identity, &err));
-    assert_true(identity.unused_below == 2 && identity.key_version == 2 && identity.version_count == 2);
-    fixture_check(&where, 700, ARTIFACTS);
-
-    /* A session that was begun under the old version ends under the new one. */
-    struct job_recorder recorder;
-    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
-    uint8_t *content = fixture_content(701, 1000, digest);
-    struct digest parsed;
-    MUST(digest_parse(bytes_of_text(digest), &parsed, &err));
-    MUST(upload_claim(upload, fixture.stack->pg, &err));
-    MUST(upload_write(upload, (struct bytes){content, 1000}, &err));
-    MUST(upload_commit(upload, fixture.stack->pg, &parsed, &recorder.recorder, &err));
-    free(content);
-    assert_string_equal(ask_of("key_version", digest), "2");
-}
-
-static void a_destroyed_version_is_gone_and_the_rest_reads(void **state)
-{
-    struct resource where = fixture_repository(&fixture.models, "rewrap");
-    char said[2048];
-    struct keyd_identity identity;
-
-    (void)state;
-    assert_int_equal(keyd_run("--destroy-version", "2", said, sizeof said), 1);
-    assert_int_equal(keyd_run("--destroy-version", "3", said, sizeof said), 1);
-    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 0);
-    assert_non_null(strstr(said, "version 1 is destroyed"));
-    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
-    MUST(keyd_identify(fixture.stack->keyd, &identity, &err));
-    assert_true(identity.version_count == 1 && identity.versions[0] == 2);
-    fixture_restart(); /* no key is left in memory */
-    fixture_check(&where, 700, ARTIFACTS);
-    const struct uuid id = begin_scrub(true);
-    work(JOB_SCRUB);
-    assert_int_equal(look(&id).found, 0);
-}
-
-static void a_key_that_is_lost_is_a_finding(void **state)
-{
-    char digest[DIGEST_TEXT_SIZE];
-    struct resource where = fixture_repository(&fixture.models, "lost");
-    size_t count = 0;
-
-    (void)state;
-    fixture_push(&where, 800, 1000, digest);
-    fixture_restart();
-    database_execute(fixture.stack->database, "UPDATE blob SET key_version = 1 WHERE size_bytes = 1000"
-                                               " AND digest = (SELECT digest FROM blob ORDER BY created_at DESC LIMIT 1)");
-    const struct uuid id = begin_scrub(false);
-    work(JOB_SCRUB);
-    struct job_finding *findings = findings_of(&id, &count);
-    assert_int_equal(count, 1);
-    assert_int_equal(findings[0].kind, FINDING_KEY);
-    assert_non_null(strstr(findings[0].detail, "version 1, which was destroyed"));
-    free(findings);
-    assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
-    const struct job job = {.kind = JOB_REWRAP};
-    const struct uuid rewrap = begin(&job);
-    work(JOB_REWRAP);
-    assert_string_equal(look(&rewrap).outcome, "completed");
-    assert_int_equal(look(&rewrap).found, 1);
-    database_execute(fixture.stack->database, "UPDATE blob SET key_version = 2");
-}
-
 int main(void)
 {
     struct CMUnitTest tests[32] = {{0}}; /* those below */
@@ -552,9 +362,6 @@ int main(void)
         cmocka_unit_test(a_region_that_is_not_there_is_waited_for),
         cmocka_unit_test(sealed_manifests_are_verified),
         cmocka_unit_test(a_region_that_is_all_wrong_ends_the_scrub),
-        cmocka_unit_test(keys_are_wrapped_anew_while_they_are_used),
-        cmocka_unit_test(a_destroyed_version_is_gone_and_the_rest_reads),
-        cmocka_unit_test(a_key_that_is_lost_is_a_finding),
     };
     for (size_t i = 0; i < COUNT(others); i++) tests[count++] = others[i];
     return _cmocka_run_group_tests("jobs", tests, count, fixture_set_up, fixture_tear_down);

@@ -112,7 +112,8 @@ def completed(program, *words, folder=None):
 def bash_completes():
     rows = [
         (("sijil", "p"), ["push", "pull", "policy"]),
-        (("sijil", "admin", ""), ["organisation", "project", "robot", "binding"]),
+        (("sijil", "admin", "ro"), ["robot"]),
+        (("sijil", "admin", "job", ""), ["list", "show", "findings", "stop"]),
         (("sijil", "admin", "robot", "re"), ["revoke"]),
         (("sijil", "push", "--an"), ["--annotation="]),
         (("sijil", "login", "--ca-file=READ"), ["README.md"]),

@@ -1,47 +1,121 @@
-"""Scrubs, rotation of keys and certificates of deletion, as an operator does them: with `sijil`, on a whole server."""
+"""Scrubs, rotation of keys and stopping them, as an operator does it: with `sijil`, on a whole server."""
 import glob
 import json
 import os
-import signal
 import subprocess
-import sys
 import time
 
-import sijil_test
-from sijil_test import Server, program
+from sijil_test import Server, make_robot, program, run
 
-server = Server()
-work = None
+server = Server().start()
+HOST = f"127.0.0.1:{server.port}"
+login = make_robot(server, "publisher", "publisher", "main/models")
+auditor = make_robot(server, "auditor", "auditor", "")
+ENVIRONMENT = dict(os.environ, XDG_CONFIG_HOME=os.path.join(server.root, "config"))
 
 
-def sijil(*words, expect=0):
-    environment = dict(os.environ, XDG_CONFIG_HOME=os.path.join(server.root, "config"), NO_COLOR="1")
-    done = subprocess.run([program("sijil"), *words], capture_output=True, text=True, timeout=120, env=environment)
+def sijil(*words, expect=0, stdin=None):
+    done = subprocess.run([program("sijil"), *words], capture_output=True, text=True, timeout=200, env=ENVIRONMENT, input=stdin)
     assert done.returncode == expect, f"sijil {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
-def host():
-    return f"127.0.0.1:{server.port}"
+def as_admin():
+    name, secret = server.admin
+    sijil("login", HOST, "-u", name, "-p", "-c", server.ca_file, stdin=secret + "\n")
 
 
-def login(username, password):
-    environment = dict(os.environ, XDG_CONFIG_HOME=os.path.join(server.root, "config"))
-    done = subprocess.run([program("sijil"), "login", host(), "-u", username, "-p", "-c", server.ca_file],
-                          input=password + "\n", capture_output=True, text=True, timeout=60, env=environment)
-    assert done.returncode == 0, done.stderr
-
-
-def push(name, data):
-    client = server.client(work)
-    return client.push_blob(name, data)
+def place(name="main/models/upkeep"):
+    return server.client(login).repository(name)
 
 
 def objects():
-    return sorted((path for path in glob.glob(server.folder + "/**", recursive=True) if os.path.isfile(path)
-                   and open(path, "rb").read(4) == b"SJB1"), key=os.path.getmtime)
+    """Files of blobs, the newest last."""
+    found = [path for path in glob.glob(server.folder + "/**", recursive=True)
+             if os.path.isfile(path) and open(path, "rb").read(4) == b"SJB1"]
+    return sorted(found, key=os.path.getmtime)
+
+
+def flip(path, offset):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 1]))
 
 
 def events(action, outcome):
-    found = server.client(server.auditor).api("GET", "/audit/events?limit=1000")["events"]
+    found = server.client(auditor).api("GET", "/audit/events?limit=1000")["events"]
     return [event["entry"] for event in found if event["entry"]["act"] == action and event["entry"]["out"] == outcome]
+
+
+def a_sound_region_scrubs_clean():
+    as_admin()
+    place().push_blob(os.urandom(300_000))
+    job = json.loads(sijil("admin", "scrub", HOST, "--digest", "--json"))
+    assert job["state"] == "completed" and job["found"] == 0 and job["done"] == job["total"] > 0, job
+    assert job["bytes_done"] == job["bytes_total"] and job["region"] == "local/main", job
+    assert len(events("scrub.start", "allowed")) == 1 and len(events("job.run", "completed")) == 1
+
+
+def damage_is_found_named_alarmed_and_refused():
+    data = os.urandom(300_000)
+    digest = place().push_blob(data)
+    flip(objects()[-1], 4096 + 65536 + 9)
+    assert digest in sijil("admin", "scrub", HOST, expect=6)
+    [job] = [each for each in json.loads(sijil("admin", "job", "list", HOST, "--json")) if each["found"] > 0]
+    [finding] = json.loads(sijil("admin", "job", "findings", HOST, job["id"], "--json"))
+    assert finding["kind"] == "damaged" and finding["detail"].startswith("record 1:"), finding
+    assert len(events("blob.damaged", "completed")) == 1
+    answer = place().call("GET", "blobs/" + digest)  # not a broken download: it is not there until it is pushed again
+    assert answer.status == 404 and answer.codes == ["BLOB_UNKNOWN"], (answer.status, answer.body[:200])
+    metrics = server.client().call("GET", "/metrics").body.decode()
+    assert 'sijil_scrub_findings_total{kind="damaged"} 1' in metrics, metrics
+    place().push_blob(data)
+    assert place().call("GET", "blobs/" + digest).body == data
+    sijil("admin", "scrub", HOST)
+
+
+def a_scrub_survives_a_killed_gateway():
+    place().push_blob(os.urandom(4 << 20))
+    job = json.loads(sijil("admin", "scrub", HOST, "--rate", str(1 << 20), "--detach", "--json"))
+    until = time.monotonic() + 60
+    while json.loads(sijil("admin", "job", "show", HOST, job["id"], "--json"))["bytes_done"] == 0:
+        assert time.monotonic() < until, "the scrub does not begin"
+        time.sleep(0.2)
+    sijil("admin", "scrub", HOST, expect=1)  # one at a time
+    os.kill(server.process.pid, 9)
+    server.process.wait()
+    server.start()
+    done = json.loads(sijil("admin", "job", "show", HOST, job["id"], "--follow", "--json"))
+    assert done["state"] == "completed" and done["found"] == 0 and done["bytes_done"] == done["bytes_total"], done
+    assert len([e for e in events("job.run", "allowed") if job["id"] in e["res"] or job["id"] in json.dumps(e)]) >= 2
+
+
+def a_job_is_stopped_and_the_keys_are_counted():
+    job = json.loads(sijil("admin", "rewrap", HOST, "--detach", "--json"))
+    [newest] = json.loads(sijil("admin", "keys", HOST, "--json"))
+    assert newest["version"] == 1 and newest["state"] == "newest" and newest["blobs"] > 0 and newest["projects"] > 0, newest
+    sijil("admin", "job", "stop", HOST, job["id"])
+    until = time.monotonic() + 60
+    while (shown := json.loads(sijil("admin", "job", "show", HOST, job["id"], "--json")))["state"] != "stopped":
+        assert time.monotonic() < until, shown
+        time.sleep(0.2)
+    sijil("admin", "job", "stop", HOST, job["id"], expect=3)
+
+
+def only_administrators_may():
+    for method, path in (("POST", "/scrubs"), ("POST", "/rewraps"), ("GET", "/jobs"), ("GET", "/keys"),
+                         ("DELETE", "/jobs/00000000-0000-4000-8000-000000000000")):
+        answer = server.client(login).call(method, "/api/v1" + path, "{}" if method == "POST" else None,
+                                           {"Content-Type": "application/json"}, scope="registry:admin:*")
+        assert answer.status in (403, 404), (path, answer.status, answer.body)
+    assert len(events("scrub.start", "denied")) == 1
+    for body in ("[]", '{"region":"no/where"}', '{"bytes_per_second":1}', '{"digest":1}', '{"more":1}'):
+        answer = server.client(server.admin).call("POST", "/api/v1/scrubs", body, {"Content-Type": "application/json"},
+                                                  scope="registry:admin:*")
+        assert answer.status in (400, 404), (body, answer.status, answer.body)
+
+
+run(a_sound_region_scrubs_clean, damage_is_found_named_alarmed_and_refused, a_scrub_survives_a_killed_gateway,
+    a_job_is_stopped_and_the_keys_are_counted, only_administrators_may, server=server)

@@ -1,0 +1,113 @@
+/* Re-wraps, and versions that are destroyed, against a real database and key process. */
+#include "tests/integration/job_fixture.h"
+
+static int keyd_run(const char *option, const char *value, char *said, size_t room)
+{
+    const char *const options[] = {option, value, NULL};
+
+    return keyd_process_run(fixture.stack->log.keyd, options, said, room);
+}
+
+static void keys_are_wrapped_anew_while_they_are_used(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "rewrap");
+    char digest[DIGEST_TEXT_SIZE], said[2048];
+    struct keyd_identity identity;
+
+    (void)state;
+    fixture_push(&where, 700, ARTIFACTS, digest);
+    const struct upload_begin begun = fixture_begin(&where); /* a session that lives through all of it */
+    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
+    assert_non_null(strstr(said, "may be in use"));
+    assert_int_equal(keyd_run("--add-version", NULL, said, sizeof said), 0);
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE key_version = 2"), "0");
+
+    const struct job job = {.kind = JOB_REWRAP};
+    const struct uuid id = begin(&job);
+    struct stopper stopper = {.after = 3}; /* once in the middle */
+    assert_true(work_as(fixture.registry, JOB_REWRAP, &stopper));
+    assert_string_equal(look(&id).outcome, "");
+    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
+    work(JOB_REWRAP);
+    assert_string_equal(look(&id).outcome, "completed");
+    assert_int_equal(look(&id).found, 0);
+    assert_true(look(&id).done > 2 && look(&id).done == look(&id).total);
+    assert_string_equal(ask("SELECT (SELECT count(*) FROM blob WHERE key_version = 1)"
+                            " + (SELECT count(*) FROM project_key WHERE key_version = 1)"
+                            " + (SELECT count(*) FROM upload WHERE key_version = 1)"),
+                        "0");
+    MUST(keyd_identify(fixture.stack->keyd, &identity, &err));
+    assert_true(identity.unused_below == 2 && identity.key_version == 2 && identity.version_count == 2);
+    fixture_check(&where, 700, ARTIFACTS);
+
+    /* A session that was begun under the old version ends under the new one. */
+    struct job_recorder recorder;
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+    uint8_t *content = fixture_content(701, 1000, digest);
+    struct digest parsed;
+    MUST(digest_parse(bytes_of_text(digest), &parsed, &err));
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    MUST(upload_write(upload, (struct bytes){content, 1000}, &err));
+    MUST(upload_commit(upload, fixture.stack->pg, &parsed, &recorder.recorder, &err));
+    free(content);
+    assert_string_equal(ask_of("key_version", digest), "2");
+}
+
+static void a_destroyed_version_is_gone_and_the_rest_reads(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "rewrap");
+    char said[2048];
+    struct keyd_identity identity;
+
+    (void)state;
+    assert_int_equal(keyd_run("--destroy-version", "2", said, sizeof said), 1);
+    assert_int_equal(keyd_run("--destroy-version", "3", said, sizeof said), 1);
+    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 0);
+    assert_non_null(strstr(said, "version 1 is destroyed"));
+    assert_int_equal(keyd_run("--destroy-version", "1", said, sizeof said), 1);
+    MUST(keyd_identify(fixture.stack->keyd, &identity, &err));
+    assert_true(identity.version_count == 1 && identity.versions[0] == 2);
+    fixture_restart(); /* no key is left in memory */
+    fixture_check(&where, 700, ARTIFACTS);
+    const struct uuid id = begin_scrub(true);
+    work(JOB_SCRUB);
+    assert_int_equal(look(&id).found, 0);
+}
+
+static void a_key_that_is_lost_is_a_finding(void **state)
+{
+    char digest[DIGEST_TEXT_SIZE];
+    struct resource where = fixture_repository(&fixture.models, "lost");
+    size_t count = 0;
+
+    (void)state;
+    fixture_push(&where, 800, 1000, digest);
+    fixture_restart();
+    database_execute(fixture.stack->database, "UPDATE blob SET key_version = 1 WHERE size_bytes = 1000"
+                                               " AND digest = (SELECT digest FROM blob ORDER BY created_at DESC LIMIT 1)");
+    const struct uuid id = begin_scrub(false);
+    work(JOB_SCRUB);
+    struct job_finding *findings = findings_of(&id, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(findings[0].kind, FINDING_KEY);
+    assert_non_null(strstr(findings[0].detail, "version 1, which was destroyed"));
+    free(findings);
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
+    const struct job job = {.kind = JOB_REWRAP};
+    const struct uuid rewrap = begin(&job);
+    work(JOB_REWRAP);
+    assert_string_equal(look(&rewrap).outcome, "completed");
+    assert_int_equal(look(&rewrap).found, 1);
+    database_execute(fixture.stack->database, "UPDATE blob SET key_version = 2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_are_wrapped_anew_while_they_are_used),
+        cmocka_unit_test(a_destroyed_version_is_gone_and_the_rest_reads),
+        cmocka_unit_test(a_key_that_is_lost_is_a_finding),
+    };
+
+    return cmocka_run_group_tests_name("rewrap", tests, fixture_set_up, fixture_tear_down);
+}
