@@ -233,14 +233,14 @@ static const struct message_row {
     uint8_t bytes[24];
     size_t length;
 } message_rows[] = {
-    {"4 GiB", {0xff, 0xff, 0xff, 0xff, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"4 GiB", {0xff, 0xff, 0xff, 0xff, KEYD_PROTOCOL_VERSION, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
     {"65 KiB", {0, 1, 0, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
-    {"shorter than a header", {0, 0, 0, 9, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
-    {"another version", {0, 0, 0, 10, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
-    {"an unknown type", {0, 0, 0, 10, 1, 99, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
-    {"the type of errors", {0, 0, 0, 10, 1, 255, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
-    {"a byte too many", {0, 0, 0, 11, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 7}, 15},
-    {"fields that are missing", {0, 0, 0, 10, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"shorter than a header", {0, 0, 0, 9, KEYD_PROTOCOL_VERSION, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"another version", {0, 0, 0, 10, KEYD_PROTOCOL_VERSION - 1, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"an unknown type", {0, 0, 0, 10, KEYD_PROTOCOL_VERSION, 99, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"the type of errors", {0, 0, 0, 10, KEYD_PROTOCOL_VERSION, 255, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
+    {"a byte too many", {0, 0, 0, 11, KEYD_PROTOCOL_VERSION, 1, 0, 0, 0, 0, 0, 0, 0, 0, 7}, 15},
+    {"fields that are missing", {0, 0, 0, 10, KEYD_PROTOCOL_VERSION, 2, 0, 0, 0, 0, 0, 0, 0, 0}, 14},
 };
 
 static void malformed_messages_end_the_connection(void **state)
