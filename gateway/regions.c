@@ -12,6 +12,7 @@ void regions_of(const struct settings *settings, struct registry_region regions[
                                               .bucket_location = region->bucket_location,
                                               .prefix = region->prefix,
                                               .access_key_file = region->access_key_file,
-                                              .ca_file = region->ca_file};
+                                              .ca_file = region->ca_file,
+                                              .endpoint_networks = region->endpoint_networks};
     }
 }

@@ -14,7 +14,8 @@ static struct result open_bucket(const char *database, const struct registry_reg
                                                      .bucket = region->bucket,
                                                      .location = region->bucket_location,
                                                      .access_key_file = region->access_key_file,
-                                                     .ca_file = region->ca_file},
+                                                     .ca_file = region->ca_file,
+                                                     .networks = region->endpoint_networks},
                                               .region = region->id,
                                               .prefix = region->prefix,
                                               .database = database};

@@ -23,7 +23,7 @@ struct registry_region {
     const char *driver;   /* "fs", "s3" or "memory" */
     const char *location; /* fs: the folder; its parent must exist */
     /* s3: as storage/driver_s3.h has them; none is NULL */
-    const char *endpoint, *bucket, *bucket_location, *prefix, *access_key_file, *ca_file;
+    const char *endpoint, *bucket, *bucket_location, *prefix, *access_key_file, *ca_file, *endpoint_networks;
 };
 #define REGISTRY_REGIONS_MAX 32 /* as many as the configuration may name */
 

@@ -138,27 +138,12 @@ void s3_drop_handles(struct s3 *s3)
     while (s3->handle_count > 0) curl_easy_cleanup(s3->handles[--s3->handle_count]);
 }
 
-/* 169.254.0.0/16 and fe80::/10: clouds answer there, with credentials. */
-static bool is_forbidden(const struct sockaddr *address)
-{
-    if (address->sa_family == AF_INET) {
-        struct sockaddr_in four;
-        memcpy(&four, address, sizeof four);
-        return ntohl(four.sin_addr.s_addr) >> 16 == 0xa9fe;
-    }
-    if (address->sa_family == AF_INET6) {
-        struct sockaddr_in6 six;
-        memcpy(&six, address, sizeof six);
-        return IN6_IS_ADDR_LINKLOCAL(&six.sin6_addr) ||
-               (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr) && six.sin6_addr.s6_addr[12] == 0xa9 && six.sin6_addr.s6_addr[13] == 0xfe);
-    }
-    return true;
-}
-
 static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
-    (void)context, (void)purpose;
-    if (is_forbidden(&address->addr)) return CURL_SOCKET_BAD;
+    const struct s3 *s3 = context;
+
+    (void)purpose;
+    if (!s3_networks_allow(&s3->networks, &address->addr)) return CURL_SOCKET_BAD;
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
@@ -178,6 +163,7 @@ static void set_transport(CURL *curl, const struct s3 *s3, bool is_patient)
     (void)curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_BYTES);
     (void)curl_easy_setopt(curl, CURLOPT_MAXAGE_CONN, CONNECTION_AGE_S);
     (void)curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    (void)curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, s3);
     (void)curl_easy_setopt(curl, CURLOPT_USERAGENT, "sijil/" SIJIL_VERSION);
     if (s3->ca_file[0] != '\0') (void)curl_easy_setopt(curl, CURLOPT_CAINFO, s3->ca_file);
 }

@@ -7,7 +7,7 @@
  * them. Time limits are on connecting, on silence and on the slowest rate, never on the whole.
  *
  * Certificates are always checked, against the system's authorities or one file. Proxies of the environment are not
- * used, redirects not followed, and link-local addresses (where clouds answer with secrets) not called.
+ * used, redirects not followed, and only addresses called that storage/s3_network.h allows.
  *
  * For any number of threads. Errors: ERROR_NOT_FOUND (no such key or upload), ERROR_CONFLICT (the name is taken),
  * ERROR_FULL, ERROR_LIMIT (a body larger than its buffer), ERROR_UNAVAILABLE, ERROR_NO_MEMORY. Messages name neither
@@ -27,6 +27,7 @@ struct s3_options {
     const char *location;        /* "me-central-1": where the bucket must be, and what requests are signed for */
     const char *access_key_file; /* two lines: access key id, secret access key; nobody else may read it */
     const char *ca_file;         /* PEM; "" for the system's */
+    const char *networks;        /* that the endpoint's address must be in (storage/s3_network.h); "" or NULL: any usual one */
     unsigned tries_max;          /* of one request; 0: 7 */
     unsigned pause_ms;           /* at most, before the second try; doubles up to 5 s; 0: 100 */
     unsigned silence_s;          /* longest time without a byte; 0: 30 */

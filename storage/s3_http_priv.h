@@ -8,6 +8,7 @@
 #include "crypto/secret.h"
 #include "storage/s3_answer.h"
 #include "storage/s3_http.h"
+#include "storage/s3_network.h"
 
 enum {
     S3_HANDLES_MAX = 64, /* connections that are kept for the next request; as many as workers ever are */
@@ -26,6 +27,7 @@ struct s3 {
     char endpoint[S3_HOST_SIZE], host[S3_HOST_SIZE]; /* "https://s3.example", "s3.example" */
     char bucket[S3_BUCKET_SIZE], location[S3_LOCATION_SIZE];
     char access_key_file[S3_PATH_SIZE], ca_file[S3_PATH_SIZE];
+    struct s3_networks networks;
     unsigned tries_max, pause_ms, silence_s;
 
     pthread_mutex_t lock; /* of what follows */

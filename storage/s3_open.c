@@ -125,6 +125,7 @@ static struct result take_options(struct s3 *s3, const struct s3_options *option
     TRY(copy_text(s3->location, sizeof s3->location, "bucket_location", options->location, err));
     TRY(copy_text(s3->access_key_file, sizeof s3->access_key_file, "access_key_file", options->access_key_file, err));
     TRY(copy_text(s3->ca_file, sizeof s3->ca_file, "ca_file", options->ca_file, err));
+    TRY(s3_networks_parse(options->networks == NULL ? "" : options->networks, &s3->networks, err));
     s3->tries_max = options->tries_max == 0 ? 7 : options->tries_max;
     s3->pause_ms = options->pause_ms == 0 ? 100 : options->pause_ms;
     s3->silence_s = options->silence_s == 0 ? 30 : options->silence_s;

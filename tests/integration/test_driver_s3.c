@@ -43,6 +43,17 @@ static void a_folder_keeps_it(void **state)
     blob_test_folder_done(&folder);
 }
 
+/* Both are the same: what is in memory is nobody else's. */
+static void memory_keeps_it(void **state)
+{
+    const struct contract_row *row = *state;
+    OWNED(driver) *driver = NULL;
+    struct error err = {0};
+
+    must(driver_memory_open(NULL, &driver, &err), &err);
+    row->check(&(struct driver_contract){driver, driver, 60000});
+}
+
 static void a_bucket_keeps_it(void **state)
 {
     const struct contract_row *row = *state;
@@ -345,18 +356,28 @@ static void a_peer_that_nobody_vouches_for_is_not_called(void **state)
     assert_int_equal(s3_peer_requests(&peer, ""), requests);
 }
 
-static void link_local_addresses_are_not_called(void **state)
+/* What the networks say is obeyed: the store that answers is called when it is in them, and not a byte is sent when not. */
+static void only_allowed_networks_are_called(void **state)
 {
-    struct driver_s3_options options = peer.options;
-    OWNED(driver) *driver = NULL;
+    static const struct {
+        const char *endpoint, *networks;
+        bool is_called;
+    } rows[] = {{"https://169.254.169.254", "", false}, {NULL, "10.0.0.0/8, ::1/128", false}, {NULL, "127.0.0.0/8", true}};
     struct error err = {0};
 
     (void)state;
-    options.s3.endpoint = "https://169.254.169.254";
-    options.s3.tries_max = 1;
-    must(driver_s3_open(&options, &driver, &err), &err);
-    assert_false(driver->operations->check(driver, &err).ok);
-    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct driver_s3_options options = peer.options;
+        OWNED(driver) *driver = NULL;
+        if (rows[i].endpoint != NULL) options.s3.endpoint = rows[i].endpoint;
+        options.s3.networks = rows[i].networks;
+        options.s3.tries_max = 1;
+        must(driver_s3_open(&options, &driver, &err), &err);
+        const unsigned requests = s3_peer_requests(&peer, "");
+        assert_int_equal(driver->operations->check(driver, &err).ok, rows[i].is_called);
+        if (!rows[i].is_called) assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+        assert_int_equal(s3_peer_requests(&peer, "") > requests, rows[i].is_called);
+    }
 }
 
 /* ---- Everything that can fail here ---- */
@@ -442,7 +463,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_key_that_others_may_read_is_refused),
         cmocka_unit_test(a_key_may_be_replaced),
         cmocka_unit_test(a_peer_that_nobody_vouches_for_is_not_called),
-        cmocka_unit_test(link_local_addresses_are_not_called),
+        cmocka_unit_test(only_allowed_networks_are_called),
         cmocka_unit_test(every_failure_leaves_the_upload_resumable),
         cmocka_unit_test(opening_may_fail_anywhere),
         cmocka_unit_test(the_database_may_be_lost),
@@ -455,7 +476,7 @@ int main(int argc, char **argv)
     int failed = RUN_TABLE(contract_rows, a_bucket_keeps_it) + RUN_TABLE(round_rows, makes_a_round_trip) +
                  cmocka_run_group_tests(tests, NULL, NULL);
     if (!peer.is_real)
-        failed += RUN_TABLE(contract_rows, a_folder_keeps_it) + RUN_TABLE(trouble_rows, trouble_is_survived_or_said) +
+        failed += RUN_TABLE(contract_rows, a_folder_keeps_it) + RUN_TABLE(contract_rows, memory_keeps_it) + RUN_TABLE(trouble_rows, trouble_is_survived_or_said) +
                   RUN_TABLE(option_rows, wrong_options_are_refused) + cmocka_run_group_tests(own, NULL, NULL);
     s3_peer_stop(&peer);
     return failed;

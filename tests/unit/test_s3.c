@@ -1,6 +1,8 @@
 /* What goes to an object store and what comes back, without one: signatures, answers, heads, keys. */
 #include "tests/support/unit.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -312,14 +314,95 @@ static void reads_a_key(void **state)
     secret_free(key.secret);
 }
 
+static const struct network_row {
+    const char *name, *networks, *address;
+    bool is_allowed;
+} network_rows[] = {
+    {"a public address", "", "52.95.110.1", true},
+    {"a private one", "", "10.1.2.3", true},
+    {"this machine", "", "127.0.0.1", true},
+    {"this machine by IPv6", "", "::1", true},
+    {"link-local", "", "169.254.169.254", false},
+    {"just before it", "", "169.253.255.255", true},
+    {"just behind it", "", "169.255.0.0", true},
+    {"link-local by IPv6", "", "fe80::1", false},
+    {"the end of link-local", "", "febf::1", false},
+    {"behind it", "", "fec0::1", true},
+    {"mapped", "", "::ffff:169.254.169.254", false},
+    {"translated", "", "64:ff9b::a9fe:a9fe", false},
+    {"through 6to4", "", "2002:a9fe:a9fe::1", false},
+    {"credentials at one provider", "", "100.100.100.200", false},
+    {"orders at another", "", "168.63.129.16", false},
+    {"credentials by IPv6", "", "fd00:ec2::254", false},
+    {"nowhere", "", "0.0.0.0", false},
+    {"nowhere by IPv6", "", "::", false},
+    {"to many", "", "239.1.1.1", false},
+    {"in the list", "10.1.0.0/16", "10.1.255.1", true},
+    {"beside the list", "10.1.0.0/16", "10.2.0.1", false},
+    {"a public address beside the list", "10.1.0.0/16", "52.95.110.1", false},
+    {"the second of the list", "10.1.0.0/16,  2001:db8::/33", "2001:db8:7fff::1", true},
+    {"beside the second", "10.1.0.0/16, 2001:db8::/33", "2001:db8:8000::1", false},
+    {"one address", "192.0.2.7/32", "192.0.2.7", true},
+    {"the next", "192.0.2.7/32", "192.0.2.6", false},
+    {"all of IPv4 is no IPv6", "0.0.0.0/0", "2001:db8::1", false},
+    {"all of IPv4 has mapped ones", "0.0.0.0/0", "::ffff:10.0.0.1", true},
+    {"link-local that is listed", "169.254.7.0/24", "169.254.7.1", true},
+};
+
+static void addresses_are_judged(void **state)
+{
+    const struct network_row *row = *state;
+    struct sockaddr_in four = {.sin_family = AF_INET};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+    struct s3_networks networks;
+    struct error err = {0};
+
+    const bool is_ipv4 = inet_pton(AF_INET, row->address, &four.sin_addr) == 1;
+    assert_true(is_ipv4 || inet_pton(AF_INET6, row->address, &six.sin6_addr) == 1);
+    assert_true(s3_networks_parse(row->networks, &networks, &err).ok);
+    const struct sockaddr *address = is_ipv4 ? (struct sockaddr *)&four : (struct sockaddr *)&six;
+    assert_int_equal(s3_networks_allow(&networks, address), row->is_allowed);
+}
+
+static const struct no_network_row {
+    const char *name, *text;
+} no_network_rows[] = {
+    {"no prefix", "10.0.0.0"}, {"no address", "/8"}, {"a name", "store.example/32"}, {"too long a prefix", "10.0.0.0/33"},
+    {"too long for IPv6", "::/129"}, {"no number", "10.0.0.0/x"}, {"bits behind", "10.0.0.1/8"}, {"bits behind IPv6", "2001:db8::1/64"},
+    {"three parts", "10.0.0/8"}, {"much", "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb/64"}, {"the second", "10.0.0.0/8, x"},
+    {"seventeen", "1.0.0.0/8 2.0.0.0/8 3.0.0.0/8 4.0.0.0/8 5.0.0.0/8 6.0.0.0/8 7.0.0.0/8 8.0.0.0/8 9.0.0.0/8 10.0.0.0/8 11.0.0.0/8 "
+                  "12.0.0.0/8 13.0.0.0/8 14.0.0.0/8 15.0.0.0/8 16.0.0.0/8 17.0.0.0/8"},
+};
+
+static void what_is_no_network_is_said(void **state)
+{
+    const struct no_network_row *row = *state;
+    struct s3_networks networks;
+    struct error err = {0};
+
+    assert_false(s3_networks_parse(row->text, &networks, &err).ok);
+    assert_non_null(strstr(err.message, "endpoint_networks"));
+}
+
+static void other_families_are_not_called(void **state)
+{
+    const struct sockaddr local = {.sa_family = AF_UNIX};
+    const struct s3_networks any = {0};
+
+    (void)state;
+    assert_false(s3_networks_allow(&any, &local));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_canonical_request_is_as_published), cmocka_unit_test(a_signature_may_fail_anywhere),
         cmocka_unit_test(reads_short_answers),                   cmocka_unit_test(an_answer_may_lack_memory),
+        cmocka_unit_test(other_families_are_not_called),
     };
 
     return RUN_TABLE(sign_rows, signs_as_aws_says) + RUN_TABLE(location_rows, reads_a_location) +
            RUN_TABLE(page_rows, reads_a_page) + RUN_TABLE(head_rows, reads_a_line) + RUN_TABLE(key_rows, reads_a_key) +
+           RUN_TABLE(network_rows, addresses_are_judged) + RUN_TABLE(no_network_rows, what_is_no_network_is_said) +
            cmocka_run_group_tests(tests, NULL, NULL);
 }
