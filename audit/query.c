@@ -22,13 +22,13 @@ struct audit_page {
 };
 
 /* Everything under the permit's resource stands under one key; the system has none, and shows all. */
-static void add_scope(struct audit_selection *selection, const struct permit *permit)
+static void add_scope(struct audit_selection *selection, const struct permit *permit, enum action action)
 {
     static const char *const kinds[] = {[RESOURCE_SYSTEM] = NULL,
                                         [RESOURCE_ORGANISATION] = "org:",
                                         [RESOURCE_PROJECT] = "prj:",
                                         [RESOURCE_REPOSITORY] = "res:"};
-    const struct resource *resource = permit_resource(permit, ACTION_AUDIT_READ);
+    const struct resource *resource = permit_resource(permit, action);
     char name[LEAF_KEY_MAX + 1];
 
     if (kinds[resource->kind] == NULL) return;
@@ -56,23 +56,29 @@ struct result audit_list(struct pg *pg, const struct permit *permit, const struc
         return failure(err, ERROR_INVALID, "a page has 1 to %d events", AUDIT_PAGE_MAX - 1);
     selection.from = filter->from;
     selection.until = filter->until;
-    add_scope(&selection, permit);
+    add_scope(&selection, permit, ACTION_AUDIT_READ);
     if (filter->key != NULL) leaf_key_id(filter->key, selection.keys[selection.key_count++]);
     return select_page(pg, &selection, page_out, err);
 }
 
-struct result audit_find(struct pg *pg, const struct permit *permit, uint64_t sequence, struct audit_page **page_out,
-                         struct error *err)
+static struct result find(struct pg *pg, const struct permit *permit, enum action action, uint64_t sequence,
+                          struct audit_page **page_out, struct error *err)
 {
     struct audit_selection selection = {.from = sequence, .until = sequence + 1, .limit = 1};
     OWNED(audit_page) *page = NULL;
 
     if (sequence >= INT64_MAX) return failure(err, ERROR_NOT_FOUND, "there is no such event");
-    add_scope(&selection, permit);
+    add_scope(&selection, permit, action);
     TRY(select_page(pg, &selection, &page, err));
     if (audit_page_count(page) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such event");
     *page_out = GIVE(page);
     return SUCCESS;
+}
+
+struct result audit_find(struct pg *pg, const struct permit *permit, uint64_t sequence, struct audit_page **page_out,
+                         struct error *err)
+{
+    return find(pg, permit, ACTION_AUDIT_READ, sequence, page_out, err);
 }
 
 size_t audit_page_count(const struct audit_page *page)
@@ -170,15 +176,12 @@ static struct result prove(struct pg *pg, uint64_t sequence, uint64_t size, stru
     return proven;
 }
 
-struct result audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *proof,
-                          struct error *err)
+static struct result prove_newest(struct pg *pg, uint64_t sequence, struct buffer *proof, struct error *err)
 {
-    OWNED(audit_page) *page = NULL;
     struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
     struct tlog_proof parts = {.index = sequence};
     uint64_t size = 0;
 
-    TRY(audit_find(pg, permit, sequence, &page, err));
     TRY(audit_newest_checkpoint(pg, &size, &note, err));
     if (sequence >= size)
         return failure(err, ERROR_UNAVAILABLE, "event %llu is recorded but not signed yet; ask again in a second",
@@ -186,6 +189,30 @@ struct result audit_prove(struct pg *pg, const struct permit *permit, uint64_t s
     TRY(prove(pg, sequence, size, &parts.inclusion, err));
     parts.note = buffer_bytes(&note);
     return tlog_proof_write(&parts, proof, err);
+}
+
+struct result audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *proof,
+                          struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+
+    TRY(audit_find(pg, permit, sequence, &page, err));
+    return prove_newest(pg, sequence, proof, err);
+}
+
+struct result audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *entry,
+                                   struct buffer *proof, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct leaf leaf;
+
+    TRY(find(pg, permit, ACTION_DELETION_CERTIFY, sequence, &page, err));
+    const struct bytes bytes = audit_page_leaf(page, 0);
+    TRY(leaf_read(bytes, &leaf, err));
+    if (strcmp(leaf.targets[0].action, action_name(ACTION_KEY_FORGOTTEN)) != 0)
+        return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    TRY(prove_newest(pg, sequence, proof, err));
+    return buffer_add(entry, bytes.data, bytes.length, err);
 }
 
 struct result audit_checkpoint(struct pg *pg, const struct permit *permit, struct buffer *note, struct error *err)

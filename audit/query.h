@@ -53,5 +53,11 @@ DEFINE_OWNED(audit_page);
  */
 RESULT audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *proof,
                    struct error *err);
+/**
+ * For a certificate of deletion: appends the entry of a key.forgotten and its proof. The permit is of a deletion.certify,
+ * and the event must be inside its resource. Errors as audit_prove().
+ */
+RESULT audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *entry,
+                            struct buffer *proof, struct error *err);
 /** Appends the newest signed checkpoint; ERROR_NOT_FOUND before the first. Needs any audit.read. */
 RESULT audit_checkpoint(struct pg *pg, const struct permit *permit, struct buffer *note, struct error *err);

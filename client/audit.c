@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
+#include "crypto/ecdsa.h"
 
 #define TAIL_MAX       1000
 #define FOLLOW_SECONDS 1
@@ -133,6 +134,19 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
     return SUCCESS;
 }
 
+/* Read and written again: nothing but a key reaches the terminal or the file. */
+static struct result print_pem(const char *text, struct error *err)
+{
+    OWNED(ecdsa_key) *key = NULL;
+    struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
+
+    if (text == NULL) return failure(err, ERROR_NOT_FOUND, "the registry tells no key of documents");
+    TRY(ecdsa_key_from_pem(bytes_of_text(text), &key, err));
+    TRY(ecdsa_key_public_pem(key, &pem, err));
+    (void)printf("%s", buffer_text(&pem));
+    return SUCCESS;
+}
+
 struct result command_audit_key(struct invocation *invocation, struct error *err)
 {
     OWNED_JSON answer = NULL;
@@ -143,6 +157,7 @@ struct result command_audit_key(struct invocation *invocation, struct error *err
     TRY(add_within(invocation, '?', &path, err));
     TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
     if (invocation->json) return api_print(invocation, answer, err);
+    if (invocation_option(invocation, 'd') != NULL) return print_pem(json_text_of(answer, "documents"), err);
     cell_text(json_object_get(answer, "vkey"), vkey);
     (void)printf("%s\n", vkey);
     return SUCCESS;

@@ -105,7 +105,7 @@ static void print_overview(FILE *out)
     (void)fputs("usage: sijil COMMAND [OPTION...] [OPERAND...]\n"
                 "Pushes models and datasets to a Sijil registry, pulls them, and asks it who did what.\n\n",
                 out);
-    for (size_t i = 0; i < count; i++) (void)fprintf(out, "  %-26s %s\n", table[i].name, table[i].summary);
+    for (size_t i = 0; i < count; i++) (void)fprintf(out, "  %-28s %s\n", table[i].name, table[i].summary);
     (void)fputs("\n`sijil COMMAND --help` says more. REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n",
                 out);
 }

@@ -32,7 +32,10 @@ static const struct option_row tail_options[] = {
     {'f', "follow", NULL, "go on with new events until interrupted"},
     {'k', "key", "KEY", "only events under this key: res:acme/models/digits, out:denied, act:blob.read"},
 };
-static const struct option_row key_options[] = {WITHIN_OPTION};
+static const struct option_row key_options[] = {
+    WITHIN_OPTION,
+    {'d', "documents", NULL, "the key of signed documents instead (PEM), for sijil-verify --signer"},
+};
 static const struct option_row proof_options[] = {
     WITHIN_OPTION,
     {'o', "output", "FOLDER", "write entry.json and entry.tlog-proof there (default: this folder)"},
@@ -54,6 +57,9 @@ static const struct option_row scrub_options[] = {
     {'g', "digest", NULL, "hash the content as well, and compare it with its digest"},
     {'b', "rate", "BYTES", "bytes that are read in a second at most (default: scrub_rate of the server)"},
     DETACH_OPTION,
+};
+static const struct option_row certificate_options[] = {
+    {'o', "output", "FILE", "where it goes (default: standard output)"},
 };
 static const struct option_row rewrap_options[] = {DETACH_OPTION};
 static const struct option_row job_show_options[] = {{'f', "follow", NULL, "show how far it is until it ends"}};
@@ -116,6 +122,11 @@ static const struct command table[] = {
     {"admin rewrap", "HOST[:PORT]", 1, 1, "Wrap all keys under the newest version of the key-encryption keys",
      "After sijil-keyd --add-version and a restart. No byte of a blob is touched, and reading goes on.",
      OPTIONS(rewrap_options), command_rewrap},
+    {"admin deletion-certificate", "HOST[:PORT] ORGANISATION/PROJECT DIGEST", 3, 3,
+     "Fetch the certificate that a blob was deleted",
+     "Check it with sijil-verify certificate. It says which of two stages is reached: wrapped key forgotten, or also every\n"
+     "version of the key-encryption key that it was wrapped under destroyed.",
+     OPTIONS(certificate_options), command_deletion_certificate},
     {"admin keys", "HOST[:PORT]", 1, 1, "Show how many keys are under which version", "", NO_OPTIONS, command_keys},
     {"admin job list", "HOST[:PORT]", 1, 1, "List scrubs and re-wraps, the newest first", "", NO_OPTIONS, command_job_list},
     {"admin job show", "HOST[:PORT] ID", 2, 2, "Show how far one is", "", OPTIONS(job_show_options), command_job_show},

@@ -1,10 +1,11 @@
-/* `sijil admin scrub`, `rewrap`, `job` and `keys`: work that takes hours, begun, followed, stopped. */
+/* `sijil admin scrub`, `rewrap`, `job`, `keys`: work that takes hours, begun, followed, stopped; certificates. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "client/api_priv.h"
@@ -167,4 +168,20 @@ struct result command_keys(struct invocation *invocation, struct error *err)
                                             {"PROJECTS", "projects"}, {"UPLOADS", "uploads"}};
 
     return api_list(invocation, "/keys", "versions", columns, COUNT(columns), err);
+}
+
+struct result command_deletion_certificate(struct invocation *invocation, struct error *err)
+{
+    const char *output = invocation_option(invocation, 'o');
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+    struct buffer OWNED_BUFFER text = BUFFER((size_t)2 << 20);
+    OWNED_JSON answer = NULL;
+
+    TRY(buffer_format(&path, err, "/projects/%s/deletions/", invocation->operands[1]));
+    TRY(http_escape(&path, invocation->operands[2], err));
+    TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
+    if (output == NULL) return api_print_json(answer, err);
+    TRY(json_write_canonical(&text, answer, err));
+    TRY(buffer_add_u8(&text, '\n', err));
+    return file_replace(output, buffer_bytes(&text), 0644, err);
 }

@@ -19,6 +19,6 @@ enum keyd_option {
     KEYD_ORIGIN, KEYD_INIT, KEYD_ADD_VERSION, KEYD_DESTROY_VERSION, KEYD_FORCE, KEYD_HELP, KEYD_VERSION
 };
 
-enum verify_option { VERIFY_KEY = 256, VERIFY_ENTRY, VERIFY_JSON, VERIFY_HELP, VERIFY_VERSION };
+enum verify_option { VERIFY_KEY = 256, VERIFY_ENTRY, VERIFY_SIGNER, VERIFY_JSON, VERIFY_HELP, VERIFY_VERSION };
 
 extern const struct program sijild_program, keyd_program, verify_program;

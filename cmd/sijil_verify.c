@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/deletion.h"
 #include "audit/format/proof.h"
 #include "audit/format/proof_check.h"
 #include "base/json.h"
@@ -11,8 +12,8 @@
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
-    const char *key, *entry, *proof;
-    bool json;
+    const char *key, *entry, *signer, *file;
+    bool json, is_certificate;
 };
 
 static int misused(const char *what)
@@ -66,9 +67,31 @@ static struct result check(const struct settings *settings, struct buffer *answe
     struct proof_report report;
 
     TRY(read_file(settings->entry, &entry, err));
-    TRY(read_file(settings->proof, &proof, err));
+    TRY(read_file(settings->file, &proof, err));
     TRY(proof_check(bytes_of_text(settings->key), buffer_bytes(&entry), buffer_bytes(&proof), &report, err));
     return settings->json ? proof_report_json(&report, answer, err) : proof_report_text(&report, answer, err);
+}
+
+static struct result check_certificate(const struct settings *settings, struct buffer *answer, struct error *err)
+{
+    struct buffer OWNED_BUFFER bundle = BUFFER(DELETION_BUNDLE_MAX);
+    OWNED(ecdsa_key) *signer = NULL;
+    struct deletion_report report;
+
+    TRY(ecdsa_key_load(settings->signer, &signer, err));
+    TRY(read_file(settings->file, &bundle, err));
+    TRY(deletion_check(bytes_of_text(settings->key), signer, buffer_bytes(&bundle), &report, err));
+    return settings->json ? deletion_report_json(&report, answer, err) : deletion_report_text(&report, answer, err);
+}
+
+static int run_certificate(const struct settings *settings)
+{
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct error err = {0};
+
+    if (settings->key == NULL || settings->signer == NULL || settings->file == NULL || settings->entry != NULL)
+        return misused("--key, --signer and a certificate's file are needed");
+    return check_certificate(settings, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
 }
 
 static int run(const struct settings *settings)
@@ -76,9 +99,9 @@ static int run(const struct settings *settings)
     struct buffer OWNED_BUFFER answer = BUFFER(65536);
     struct error err = {0};
 
-    if (settings->key == NULL || settings->entry == NULL || settings->proof == NULL)
+    if (settings->key == NULL || settings->entry == NULL || settings->file == NULL || settings->signer != NULL)
         return misused("--key, --entry and a proof file are needed");
-    if (strcmp(settings->entry, "-") == 0 && strcmp(settings->proof, "-") == 0)
+    if (strcmp(settings->entry, "-") == 0 && strcmp(settings->file, "-") == 0)
         return misused("only one file can be standard input");
     return check(settings, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
 }
@@ -93,6 +116,7 @@ int main(int argc, char **argv)
         switch (option) {
         case VERIFY_KEY: settings.key = optarg; break;
         case VERIFY_ENTRY: settings.entry = optarg; break;
+        case VERIFY_SIGNER: settings.signer = optarg; break;
         case VERIFY_JSON: settings.json = true; break;
         case VERIFY_HELP:
             program_print_help(stdout, &verify_program);
@@ -101,8 +125,11 @@ int main(int argc, char **argv)
         default: return misused("an option is not known or lacks its value");
         }
     }
-    if (argc - optind < 1 || strcmp(argv[optind], "proof") != 0) return misused("say what to check: proof");
-    if (argc - optind > 2) return misused("more than one proof file");
-    settings.proof = argv[optind + 1];
-    return run(&settings);
+    if (argc - optind < 1) return misused("say what to check: proof or certificate");
+    settings.is_certificate = strcmp(argv[optind], "certificate") == 0;
+    if (!settings.is_certificate && strcmp(argv[optind], "proof") != 0)
+        return misused("say what to check: proof or certificate");
+    if (argc - optind > 2) return misused("more than one file");
+    settings.file = argv[optind + 1];
+    return settings.is_certificate ? run_certificate(&settings) : run(&settings);
 }

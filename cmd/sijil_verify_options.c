@@ -5,12 +5,15 @@
 static const struct option_row rows[] = {
     {VERIFY_KEY, "key", "VKEY", "public key of the log, as 'sijil audit key' printed it when you first trusted it"},
     {VERIFY_ENTRY, "entry", "FILE", "the entry, byte for byte (entry.json of 'sijil audit proof')"},
+    {VERIFY_SIGNER, "signer", "FILE",
+     "certificates: public key of documents (PEM), as 'sijil audit key --documents' printed it when you first trusted it"},
     {VERIFY_JSON, "json", NULL, "answer in JSON"},
     {VERIFY_HELP, "help", NULL, "show this text and end"},
     {VERIFY_VERSION, "version", NULL, "show the version and end"},
 };
 static const struct option_group groups[] = {{"", rows, COUNT(rows)}};
-static const char *const synopses[] = {"proof --key=VKEY --entry=FILE PROOF-FILE [--json]", NULL};
+static const char *const synopses[] = {"proof --key=VKEY --entry=FILE PROOF-FILE [--json]",
+                                       "certificate --key=VKEY --signer=FILE CERTIFICATE-FILE [--json]", NULL};
 static const char *const see_also[] = {"sijil(1)", NULL};
 
 const struct program verify_program = {

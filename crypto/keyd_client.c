@@ -69,6 +69,27 @@ struct result keyd_versions_unused(struct keyd_client *client, uint32_t version,
     return keyd_call(client, &request, &call, err);
 }
 
+struct result keyd_certify_deletion(struct keyd_client *client, const struct deletion_request *wanted,
+                                    struct buffer *envelope, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_CERTIFY_DELETION};
+    struct keyd_deletion *deletion = &request.as.deletion;
+    OWNED_CALL call = {0};
+
+    deletion->sequence = wanted->sequence;
+    memcpy(deletion->leaf_hash, wanted->leaf_hash, sizeof deletion->leaf_hash);
+    deletion->scope = wanted->scope;
+    deletion->name = bytes_of_text(wanted->name);
+    deletion->digest = bytes_of_text(wanted->digest);
+    deletion->blob = wanted->blob;
+    deletion->size_bytes = wanted->size_bytes;
+    deletion->forgotten_ms = wanted->forgotten_ms;
+    deletion->key_version = wanted->key_version;
+    deletion->is_stored_again = wanted->is_stored_again;
+    TRY(keyd_call(client, &request, &call, err));
+    return buffer_add(envelope, call.reply.as.envelope.data, call.reply.as.envelope.length, err);
+}
+
 static struct bytes optional_text(const char *text)
 {
     return text == NULL ? ((struct bytes){0}) : bytes_of_text(text);

@@ -45,6 +45,7 @@ struct keyd_identity {
     uint8_t unwrap_chain[32];   /* SHA-256 chain over every unwrap */
     uint32_t key_version;       /* of the key-encryption keys that new data keys are wrapped under */
     uint32_t unused_below;      /* versions below it were told to be unused, and were not asked for since; 0: none */
+    uint8_t document_public[65]; /* ECDSA P-256: what certificates of deletion are signed with */
     size_t version_count;       /* versions that still unwrap */
     uint32_t versions[KEYD_VERSIONS_MAX];
 };
@@ -86,6 +87,22 @@ RESULT keyd_rewrap(struct keyd_client *client, const struct key_binding *binding
  * keyd takes that back by itself when it is asked for such a version. ERROR_INVALID for a version that is to come.
  */
 RESULT keyd_versions_unused(struct keyd_client *client, uint32_t version, struct error *err);
+
+/** What was deleted, as the database and the log have it; keyd adds what it knows of the versions, and signs. */
+struct deletion_request {
+    uint64_t sequence;            /* of the event key.forgotten */
+    uint8_t leaf_hash[32];
+    struct key_scope scope;
+    const char *name, *digest;    /* of the project; of the content */
+    struct uuid blob;
+    uint64_t size_bytes;
+    int64_t forgotten_ms;
+    uint32_t key_version;
+    bool is_stored_again;
+};
+/** Appends a DSSE envelope (audit/format/deletion.h). ERROR_INVALID for a version that is to come. */
+RESULT keyd_certify_deletion(struct keyd_client *client, const struct deletion_request *request, struct buffer *envelope,
+                             struct error *err);
 
 /** One repository that a token may be used on. */
 struct token_access {

@@ -18,6 +18,7 @@
 #define KEYD_MESSAGE_MAX      (64 * 1024)        /* bytes, the header included */
 #define KEYD_POLICY_MAX       (2 * 1024 * 1024)  /* an envelope of policy/set.h; the one message that may be larger */
 #define KEYD_MESSAGE_LARGE    (KEYD_POLICY_MAX + 1024)
+#define KEYD_ENVELOPE_MAX     8192               /* of a certificate of deletion */
 #define KEYD_NAME_MAX         512                /* bytes of issuer, audience, subject, source, repository name */
 
 /* number on the wire, type, name of its encoders, decoders and handler */
@@ -33,7 +34,8 @@
     X(9, KEYD_PIN_APPROVER, pin_approver)              \
     X(10, KEYD_PIN_POLICY, pin_policy)                 \
     X(11, KEYD_REWRAP, rewrap)                         \
-    X(12, KEYD_VERSIONS_UNUSED, versions_unused)
+    X(12, KEYD_VERSIONS_UNUSED, versions_unused)       \
+    X(13, KEYD_CERTIFY_DELETION, certify_deletion)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -57,6 +59,18 @@ struct keyd_token {
     struct keyd_access access[TOKEN_ACCESS_MAX];
 };
 
+struct keyd_deletion {
+    uint64_t sequence;
+    uint8_t leaf_hash[32];
+    struct key_scope scope;
+    struct bytes name, digest;
+    struct uuid blob;
+    uint64_t size_bytes;
+    int64_t forgotten_ms;
+    uint32_t key_version;
+    bool is_stored_again;
+};
+
 struct keyd_request {
     enum keyd_type type;
     uint64_t id;
@@ -70,6 +84,7 @@ struct keyd_request {
             struct wrapped_key wrapped;
         } unwrap;
         uint32_t unused_below;
+        struct keyd_deletion deletion;
         struct keyd_token token;
         struct checkpoint_request checkpoint;
         struct {
@@ -95,7 +110,7 @@ struct keyd_reply {
             struct bytes text;
             int64_t issued_at_s;
         } token;
-        struct bytes note;
+        struct bytes note, envelope;
         uint8_t index[32];
         struct {
             struct bytes key;           /* 32 bytes */

@@ -22,6 +22,7 @@ static struct result write_identify(struct buffer *frame, const struct keyd_repl
     TRY(buffer_add(frame, identity->unwrap_chain, sizeof identity->unwrap_chain, err));
     TRY(buffer_add_u32(frame, identity->key_version, err));
     TRY(buffer_add_u32(frame, identity->unused_below, err));
+    TRY(buffer_add(frame, identity->document_public, sizeof identity->document_public, err));
     TRY(buffer_add_u8(frame, (uint8_t)identity->version_count, err));
     for (size_t i = 0; i < identity->version_count; i++) TRY(buffer_add_u32(frame, identity->versions[i], err));
     return SUCCESS;
@@ -44,6 +45,7 @@ static void read_identify(struct reader *fields, struct keyd_reply *reply)
     keyd_read_fixed(fields, identity->unwrap_chain, sizeof identity->unwrap_chain);
     identity->key_version = reader_u32(fields);
     identity->unused_below = reader_u32(fields);
+    keyd_read_fixed(fields, identity->document_public, sizeof identity->document_public);
     identity->version_count = reader_u8(fields);
     if (identity->version_count > KEYD_VERSIONS_MAX) fields->failed = true;
     for (size_t i = 0; i < identity->version_count && !fields->failed; i++) identity->versions[i] = reader_u32(fields);
@@ -166,6 +168,16 @@ static struct result write_versions_unused(struct buffer *frame, const struct ke
 static void read_versions_unused(struct reader *fields, struct keyd_reply *reply)
 {
     read_pin_approver(fields, reply);
+}
+
+static struct result write_certify_deletion(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return buffer_add_prefixed(frame, reply->as.envelope, err);
+}
+
+static void read_certify_deletion(struct reader *fields, struct keyd_reply *reply)
+{
+    reply->as.envelope = reader_prefixed(fields, KEYD_ENVELOPE_MAX);
 }
 
 /* The number of a kind on the wire is its place in ERROR_KINDS, from 1. */

@@ -233,6 +233,42 @@ static void read_versions_unused(struct reader *fields, struct keyd_request *req
     request->as.unused_below = reader_u32(fields);
 }
 
+static struct result write_certify_deletion(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct keyd_deletion *deletion = &request->as.deletion;
+
+    TRY(buffer_add_u64(frame, deletion->sequence, err));
+    TRY(buffer_add(frame, deletion->leaf_hash, sizeof deletion->leaf_hash, err));
+    TRY(buffer_add(frame, deletion->scope.organisation.bytes, 16, err));
+    TRY(buffer_add(frame, deletion->scope.project.bytes, 16, err));
+    TRY(write_name(frame, bytes_of_text(deletion->scope.region), 1, "a region", err));
+    TRY(write_name(frame, deletion->name, 1, "a project's name", err));
+    TRY(write_name(frame, deletion->digest, 1, "a digest", err));
+    TRY(buffer_add(frame, deletion->blob.bytes, 16, err));
+    TRY(buffer_add_u64(frame, deletion->size_bytes, err));
+    TRY(buffer_add_u64(frame, (uint64_t)deletion->forgotten_ms, err));
+    TRY(buffer_add_u32(frame, deletion->key_version, err));
+    return buffer_add_u8(frame, deletion->is_stored_again, err);
+}
+
+static void read_certify_deletion(struct reader *fields, struct keyd_request *request)
+{
+    struct keyd_deletion *deletion = &request->as.deletion;
+
+    deletion->sequence = reader_u64(fields);
+    keyd_read_fixed(fields, deletion->leaf_hash, sizeof deletion->leaf_hash);
+    keyd_read_fixed(fields, deletion->scope.organisation.bytes, 16);
+    keyd_read_fixed(fields, deletion->scope.project.bytes, 16);
+    keyd_read_text(fields, deletion->scope.region, sizeof deletion->scope.region - 1);
+    deletion->name = read_name(fields);
+    deletion->digest = read_name(fields);
+    keyd_read_fixed(fields, deletion->blob.bytes, 16);
+    deletion->size_bytes = reader_u64(fields);
+    deletion->forgotten_ms = (int64_t)reader_u64(fields);
+    deletion->key_version = reader_u32(fields);
+    deletion->is_stored_again = keyd_read_flag(fields);
+}
+
 struct codec {
     struct result (*write)(struct buffer *frame, const struct keyd_request *request, struct error *err);
     void (*read)(struct reader *fields, struct keyd_request *request);

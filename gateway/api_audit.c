@@ -5,6 +5,7 @@
 
 #include "audit/query.h"
 #include "base/text.h"
+#include "crypto/ecdsa.h"
 #include "gateway/api_priv.h"
 #include "registry/project.h"
 
@@ -179,8 +180,14 @@ static struct result handle_key(struct request *request, struct pg *pg, struct e
     struct keyd_identity identity;
 
     (void)pg;
+    OWNED(ecdsa_key) *documents = NULL;
+    struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
+
     TRY(keyd_identify(request->gateway->keyd, &identity, err));
-    OWNED_JSON value = json_pack("{s:s, s:s}", "origin", identity.origin, "vkey", identity.log_vkey);
+    TRY(ecdsa_key_from_public(identity.document_public, &documents, err));
+    TRY(ecdsa_key_public_pem(documents, &pem, err));
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "origin", identity.origin, "vkey", identity.log_vkey, "documents",
+                                 buffer_text(&pem));
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     response_json(request, 200, value);
     return SUCCESS;

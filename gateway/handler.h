@@ -60,7 +60,8 @@ extern const struct handler handler_organisation_create, handler_organisation_li
     handler_project_list, handler_project_read, handler_label;
 extern const struct handler handler_policy_read, handler_policy_load;
 extern const struct handler handler_scrub_start, handler_rewrap_start, handler_job_stop, handler_job_list,
-    handler_job_read, handler_job_findings, handler_key_list;
+    handler_job_read, handler_job_findings, handler_key_list,
+    handler_deletion_certify;
 extern const struct handler handler_audit_list, handler_audit_event, handler_audit_entry, handler_audit_proof,
     handler_audit_checkpoint, handler_audit_key;
 
@@ -73,4 +74,5 @@ route_target target_tag_list, target_referrer_list, target_catalog;
 route_target target_organisation_create, target_organisation_label, target_project_create, target_project_list,
     target_project_read, target_project_label, target_repository_label;
 route_target target_policy_read, target_policy_load;
-route_target target_scrub_start, target_rewrap_start, target_job_read, target_job_stop;
+route_target target_scrub_start, target_rewrap_start, target_job_read, target_job_stop,
+    target_deletion_certify;

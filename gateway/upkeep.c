@@ -8,9 +8,12 @@
 #include "base/memory.h"
 #include "gateway/gateway.h"
 #include "gateway/tables.h"
+#include "registry/forgotten.h"
 #include "registry/job.h"
 
-#define LOOK_EVERY_S 5
+#define LOOK_EVERY_S    5
+#define WATCH_MS        500 /* how long a wait for a notification lasts */
+#define ROUNDS_PER_LOOK 20  /* ten seconds, for what was told while the connection was away */
 
 struct keeper {
     struct upkeep *upkeep;
@@ -27,6 +30,9 @@ struct upkeep {
     unsigned wakes; /* how often somebody called */
     atomic_bool is_stopping;
     struct keeper keepers[2];
+    struct pg *watching;
+    pthread_t watcher;
+    bool has_watcher;
 };
 
 static bool is_stopping(void *context)
@@ -80,6 +86,38 @@ static void *keeper_main(void *argument)
     return NULL;
 }
 
+/* Forgotten keys are dropped at once when the database says so, and looked for every ten seconds in case it could not. */
+static void *watcher_main(void *argument)
+{
+    struct upkeep *upkeep = argument;
+    struct error err = {0};
+    bool is_told = true;
+
+    for (unsigned round = 0; !is_stopping(upkeep); round++) {
+        size_t recorded = 0;
+        if (pg_is_broken(upkeep->watching) && !pg_reopen(upkeep->watching, &err).ok) {
+            rest(upkeep);
+            continue;
+        }
+        if (!(is_told || round % ROUNDS_PER_LOOK == 0) ||
+            registry_drop_forgotten(upkeep->gateway->registry, upkeep->watching, &err).ok)
+            do /* as many as there are */
+                if (!registry_record_forgotten(upkeep->gateway->registry, upkeep->watching, &recorded, &err).ok) break;
+            while (recorded > 0 && !is_stopping(upkeep));
+        is_told = false;
+        if (!pg_wait_notify(upkeep->watching, WATCH_MS, &is_told, &err).ok) is_told = true;
+    }
+    return NULL;
+}
+
+static struct result start_watcher(struct upkeep *upkeep, struct error *err)
+{
+    TRY(pg_open(upkeep->gateway->settings->database, gateway_tables, &upkeep->watching, err));
+    TRY(pg_listen(upkeep->watching, FORGOTTEN_CHANNEL, err));
+    upkeep->has_watcher = pthread_create(&upkeep->watcher, NULL, watcher_main, upkeep) == 0;
+    return upkeep->has_watcher ? SUCCESS : failure(err, ERROR_NO_MEMORY, "can't start a thread for forgotten keys");
+}
+
 static struct result start_keeper(struct upkeep *upkeep, enum job_kind kind, struct error *err)
 {
     struct keeper *keeper = &upkeep->keepers[kind];
@@ -105,6 +143,7 @@ struct result upkeep_start(struct gateway *gateway, struct upkeep **upkeep_out, 
     pthread_condattr_destroy(&monotonic);
     TRY(start_keeper(upkeep, JOB_SCRUB, err));
     TRY(start_keeper(upkeep, JOB_REWRAP, err));
+    TRY(start_watcher(upkeep, err));
     *upkeep_out = GIVE(upkeep);
     return SUCCESS;
 }
@@ -126,6 +165,8 @@ void upkeep_free(struct upkeep *upkeep)
         if (upkeep->keepers[i].has_thread) pthread_join(upkeep->keepers[i].thread, NULL);
         pg_free(upkeep->keepers[i].pg);
     }
+    if (upkeep->has_watcher) pthread_join(upkeep->watcher, NULL);
+    pg_free(upkeep->watching);
     pthread_cond_destroy(&upkeep->woken);
     pthread_mutex_destroy(&upkeep->mutex);
     free(upkeep);

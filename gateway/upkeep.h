@@ -1,5 +1,6 @@
 /*
- * gateway/upkeep.h -- the threads that work on jobs (registry/job.h): one for scrubs, one for re-wraps.
+ * gateway/upkeep.h -- the threads that work on jobs (registry/job.h): one for scrubs, one for re-wraps; and one that drops
+ * and records keys that were forgotten (registry/forgotten.h).
  *
  * Each has a database connection of its own, and asks every few seconds whether there is a job that nobody works on.
  */

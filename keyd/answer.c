@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "crypto/random.h"
 #include "crypto/secret.h"
+#include "keyd/certificate.h"
 #include "keyd/checkpoint.h"
 #include "keyd/policy_pin.h"
 #include "keyd/token.h"
@@ -58,6 +59,7 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
     memcpy(identity->unwrap_chain, state.unwrap_chain, sizeof identity->unwrap_chain);
     name_versions(keyd->keyring, identity);
     identity->unused_below = state.unused_below;
+    ecdsa_key_public(keyring_document_key(keyd->keyring), identity->document_public);
     return SUCCESS;
 }
 
@@ -193,6 +195,14 @@ static struct result answer_versions_unused(const struct keyd *keyd, const struc
     if (request->as.unused_below > keyring_version(keyd->keyring))
         return failure(err, ERROR_INVALID, "version %u is not there yet", request->as.unused_below);
     return ledger_change(keyd->ledger, set_unused, &request->as.unused_below, err);
+}
+
+static struct result answer_certify_deletion(const struct keyd *keyd, const struct keyd_request *request,
+                                             struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    TRY(certificate_sign(keyd->keyring, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
+    reply->as.envelope = buffer_bytes(&scratch->text);
+    return SUCCESS;
 }
 
 typedef struct result (*handler)(const struct keyd *keyd, const struct keyd_request *request,

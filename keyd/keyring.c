@@ -12,13 +12,33 @@
 
 struct keyring {
     struct secret *body; /* a struct keyring_body */
-    struct ecdsa_key *token_key;
+    struct ecdsa_key *token_key, *document_key;
     struct note_key log_key;
 };
 
 static const struct keyring_body *body_of(const struct keyring *keyring)
 {
     return (const struct keyring_body *)(const void *)keyring->body->bytes;
+}
+
+/* HKDF(seed of the log key, info "sijil document key v1" || u8 counter) until it is a scalar of the curve: at once, but
+ * for one seed in four billion. */
+static struct result derive_document_key(struct keyring *keyring, struct error *err)
+{
+    char info[] = "sijil document key v1 ";
+    const struct keyring_body *body = body_of(keyring);
+    OWNED(secret) *scalar = NULL;
+
+    TRY(secret_new(ECDSA_SCALAR_SIZE, &scalar, err));
+    for (uint8_t counter = 0; counter < 8; counter++) {
+        info[sizeof info - 2] = (char)counter;
+        const struct bytes label = {(const uint8_t *)info, sizeof info - 1};
+        TRY(hkdf_sha256((struct bytes){body->log_seed, sizeof body->log_seed}, (struct bytes){0}, label, scalar->bytes,
+                        ECDSA_SCALAR_SIZE, err));
+        const struct result made = ecdsa_key_from_scalar(scalar, &keyring->document_key, err);
+        if (made.ok || err->kind != ERROR_INVALID) return made;
+    }
+    return failure(err, ERROR_CORRUPT, "no document key comes of this key ring");
 }
 
 /* The parts that are computed from the secrets, once. */
@@ -33,6 +53,7 @@ static struct result prepare(struct keyring *keyring, struct error *err)
     TRY(ecdsa_key_from_scalar(scalar, &keyring->token_key, err));
     TRY(secret_copy((struct bytes){body->log_seed, sizeof body->log_seed}, &seed, err));
     TRY(ed25519_public(seed, log_public, err));
+    TRY(derive_document_key(keyring, err));
     return note_key_make(body->origin, NOTE_ED25519, log_public, &keyring->log_key, err);
 }
 
@@ -56,6 +77,11 @@ const char *keyring_origin(const struct keyring *keyring)
 const struct ecdsa_key *keyring_token_key(const struct keyring *keyring)
 {
     return keyring->token_key;
+}
+
+const struct ecdsa_key *keyring_document_key(const struct keyring *keyring)
+{
+    return keyring->document_key;
 }
 
 const struct note_key *keyring_log_key(const struct keyring *keyring)
@@ -150,5 +176,6 @@ void keyring_free(struct keyring *keyring)
     if (keyring == NULL) return;
     secret_free(keyring->body);
     ecdsa_key_free(keyring->token_key);
+    ecdsa_key_free(keyring->document_key);
     free(keyring);
 }

@@ -43,6 +43,8 @@ RESULT keyring_destroy_version(int directory, struct bytes passphrase, uint32_t 
 const char *keyring_origin(const struct keyring *keyring);
 /** The token key, loaded once. */
 const struct ecdsa_key *keyring_token_key(const struct keyring *keyring);
+/** What documents are signed with: derived from the log key's seed, so it is there as long as the log is. */
+const struct ecdsa_key *keyring_document_key(const struct keyring *keyring);
 /** The public half of the log key, as notes name it. */
 const struct note_key *keyring_log_key(const struct keyring *keyring);
 /** Signs a checkpoint's text with the log key. */

@@ -11,6 +11,7 @@
 
 struct place {
     uint8_t name[KEY_CACHE_NAME_SIZE];
+    struct uuid id;
     int64_t expires_ms; /* monotonic; 0: free */
 };
 
@@ -100,7 +101,8 @@ bool key_cache_get(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SI
     return found;
 }
 
-void key_cache_put(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE], const uint8_t key[DATA_KEY_SIZE])
+void key_cache_put(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE], const struct uuid *id,
+                   const uint8_t key[DATA_KEY_SIZE])
 {
     const size_t first = first_place(cache, name);
     size_t chosen = first;
@@ -114,6 +116,7 @@ void key_cache_put(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SI
         if (cache->places[i].expires_ms < cache->places[chosen].expires_ms) chosen = i;
     }
     memcpy(cache->places[chosen].name, name, KEY_CACHE_NAME_SIZE);
+    cache->places[chosen].id = *id;
     cache->places[chosen].expires_ms = clock_monotonic_ms() + cache->lifetime_ms;
     memcpy(key_at(cache, chosen), key, DATA_KEY_SIZE);
     (void)pthread_mutex_unlock(&cache->lock);
@@ -133,6 +136,35 @@ size_t key_cache_expire(struct key_cache *cache)
     }
     (void)pthread_mutex_unlock(&cache->lock);
     return count;
+}
+
+/* Ids are random: their first two bytes are a good filter before thousands are compared. */
+static size_t bit_of(const struct uuid *id)
+{
+    return (size_t)id->bytes[0] << 8 | id->bytes[1];
+}
+
+static bool is_among(const struct uuid *id, const struct uuid *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (uuid_equal(id, &ids[i])) return true;
+    return false;
+}
+
+void key_cache_forget(struct key_cache *cache, const struct uuid *ids, size_t count)
+{
+    uint8_t filter[65536 / 8] = {0}; /* a bit for each pair of first bytes */
+
+    for (size_t i = 0; i < count; i++) filter[bit_of(&ids[i]) / 8] |= (uint8_t)(1U << bit_of(&ids[i]) % 8);
+    (void)pthread_mutex_lock(&cache->lock);
+    for (size_t i = 0; i < cache->sets * WAYS; i++) {
+        const size_t bit = bit_of(&cache->places[i].id);
+        if (cache->places[i].expires_ms == 0 || (filter[bit / 8] & 1U << bit % 8) == 0) continue;
+        if (!is_among(&cache->places[i].id, ids, count)) continue;
+        secret_wipe(key_at(cache, i), DATA_KEY_SIZE);
+        cache->places[i] = (struct place){0};
+    }
+    (void)pthread_mutex_unlock(&cache->lock);
 }
 
 void key_cache_clear(struct key_cache *cache)

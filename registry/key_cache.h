@@ -28,9 +28,11 @@ RESULT key_cache_new(size_t capacity, unsigned lifetime_ms, struct key_cache **c
 /** False when it is not there, or too old. The caller wipes key_out. */
 bool key_cache_get(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE],
                    uint8_t key_out[DATA_KEY_SIZE]);
-/** Puts out the one that would expire first where there is no room. */
-void key_cache_put(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE],
+/** Puts out the one that would expire first where there is no room. `id` is that of the record. */
+void key_cache_put(struct key_cache *cache, const uint8_t name[KEY_CACHE_NAME_SIZE], const struct uuid *id,
                    const uint8_t key[DATA_KEY_SIZE]);
+/** Wipes the keys of these records: they were forgotten. */
+void key_cache_forget(struct key_cache *cache, const struct uuid *ids, size_t count);
 /** Wipes those that are too old, which nobody may ask for again; how many. */
 size_t key_cache_expire(struct key_cache *cache);
 /** Wipes all at once: a shredding was announced. */

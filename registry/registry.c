@@ -131,7 +131,7 @@ struct result registry_unwrap(struct registry *registry, const struct resource *
         secret_free(GIVE(key));
         const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
         TRY(keyd_unwrap(registry->keyd, &binding, &record->wrapped, &key, err));
-        key_cache_put(registry->keys, name, key->bytes);
+        key_cache_put(registry->keys, name, &record->id, key->bytes);
     }
     *key_out = GIVE(key);
     return SUCCESS;
@@ -144,7 +144,7 @@ void registry_remember_key(struct registry *registry, const struct resource *whe
     uint8_t name[KEY_CACHE_NAME_SIZE];
 
     key_cache_name(&scope, record, name);
-    key_cache_put(registry->keys, name, key->bytes);
+    key_cache_put(registry->keys, name, &record->id, key->bytes);
 }
 
 struct result key_record_read(const struct pg_rows *rows, size_t row, size_t first_column, struct key_record *record,

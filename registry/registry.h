@@ -15,7 +15,7 @@ struct registry;
 /** The statements of this folder: for pg_open() of every worker, and for the sequencer's changes. */
 extern const struct pg_table project_statements, repository_statements, seal_statements, stored_blob_statements,
     upload_statements, stored_manifest_statements, tag_statements, job_statements, scrub_statements,
-    rewrap_statements;
+    rewrap_statements, forgotten_statements;
 
 /** A region that this gateway serves; its row must be in the database before a project can have it as its home. */
 struct registry_region {

@@ -78,7 +78,7 @@ static struct result manifest_key(struct registry *registry, const struct sealin
     name_key(sealing, name);
     if (key_cache_get(registry->keys, name, key_out)) return SUCCESS;
     TRY(derive_key(registry, sealing, key_out, err));
-    key_cache_put(registry->keys, name, key_out);
+    key_cache_put(registry->keys, name, &sealing->key->id, key_out);
     return SUCCESS;
 }
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 
-from sijil_test import Server, make_robot, program, run
+from sijil_test import Server, make_robot, program, run, sha256
 
 server = Server().start()
 HOST = f"127.0.0.1:{server.port}"
@@ -117,5 +117,81 @@ def only_administrators_may():
         assert answer.status in (400, 404), (body, answer.status, answer.body)
 
 
+def sql(text):
+    """As the database's administrator: what a garbage collection does to rows, without its waiting."""
+    with open(f"/proc/{min(server.processes('postgres'))}/cmdline", "rb") as file:
+        words = [word.decode() for word in file.read().split(b"\0")]
+    folder = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
+    subprocess.run([os.path.join(os.path.dirname(words[0]), "psql"), "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", folder, "-U",
+                    "postgres", "-d", "sijil", "-c", text], check=True, capture_output=True, timeout=60)
+
+
+def keyd(*options):
+    folder = os.path.join(server.folder, "keyd")
+    with open(server.passphrase, "rb") as secret:
+        done = subprocess.run([program("sijil-keyd"), "--directory", folder, "--passphrase-fd", str(secret.fileno()), *options],
+                              pass_fds=[secret.fileno()], user=os.stat(folder).st_uid, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def certificate(digest, expect=0):
+    path = os.path.join(server.root, "certificate.json")
+    sijil("admin", "deletion-certificate", HOST, "main/models", digest, "--output", path, expect=expect)
+    return path
+
+
+def verify(path, *more, expect=0):
+    vkey = server.client(auditor).api("GET", "/audit/key")["vkey"]
+    signer = os.path.join(server.root, "documents.pem")
+    with open(signer, "w", encoding="ascii") as file:
+        file.write(server.client(auditor).api("GET", "/audit/key")["documents"])
+    done = subprocess.run([program("sijil-verify"), "certificate", "--key", vkey, "--signer", signer, path, *more],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def a_deleted_blob_has_a_certificate_in_two_stages():
+    data = os.urandom(100_000)
+    digest = place().push_blob(data)
+    certificate(digest, expect=1)  # it is there
+    certificate(sha256(b"never was"), expect=3)
+    sql(f"DELETE FROM repository_blob WHERE digest = '{digest}'; DELETE FROM blob WHERE digest = '{digest}'")
+    until = time.monotonic() + 30
+    while not events("key.forgotten", "allowed"):
+        assert time.monotonic() < until, "the event does not come"
+        time.sleep(0.2)
+    path = certificate(digest)
+    assert "Stage 1 of 2" in verify(path) and digest in verify(path)
+    stated = json.loads(verify(path, "--json"))["certificate"]
+    assert stated["stage"] == 1 and stated["size"] == 100_000 and not stated["stored_again"], stated
+    place().push_blob(data)
+    assert json.loads(verify(certificate(digest), "--json"))["certificate"]["stored_again"]
+
+    with open(path, encoding="utf-8") as file:
+        whole = json.load(file)
+    other = {"certificate": {**whole["certificate"], "payload": whole["certificate"]["payload"].replace("A", "B", 1)},
+             "entry": whole["entry"].replace('"allowed"', '"denied"'), "proof": whole["proof"].replace("index ", "index 1")}
+    for part, changed in other.items():  # whatever is changed, it proves nothing any more
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**whole, part: changed}, file)
+        verify(path, expect=1)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"entry": whole["entry"], "proof": whole["proof"]}, file)
+    verify(path, expect=2)
+
+    server.stop()
+    keyd("--add-version")
+    keyd("--destroy-version", "1", "--force")
+    server.start()
+    stated = json.loads(verify(certificate(digest), "--json"))["certificate"]
+    assert stated["stage"] == 2 and stated["key_version"] == 1 and "destroyed" in stated, stated
+    assert "Stage 2 of 2" in verify(certificate(digest))
+    assert len(events("deletion.certify", "allowed")) >= 4
+    assert place().call("GET", "blobs/" + digest).status == 500  # the one that was pushed again is lost with the version
+    assert "destroyed" in sijil("admin", "scrub", HOST, expect=6)
+
+
 run(a_sound_region_scrubs_clean, damage_is_found_named_alarmed_and_refused, a_scrub_survives_a_killed_gateway,
-    a_job_is_stopped_and_the_keys_are_counted, only_administrators_may, server=server)
+    a_job_is_stopped_and_the_keys_are_counted, only_administrators_may,
+    a_deleted_blob_has_a_certificate_in_two_stages, server=server)

@@ -52,6 +52,11 @@ static struct keyd_request request_of(enum keyd_type type)
         request.as.subject_index.subject = bytes_of_text("subject");
     } else if (type == KEYD_SUBJECT_KEY_OPEN) {
         request.as.subject_key.wrapped = wrapped();
+    } else if (type == KEYD_CERTIFY_DELETION) {
+        request.as.deletion = (struct keyd_deletion){.scope = {.region = "azure/uaenorth"},
+                                                     .name = bytes_of_text("acme/models"),
+                                                     .digest = bytes_of_text("sha256:00"),
+                                                     .is_stored_again = true};
     } else if (type == KEYD_PIN_POLICY) {
         request.as.envelope = bytes_of_text("{}");
     }

@@ -19,6 +19,8 @@ static struct key_cache *cache_of(size_t capacity, unsigned lifetime_ms)
     return cache;
 }
 
+static const struct uuid some_id = {{1, 2, 3}};
+
 static void a_key_is_kept_for_its_time(void **state)
 {
     OWNED(key_cache) *cache = cache_of(16, 50);
@@ -28,7 +30,7 @@ static void a_key_is_kept_for_its_time(void **state)
     random_bytes(name, sizeof name);
     random_bytes(key, sizeof key);
     assert_false(key_cache_get(cache, name, found));
-    key_cache_put(cache, name, key);
+    key_cache_put(cache, name, &some_id, key);
     assert_true(key_cache_get(cache, name, found));
     assert_memory_equal(found, key, sizeof key);
     (void)usleep(80000);
@@ -42,7 +44,7 @@ static void an_old_key_is_wiped_unasked(void **state)
     const uint8_t name[KEY_CACHE_NAME_SIZE] = {3}, key[DATA_KEY_SIZE] = {4};
 
     (void)state;
-    key_cache_put(cache, name, key);
+    key_cache_put(cache, name, &some_id, key);
     assert_int_equal(key_cache_expire(cache), 0);
     (void)usleep(80000);
     assert_int_equal(key_cache_expire(cache), 1);
@@ -55,7 +57,7 @@ static void all_keys_are_forgotten_at_once(void **state)
     uint8_t name[KEY_CACHE_NAME_SIZE] = {1}, key[DATA_KEY_SIZE] = {2}, found[DATA_KEY_SIZE];
 
     (void)state;
-    key_cache_put(cache, name, key);
+    key_cache_put(cache, name, &some_id, key);
     key_cache_clear(cache);
     assert_false(key_cache_get(cache, name, found));
 }
@@ -70,7 +72,7 @@ static void the_cache_never_grows(void **state)
     for (uint32_t i = 0; i < 1000; i++) {
         store_u32(name, i * 2654435761U);
         store_u32(key, i);
-        key_cache_put(cache, name, key);
+        key_cache_put(cache, name, &some_id, key);
         assert_true(key_cache_get(cache, name, found) && load_u32(found) == i);
     }
     for (uint32_t i = 0; i < 1000; i++) {
