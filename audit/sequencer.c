@@ -92,6 +92,18 @@ void sequencer_count_refused(struct sequencer *sequencer)
     (void)pthread_mutex_unlock(&sequencer->mutex);
 }
 
+struct result record_prepare_for_job(const struct action_pair *pair, struct change *change, struct record *record_out,
+                             struct error *err)
+{
+    const struct decision_parts parts = {
+        .verdict = VERDICT_ALLOW, .epoch = EPOCH_OF_JOBS, .pair_count = 1, .pairs = {*pair}};
+    struct record record = {.change = change};
+
+    TRY(decision_make(&parts, &record.decision, err));
+    *record_out = record;
+    return SUCCESS;
+}
+
 struct result permit_for_job(struct sequencer *sequencer, const struct action_pair *pair, struct permit **permit_out,
                              struct error *err)
 {

@@ -99,6 +99,13 @@ RESULT permit_for_job(struct sequencer *sequencer, const struct action_pair *pai
                       struct error *err) __attribute__((nonnull));
 
 /**
+ * The same with a change in the same transaction, for jobs that have several records under way: set record->done and
+ * submit it. *record_out is overwritten.
+ */
+RESULT record_prepare_for_job(const struct action_pair *pair, struct change *change, struct record *record_out, struct error *err)
+    __attribute__((nonnull));
+
+/**
  * A number that is another one once a durable change, of this gateway or any other, reached what may be kept in memory
  * of `repository`. Ask before reading rows; when it is the same after a later record is done, then no change that was
  * acknowledged before that record was submitted reached them. Never blocks.

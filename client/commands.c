@@ -63,6 +63,15 @@ static const struct option_row certificate_options[] = {
 };
 static const struct option_row rewrap_options[] = {DETACH_OPTION};
 static const struct option_row job_show_options[] = {{'f', "follow", NULL, "show how far it is until it ends"}};
+static const struct option_row quota_options[] = {
+    {'b', "bytes", "NUMBER", "most bytes of blobs and manifests, and of uploads on their way; with K, M, G or T; none"},
+    {'s', "sessions", "NUMBER", "most open uploads; none: as for all projects"},
+    {'e', "events-per-minute", "NUMBER", "most requests in a minute, over all gateways; none"},
+};
+static const struct option_row gc_options[] = {
+    {'n', "dry-run", NULL, "remove nothing; tell what would be"},
+    {'r', "rules", "FILE", "with --dry-run of one project: try these rules instead of its own"},
+};
 static const struct option_row policy_sign_options[] = {
     {'k', "key", "FILE", "private key of the approver (PEM)"},
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
@@ -104,6 +113,15 @@ static const struct command table[] = {
      command_project_list},
     {"admin project label", "HOST[:PORT] ORGANISATION/PROJECT JSON", 3, 3, "Raise the floor label of a project", "",
      NO_OPTIONS, command_project_label},
+    {"admin project quota", "HOST[:PORT] ORGANISATION/PROJECT", 2, 2, "Show or set what a project may have",
+     "Without an option it is shown. What is not named stays as it is.", OPTIONS(quota_options), command_project_quota},
+    {"admin project rules", "HOST[:PORT] ORGANISATION/PROJECT [FILE]", 2, 3, "Show or set what a project keeps",
+     "FILE is a JSON document with retention, untagged_days and immutable. It replaces the rules as a whole.", NO_OPTIONS,
+     command_project_rules},
+    {"admin gc", "HOST[:PORT] [ORGANISATION/PROJECT]", 1, 2, "Collect garbage: remove what nothing needs any more",
+     "First manifests that the projects' rules no longer keep, then blobs that no manifest needs. The registry serves on\n"
+     "meanwhile, and the collection goes on without this command.",
+     OPTIONS(gc_options), command_gc},
     {"admin robot create", "HOST[:PORT] [ORGANISATION/]NAME", 2, 2, "Make a robot; its secret is shown once", "",
      OPTIONS(robot_create_options), command_robot_create},
     {"admin robot list", "HOST[:PORT]", 1, 1, "List robots", "", NO_OPTIONS, command_robot_list},

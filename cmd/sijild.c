@@ -13,7 +13,7 @@
 #include "gateway/gateway.h"
 #include "storage/migrate.h"
 
-enum { EXIT_USAGE = 2, SAMPLE_MAX = 65536 };
+enum { EXIT_USAGE = 2, SAMPLE_MAX = 65536, SECONDS_MAX = 31536000 };
 
 enum job { JOB_RUN, JOB_CHECK, JOB_MIGRATE, JOB_FOUND, JOB_EMBEDDED };
 
@@ -95,6 +95,10 @@ static int take_option(int code, struct command *command)
         if (!set_number(optarg, 1 << 20, &fd)) return usage_error("--passphrase-fd: the number of an open descriptor");
         embedded->passphrase_fd = (int)fd;
         return -1;
+    case SIJILD_BLOB_LEASE:
+        return set_number(optarg, SECONDS_MAX, &embedded->blob_lease) ? -1 : usage_error("--blob-lease: seconds");
+    case SIJILD_COLLECT_INTERVAL:
+        return set_number(optarg, SECONDS_MAX, &embedded->collect_interval) ? -1 : usage_error("--collect-interval: seconds");
     case SIJILD_NEW_ADMIN: embedded->new_admin = true; return -1;
     default: return job_option(code, command);
     }
@@ -174,7 +178,7 @@ static int exit_status(const struct command *command, const struct error *err)
 
 int main(int argc, char **argv)
 {
-    struct command command = {.config = "/etc/sijil/sijild.conf", .embedded.passphrase_fd = -1};
+    struct command command = {.config = "/etc/sijil/sijild.conf", .embedded = {.passphrase_fd = -1, .collect_interval = -1}};
     struct error err = {0};
 
     const int status = take_options(argc, argv, &command);

@@ -53,6 +53,8 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     TRY(settings_init(settings, err));
     if (options->listen_address != NULL) set(settings->listen_address, options->listen_address);
     if (options->listen_port != 0) settings->listen_port = options->listen_port;
+    if (options->blob_lease != 0) settings->blob_lease = options->blob_lease;
+    if (options->collect_interval >= 0) settings->collect_interval = options->collect_interval;
     write_url(options, settings);
     (void)snprintf(settings->instance, CONFIG_TEXT_SIZE, "embedded-%.8s", place->id);
     TRY(path_join(settings->tls_certificate, place->tls, "server.pem", err));

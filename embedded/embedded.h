@@ -35,6 +35,8 @@ struct embedded_options {
     int passphrase_fd;   /* the key ring's passphrase is read from it; -1: from a file */
     const char
         *passphrase_file; /* made if it is not there; NULL: one of sijil-keyd's user, outside the directory */
+    int64_t blob_lease;        /* seconds; 0: 86400 */
+    int64_t collect_interval;  /* seconds; -1: 86400 */
     bool new_admin;       /* make one more administrator robot, and write it to admin.json */
 };
 

@@ -2,10 +2,12 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "policy/decider.h"
+#include "registry/reference.h"
 
 struct result api_body(const struct request *request, json_t **body_out, struct error *err)
 {
@@ -29,6 +31,14 @@ struct result api_unpack(json_t *body, struct error *err, const char *format, ..
     if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to look at a body");
     if (status == 0) return SUCCESS;
     return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem.text);
+}
+
+bool api_is_project_name(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return slash != NULL && scope_name_is_valid((struct bytes){(const uint8_t *)name, (size_t)(slash - name)}) &&
+           scope_name_is_valid(bytes_of_text(slash + 1));
 }
 
 bool api_page(struct request *request, unsigned *limit_out, const char **after_out)

@@ -16,6 +16,9 @@ RESULT api_body(const struct request *request, json_t **body_out, struct error *
 /** json_unpack() of a body that has the members of `format` and no others. ERROR_INVALID, ERROR_NO_MEMORY. */
 RESULT api_unpack(json_t *body, struct error *err, const char *format, ...);
 
+/** "acme/models": exactly two names. */
+bool api_is_project_name(const char *name);
+
 /** `limit` and `after` of a list; false and 400 when the limit is none. *after_out is "" for the start. */
 bool api_page(struct request *request, unsigned *limit_out, const char **after_out);
 

@@ -77,18 +77,9 @@ struct result target_project_list(struct request *request, struct pg *pg, struct
     return SUCCESS;
 }
 
-/* "acme/models": exactly two names. */
-static bool is_project_name(const char *name)
-{
-    const char *slash = strchr(name, '/');
-
-    return slash != NULL && scope_name_is_valid((struct bytes){(const uint8_t *)name, (size_t)(slash - name)}) &&
-           is_scope_name(slash + 1);
-}
-
 static struct result target_project(struct request *request, enum action action)
 {
-    if (is_project_name(request->name))
+    if (api_is_project_name(request->name))
         (void)api_pair(request, action, RESOURCE_PROJECT, request->name);
     else
         response_unknown(request);

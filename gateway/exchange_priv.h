@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "base/work.h"
+#include "gateway/allotment.h"
 #include "gateway/blocks_priv.h"
 #include "gateway/gateway.h"
 #include "gateway/http_check.h"
@@ -84,6 +85,7 @@ struct exchange {
     struct record record;
     unsigned stale_count;      /* of the decision that is to be recorded */
     int64_t stale_since_ms;    /* the first of them; of the monotonic clock */
+    bool is_allotted;            /* counted in its project's quota of events */
     bool is_recorded;            /* an event says what became of this request, or a counter that becomes one */
     bool has_sequence;
     bool has_failure;            /* an event says that it failed */
@@ -154,6 +156,8 @@ void pipeline_answer(struct exchange *exchange, const struct error *failed);
 /* gateway/record.c */
 /** Decides on request->pairs; exchange->decision. */
 RESULT exchange_decide(struct exchange *exchange, struct error *err);
+/** Counts the request in its project's quota of events; ALLOTTED_NOTHING: the answer is made. */
+RESULT exchange_allot(struct exchange *exchange, struct pg *pg, enum allotted *allotted_out, struct error *err);
 /** Prepares exchange->record for exchange->decision, which it takes over. */
 void exchange_record_prepare(struct exchange *exchange, struct change *change);
 /** Takes over sequence and permit from a record that is done. */

@@ -12,6 +12,8 @@
 #include "authz/authenticate.h"
 #include "base/log.h"
 #include "crypto/keyd_client.h"
+#include "gateway/allotment.h"
+#include "gateway/collector.h"
 #include "gateway/janitor.h"
 #include "gateway/quota.h"
 #include "gateway/regions.h"
@@ -99,7 +101,8 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
                                              .key_lifetime_ms = 60000,
                                              .key_count = 4096,
                                              .uploads_max = (unsigned)settings->streams_max,
-                                             .uploads_idle_max = 32};
+                                             .uploads_idle_max = 32,
+                                             .lease_s = (unsigned)settings->blob_lease};
 
     regions_of(settings, regions);
     return registry_new(&options, &gateway->registry, err);
@@ -157,13 +160,16 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_pool(gateway, "reader", settings->reader_threads, &gateway->readers, err));
     TRY(open_pool(gateway, "mover", settings->mover_threads, &gateway->movers, err));
     TRY(open_senders(gateway, err));
+    TRY(allotment_new(&gateway->allotment, err));
     TRY(janitor_start(gateway, &gateway->janitor, err));
-    return upkeep_start(gateway, &gateway->upkeep, err);
+    TRY(upkeep_start(gateway, &gateway->upkeep, err));
+    return collector_start(gateway, &gateway->collector, err);
 }
 
 /* In the opposite order: what works goes before what it works with. */
 static void gateway_close(struct gateway *gateway)
 {
+    collector_free(gateway->collector);
     upkeep_free(gateway->upkeep);
     janitor_free(gateway->janitor);
     work_pool_free(gateway->senders);
@@ -175,6 +181,7 @@ static void gateway_close(struct gateway *gateway)
     authz_directory_free(gateway->directory);
     sequencer_free(gateway->sequencer);
     quota_free(gateway->quota);
+    allotment_free(gateway->allotment);
     keyd_client_free(gateway->keyd);
 }
 

@@ -8,8 +8,10 @@
 #include "base/work.h"
 #include "gateway/settings.h"
 
+struct allotment;
 struct authenticator;
 struct authz_directory;
+struct collector;
 struct decider;
 struct janitor;
 struct keyd_client;
@@ -36,6 +38,8 @@ struct gateway {
     struct quota *quota;
     struct janitor *janitor;             /* cleans up behind uploads */
     struct upkeep *upkeep;               /* works on jobs: scrubs and re-wraps */
+    struct allotment *allotment;         /* requests of projects with a quota of events */
+    struct collector *collector;         /* collects garbage */
 };
 
 /**

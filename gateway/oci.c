@@ -28,6 +28,7 @@ struct result oci_fail(struct request *request, const char *code, struct error *
 {
     if (err->kind == ERROR_NOT_FOUND) return oci_refuse(request, 404, code, err->message);
     if (err->kind == ERROR_CORRUPT) return damaged(request, err);
+    if (err->kind == ERROR_DENIED) return oci_refuse(request, 403, "DENIED", err->message); /* a quota, an immutable tag */
     if (err->kind != ERROR_LIMIT) return (struct result){.ok = false};
     (void)oci_refuse(request, 429, "TOOMANYREQUESTS", err->message).ok;
     response_header(request, "Retry-After", "%d", 5);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "crypto/secret.h"
 #include "gateway/oci_upload_priv.h"
 
@@ -72,13 +73,30 @@ void intake_end(struct intake_state *state)
     upload_free(GIVE(state->upload));
 }
 
+/* Of a project with a quota: all that is announced, before the first byte of it. */
+static struct result reserve(struct request *request, struct intake_state *state, struct error *err)
+{
+    const char *text = request_header(request, "Content-Length");
+    uint64_t length = 0;
+
+    if (text == NULL || !text_to_u64(bytes_of_text(text), INT64_MAX, &length)) return SUCCESS; /* in pieces, as it comes */
+    return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
+}
+
+void intake_give_back(struct intake_state *state)
+{
+    struct error ignored = {0};
+
+    if (state->upload != NULL) (void)upload_give_back(state->upload, &state->recorder.recorder, &ignored).ok;
+}
+
 bool intake_claim(struct request *request, struct pg *pg, const struct upload_request *session,
                   struct result *result_out, struct error *err)
 {
     struct intake_state *state = request->handler_state;
 
     const bool ok = upload_find(request->gateway->registry, pg, session, &state->upload, err).ok &&
-                    upload_claim(state->upload, pg, err).ok;
+                    upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok;
     if (ok) return true;
     intake_end(state);
     *result_out = intake_refuse(request, err);
@@ -87,6 +105,10 @@ bool intake_claim(struct request *request, struct pg *pg, const struct upload_re
 
 static struct result write(struct intake_state *state, struct bytes bytes, struct error *err)
 {
+    const struct upload_announcement announced = {.length = bytes.length, .more_may_come = true};
+
+    if (upload_must_reserve(state->upload, bytes.length))
+        TRY(upload_reserve(state->upload, &announced, &state->recorder.recorder, err));
     TRY(upload_write(state->upload, bytes, err));
     return upload_must_save(state->upload) ? upload_save(state->upload, &state->recorder.recorder, err) : SUCCESS;
 }
@@ -97,6 +119,7 @@ struct result intake_write(struct request *request, struct pg *pg, struct bytes 
 
     (void)pg;
     if (write(state, bytes, err).ok) return SUCCESS;
+    intake_give_back(state);
     intake_end(state);
     return intake_refuse(request, err);
 }
@@ -107,7 +130,10 @@ struct result intake_commit(struct request *request, struct pg *pg, struct error
     char digest[DIGEST_TEXT_SIZE];
 
     const struct result committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
-    if (!committed.ok) return intake_refuse(request, err);
+    if (!committed.ok) {
+        intake_give_back(state);
+        return intake_refuse(request, err);
+    }
     intake_end(state);
     digest_format(&state->digest, digest);
     upload_created(request, digest);

@@ -90,7 +90,9 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
     state->location = session.location;
     if (!intake_claim(request, pg, &session, &result, err)) return result;
     result = check_range(request, state);
-    if (request->response != NULL) intake_end(state);
+    if (request->response == NULL) return result;
+    intake_give_back(state);
+    intake_end(state);
     return result;
 }
 
@@ -119,6 +121,7 @@ static struct result finish_write(struct request *request, struct pg *pg, struct
     const bool wrong = is_short(request, state); /* then nothing of it counts: the client sends it again */
     const struct result saved = wrong ? SUCCESS : upload_save(state->upload, &state->recorder.recorder, err);
     const uint64_t offset = upload_offset(state->upload);
+    intake_give_back(state);
     intake_end(state);
     if (!saved.ok) return intake_refuse(request, err);
     if (wrong) return SUCCESS;
@@ -145,6 +148,7 @@ static void cut(struct request *request, struct pg *pg)
     (void)pg;
     if (state == NULL || state->upload == NULL) return;
     if (upload_can_save(state->upload)) (void)upload_save(state->upload, &state->recorder.recorder, &ignored).ok;
+    intake_give_back(state);
     intake_end(state);
 }
 

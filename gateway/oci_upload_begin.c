@@ -107,7 +107,7 @@ static bool mount(struct request *request, struct pg *pg)
     struct error ignored = {0};
 
     if (!mount_pairs(request, pg, oci_where(request), pairs)) return false;
-    blob_mount_prepare(&pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
+    blob_mount_prepare(request->gateway->registry, &pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
     return request_record_instead(request, pairs, 2, &change.change, &ignored).ok;
 }
 
@@ -117,7 +117,7 @@ static struct result mount_only(struct request *request, struct error *err)
     const struct action_pair *pairs = request->pairs;
     struct blob_mount change;
 
-    blob_mount_prepare(&pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
+    blob_mount_prepare(request->gateway->registry, &pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
     if (!request_record(request, &change.change, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
     upload_created(request, change.digest);
     return SUCCESS;

@@ -20,6 +20,8 @@ struct intake_state {
 RESULT intake_state_new(struct request *request, struct intake_state **state_out, struct error *err);
 /** Lets go of the session. Before the answer goes out, because the client's next request may come at once. */
 void intake_end(struct intake_state *state);
+/** What a request reserved of the project's quota and did not bring. What can't be given back now is, when the session ends. */
+void intake_give_back(struct intake_state *state);
 /** Finds and claims the session. True: go on; false: *result_out is what the handler returns. */
 bool intake_claim(struct request *request, struct pg *pg, const struct upload_request *session,
                   struct result *result_out, struct error *err);

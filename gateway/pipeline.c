@@ -212,6 +212,16 @@ static enum way step_decide(struct exchange *exchange, struct pg *pg)
     return exchange_decide(exchange, &err).ok ? WAY_NEXT : answer_failure(exchange, &err);
 }
 
+static enum way step_allot(struct exchange *exchange, struct pg *pg)
+{
+    enum allotted allotted = ALLOTTED;
+    struct error err = {0};
+
+    if (!exchange_allot(exchange, pg, &allotted, &err).ok) return answer_failure(exchange, &err);
+    if (allotted == ALLOTTED) return WAY_NEXT;
+    return allotted == ALLOTTED_LATER ? WAY_WORKER : WAY_ANSWER;
+}
+
 static void continue_later(struct exchange *exchange);
 
 /* On the sequencer's thread, which must not be kept. */
@@ -370,7 +380,7 @@ static const struct step {
     enum way (*run)(struct exchange *exchange, struct pg *pg);
 } steps[] = {
     {"route", step_route},   {"form", step_form},     {"place", step_place},
-    {"authenticate", step_authenticate}, {"gather", step_gather}, {"decide", step_decide},
+    {"authenticate", step_authenticate}, {"gather", step_gather}, {"decide", step_decide}, {"allot", step_allot},
     {"record", step_record}, {"recorded", step_recorded}, {"handle", step_handle},
 };
 #define STEP_COUNT (sizeof steps / sizeof steps[0])

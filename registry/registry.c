@@ -3,9 +3,12 @@
 
 #include "base/memory.h"
 #include "registry/manifest_cache.h"
+#include "registry/manifest_use.h"
 #include "registry/registry_priv.h"
 #include "registry/upload_table.h"
 #include "storage/driver_s3.h"
+
+#define LEASE_DEFAULT_S 86400
 
 static struct result open_bucket(const char *database, const struct registry_region *region, struct driver **driver_out,
                                  struct error *err)
@@ -59,9 +62,11 @@ struct result registry_new(const struct registry_options *options, struct regist
     if (registry == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the registry");
     registry->keyd = options->keyd;
     registry->sequencer = options->sequencer;
+    registry->lease_s = options->lease_s == 0 ? LEASE_DEFAULT_S : options->lease_s;
     TRY(key_cache_new(options->key_count, options->key_lifetime_ms, &registry->keys, err));
     TRY(repository_cache_new(&registry->repositories, err));
     TRY(manifest_cache_new(&registry->manifests, err));
+    TRY(manifest_uses_new(&registry->uses, err));
     TRY(upload_table_new(&limits, &registry->uploads, err));
     for (size_t i = 0; i < options->region_count; i++) 
         TRY(open_region(registry, options->database, &options->regions[i], err));
@@ -86,6 +91,7 @@ void registry_free(struct registry *registry)
     for (size_t i = 0; i < registry->region_count; i++) blob_store_free(registry->regions[i].blobs);
     repository_cache_free(registry->repositories);
     manifest_cache_free(registry->manifests);
+    manifest_uses_free(registry->uses);
     key_cache_free(registry->keys);
     free(registry);
 }

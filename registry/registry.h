@@ -15,7 +15,7 @@ struct registry;
 /** The statements of this folder: for pg_open() of every worker, and for the sequencer's changes. */
 extern const struct pg_table project_statements, repository_statements, seal_statements, stored_blob_statements,
     upload_statements, stored_manifest_statements, tag_statements, job_statements, scrub_statements,
-    rewrap_statements, forgotten_statements;
+    rewrap_statements, forgotten_statements, quota_statements, rules_statements, collect_statements, collection_statements;
 
 /** A region that this gateway serves; its row must be in the database before a project can have it as its home. */
 struct registry_region {
@@ -37,6 +37,7 @@ struct registry_options {
     unsigned key_count;          /* how many: 4096 */
     unsigned uploads_max;        /* uploads that write at the same time: 256; more are ERROR_LIMIT */
     unsigned uploads_idle_max;   /* of them, writers kept between two PATCHes, 1.2 MiB each: 32 */
+    unsigned lease_s;            /* how long what was pushed, mounted or told of is safe from collection; 0: 24 hours */
 };
 
 /** Opens all regions. ERROR_INVALID for an unknown driver, or whatever the driver says. */

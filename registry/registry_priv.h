@@ -9,6 +9,7 @@
 #include "storage/blob.h"
 
 struct manifest_cache;
+struct manifest_uses;
 struct repository_cache;
 struct upload_table;
 
@@ -18,7 +19,9 @@ struct registry {
     struct key_cache *keys;
     struct repository_cache *repositories;
     struct manifest_cache *manifests;
+    struct manifest_uses *uses;
     struct upload_table *uploads;
+    int64_t lease_s; /* how long a fresh blob, or one that somebody was told of, is safe from collection */
     size_t region_count;
     struct registry_store {
         char id[REGION_ID_MAX + 1];

@@ -31,7 +31,10 @@ struct result stored_blob_find(struct registry *registry, struct pg *pg, const s
     blob->where = *query->where;
     blob->may_read = query->action == ACTION_BLOB_READ;
     (void)snprintf(blob->digest, sizeof blob->digest, "%s", query->digest);
-    TRY(blob_row_find(pg, query->where, query->digest, &blob->row, err));
+    const struct blob_place place = {.where = query->where, .digest = query->digest, .lease_s = registry->lease_s};
+    TRY(blob_row_find(pg, &place, &blob->row, err));
+    if (!blob->may_read && blob->row.is_due && !blob->row.is_damaged)
+        TRY(blob_row_renew(pg, &blob->row.key.id, registry->lease_s, err));
     *blob_out = GIVE(blob);
     return SUCCESS;
 }

@@ -18,7 +18,8 @@ struct blob_query {
     const struct resource *where;
     const char *digest;
 };
-/** ERROR_NOT_FOUND when the repository has no such digest. */
+/** ERROR_NOT_FOUND when the repository has no such digest. For ACTION_BLOB_STAT its lease is renewed: the client will not
+ *  push what it is told of, so that must stay until the manifest comes. */
 RESULT stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
                         struct stored_blob **blob_out, struct error *err);
 uint64_t stored_blob_size(const struct stored_blob *blob);
@@ -43,9 +44,10 @@ struct blob_mount {
     struct resource target, source;  /* the target's repository is made if its id is nil */
     char digest[DIGEST_TEXT_SIZE];
     struct uuid repository;          /* set by the change: the target's */
+    int64_t lease_s;
 };
-void blob_mount_prepare(const struct resource *target, const struct resource *source, const char *digest,
-                        struct blob_mount *mount_out);
+void blob_mount_prepare(const struct registry *registry, const struct resource *target, const struct resource *source,
+                        const char *digest, struct blob_mount *mount_out);
 
 /** A change: the repository no longer serves the digest. ERROR_NOT_FOUND; ERROR_CONFLICT while a manifest needs it. */
 struct blob_unlink {

@@ -2,21 +2,32 @@
 
 #include <stdio.h>
 
+#include "registry/quota_store.h"
 #include "registry/registry_priv.h"
 #include "registry/repository_store.h"
 #include "registry/stored_blob.h"
 
+#define LEASE(seconds) "now() + " seconds "::int8 * interval '1 second'"
+
 static const struct pg_statement statements[] = {
     {"blob_commit", /* one statement, because each costs a round trip under the log's lock */
-     "WITH ended AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2 RETURNING key_version, wrapped_key),"
+     "WITH ended AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2"
+     /* The session's own key as its row has it; a copy of its content has another one, which its caller brings. */
+     " RETURNING CASE WHEN blob_id = $3 THEN key_version ELSE $9 END AS key_version,"
+     " CASE WHEN blob_id = $3 THEN wrapped_key ELSE $10 END AS wrapped_key, reserved_bytes),"
      " kept AS (INSERT INTO blob AS b (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key,"
-     " commitment) SELECT $3, $4, $5, $6, $7, $8, key_version, wrapped_key, $11 FROM ended"
-     " ON CONFLICT (project_id, region_id, digest) DO UPDATE SET lease_until = excluded.lease_until"
+     " commitment, lease_until) SELECT $3, $4, $5, $6, $7, $8, key_version, wrapped_key, $11, " LEASE("$13") " FROM ended"
+     " ON CONFLICT (project_id, region_id, digest) DO UPDATE SET lease_until = greatest(b.lease_until, excluded.lease_until)"
      " RETURNING b.blob_id, b.damaged_at IS NOT NULL AS is_damaged),"
      " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id)"
-     " SELECT $12, $6, blob_id FROM kept WHERE NOT is_damaged ON CONFLICT DO NOTHING)"
-     " SELECT k.blob_id, k.is_damaged, e.key_version, e.wrapped_key, $11 FROM kept k, ended e",
-     "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid", "uuid bool int4 bytea bytea"},
+     " SELECT $12, $6, blob_id FROM kept WHERE NOT is_damaged ON CONFLICT DO NOTHING),"
+     /* What was reserved goes; what is new counts. More than was reserved only if the quota came meanwhile. */
+     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - e.reserved_bytes"
+     " + CASE WHEN k.blob_id = $3 THEN $7 ELSE 0 END FROM kept k, ended e WHERE q.project_id = $4"
+     " RETURNING q.bytes_used <= q.bytes_max OR k.blob_id <> $3 OR $7 <= e.reserved_bytes AS fits)"
+     " SELECT k.blob_id, k.is_damaged, e.key_version, e.wrapped_key, $11, (SELECT fits FROM counted) IS NOT FALSE"
+     " FROM kept k, ended e",
+     "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid int8", "uuid bool int4 bytea bytea bool"},
     {"blob_replace",
      "UPDATE blob SET blob_id = $1, size_bytes = $3, part = $4, key_version = $5, wrapped_key = $6, commitment = $7,"
      " damaged_at = NULL WHERE blob_id = $2",
@@ -25,18 +36,21 @@ static const struct pg_statement statements[] = {
      "INSERT INTO repository_blob (repository_id, digest, blob_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
      "uuid text uuid", ""},
     {"blob_find",
-     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL"
+     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"
+     " b.lease_until < now() + $5::int8 * interval '0.5 second'"
      " FROM repository_blob r JOIN blob b USING (blob_id)"
      " WHERE r.repository_id = $1 AND r.digest = $2 AND b.project_id = $3 AND b.region_id = $4",
-     "uuid text uuid text", "uuid int4 bytea bytea int8 int8 bool"},
+     "uuid text uuid text int8", "uuid int4 bytea bytea int8 int8 bool bool"},
+    {"blob_renew",
+     "UPDATE blob SET lease_until = greatest(lease_until, " LEASE("$2") ") WHERE blob_id = $1", "uuid int8", ""},
     {"blob_mark_damaged", "UPDATE blob SET damaged_at = now() WHERE blob_id = $1 AND damaged_at IS NULL", "uuid", ""},
     {"blob_mount",
-     "WITH found AS (UPDATE blob b SET lease_until = now() + interval '24 hours' FROM repository_blob s"
+     "WITH found AS (UPDATE blob b SET lease_until = greatest(b.lease_until, " LEASE("$6") ") FROM repository_blob s"
      " WHERE s.repository_id = $2 AND s.digest = $3 AND b.blob_id = s.blob_id AND b.project_id = $4"
      " AND b.region_id = $5 AND b.damaged_at IS NULL RETURNING b.blob_id),"
      " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id) SELECT $1, $3, blob_id FROM found"
      " ON CONFLICT DO NOTHING) SELECT blob_id FROM found",
-     "uuid uuid text uuid text", "uuid"},
+     "uuid uuid text uuid text int8", "uuid"},
     {"blob_region_is_used", "SELECT EXISTS (SELECT FROM blob WHERE region_id = $1)", "text", "bool"},
     {"blob_unlink",
      "DELETE FROM repository_blob r WHERE repository_id = $1 AND digest = $2 AND NOT EXISTS (SELECT FROM"
@@ -104,9 +118,11 @@ struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, s
     pg_add_text(&arguments, digest);
     add_content(&arguments, fresh);
     pg_add_uuid(&arguments, &where->repository);
+    pg_add_int8(&arguments, commit->lease_s);
     TRY(pg_run(pg, "blob_commit", &arguments, &rows, err));
     if (pg_rows_count(rows) != 1)
         return failure(err, ERROR_CONFLICT, "another writer has taken this upload over, or it has ended");
+    if (!pg_bool(rows, 0, 5)) return quota_is_used_up(err);
 
     const struct uuid there = pg_uuid(rows, 0, 0);
     const bool is_damaged = pg_bool(rows, 0, 1);
@@ -117,18 +133,31 @@ struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, s
     return SUCCESS;
 }
 
-struct result blob_row_find(struct pg *pg, const struct resource *where, const char *digest,
-                            struct blob_row *row_out, struct error *err)
+struct result blob_row_renew(struct pg *pg, const struct uuid *blob, int64_t lease_s, struct error *err)
 {
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, blob);
+    pg_add_int8(&arguments, lease_s);
+    TRY(pg_run(pg, "blob_renew", &arguments, &rows, err));
+    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
+}
+
+struct result blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, struct error *err)
+{
+    const struct resource *where = place->where;
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
     struct blob_row row = {0};
 
-    TRY(digest_parse(bytes_of_text(digest), &row.content.digest, err));
+    TRY(digest_parse(bytes_of_text(place->digest), &row.content.digest, err));
     pg_add_uuid(&arguments, &where->repository);
-    pg_add_text(&arguments, digest);
+    pg_add_text(&arguments, place->digest);
     pg_add_uuid(&arguments, &where->project);
     pg_add_text(&arguments, where->region);
+    pg_add_int8(&arguments, place->lease_s);
     TRY(pg_run(pg, "blob_find", &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
     row.key.id = pg_uuid(rows, 0, 0);
@@ -136,6 +165,7 @@ struct result blob_row_find(struct pg *pg, const struct resource *where, const c
     row.content.length = (uint64_t)pg_int8(rows, 0, 4);
     row.content.part = (uint32_t)pg_int8(rows, 0, 5);
     row.is_damaged = pg_bool(rows, 0, 6);
+    row.is_due = pg_bool(rows, 0, 7);
     *row_out = row;
     return SUCCESS;
 }
@@ -176,16 +206,18 @@ static struct result run_mount(struct change *change, struct pg *pg, const struc
     pg_add_text(&arguments, mount->digest);
     pg_add_uuid(&arguments, &mount->target.project);
     pg_add_text(&arguments, mount->target.region);
+    pg_add_int8(&arguments, mount->lease_s);
     TRY(pg_run(pg, "blob_mount", &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the source has no such blob");
     mount->repository = repository;
     return SUCCESS;
 }
 
-void blob_mount_prepare(const struct resource *target, const struct resource *source, const char *digest,
-                        struct blob_mount *mount_out)
+void blob_mount_prepare(const struct registry *registry, const struct resource *target, const struct resource *source,
+                        const char *digest, struct blob_mount *mount_out)
 {
-    *mount_out = (struct blob_mount){.change = {.run = run_mount, .reach = CHANGE_REACHES_NOTHING}, .target = *target, .source = *source};
+    *mount_out = (struct blob_mount){.change = {.run = run_mount, .reach = CHANGE_REACHES_NOTHING}, .target = *target,
+                                     .source = *source, .lease_s = registry->lease_s};
     (void)snprintf(mount_out->digest, sizeof mount_out->digest, "%s", digest);
 }
 

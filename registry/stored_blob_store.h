@@ -11,6 +11,7 @@ struct blob_row {
     struct key_record key; /* its id is the blob's */
     struct blob_content content;
     bool is_damaged;
+    bool is_due; /* less than half of its lease is left */
 };
 
 /** What ends an upload: its session, the blob that came of it, and the repository that it was pushed to. */
@@ -19,16 +20,24 @@ struct blob_commit {
     const struct blob_row *fresh;
     struct uuid upload;
     uint64_t writer_epoch; /* that the session's writer claimed */
+    int64_t lease_s;       /* how long it is safe from collection */
 };
 /**
  * Ends the session, inserts the blob of its project and region unless the digest is there, and links the digest to the
  * repository. *dropped_out is the blob that nothing means any more, nil without one: the new one if an older one is
  * sound, else the older one. ERROR_CONFLICT when another writer has the session: then no row was touched.
+ * ERROR_DENIED when it is more than the project's quota has left, which only a quota brings that came meanwhile.
  */
 RESULT blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out, struct error *err);
-/** Of this repository, project and region. ERROR_NOT_FOUND. */
-RESULT blob_row_find(struct pg *pg, const struct resource *where, const char *digest, struct blob_row *row_out,
-                     struct error *err);
+struct blob_place {
+    const struct resource *where; /* its repository, project and region */
+    const char *digest;
+    int64_t lease_s;
+};
+/** ERROR_NOT_FOUND. */
+RESULT blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, struct error *err);
+/** Whoever is told that it is there may count on it for so long. ERROR_NOT_FOUND: it was collected meanwhile. */
+RESULT blob_row_renew(struct pg *pg, const struct uuid *blob, int64_t lease_s, struct error *err);
 /** ERROR_CONFLICT when it was marked already. */
 RESULT blob_row_mark_damaged(struct pg *pg, const struct uuid *blob, struct error *err);
 

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "crypto/aead.h"
 #include "registry/manifest_cache.h"
+#include "registry/manifest_use.h"
 #include "registry/registry_priv.h"
 #include "registry/seal.h"
 #include "registry/stored_manifest_store.h"
@@ -116,6 +117,7 @@ struct result stored_manifest_find(struct registry *registry, struct pg *pg, con
     if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest");
     if (query->action == ACTION_MANIFEST_READ) TRY(unseal(registry, query->where, &row, &manifest->body, err));
     manifest_cache_put(registry->manifests, &place, &row);
+    manifest_uses_note(registry->uses, &place.repository, row.digest);
     *manifest_out = GIVE(manifest);
     return SUCCESS;
 }
@@ -141,6 +143,7 @@ bool stored_manifest_recall(struct registry *registry, const struct manifest_que
     OWNED(stored_manifest) *manifest = cached == NULL ? NULL : describe(&row);
     if (manifest == NULL) return false;
     if (query->action == ACTION_MANIFEST_READ && !unseal_at_hand(registry, query, &row, &manifest->body)) return false;
+    manifest_uses_note(registry->uses, &place.repository, row.digest);
     *manifest_out = GIVE(manifest);
     return true;
 }

@@ -49,7 +49,7 @@ bool stored_manifest_recall(struct registry *registry, const struct manifest_que
 void stored_manifest_free(struct stored_manifest *manifest);
 DEFINE_OWNED(stored_manifest);
 
-/** A change: the manifest with all its tags. ERROR_NOT_FOUND. */
+/** A change: the manifest with all its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable. */
 struct manifest_delete {
     struct change change;
     struct resource where;

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "registry/reference.h"
+#include "registry/quota_store.h"
 #include "registry/registry_priv.h"
 
 #define VALUES                                                                                             \
@@ -14,17 +15,28 @@
 #define AFTER(m) m ".digest > $3 AND ($4 = '' OR " m ".artifact_type = $4) ORDER BY " m ".digest LIMIT $5)"
 #define COLUMN_TYPES "text text text int4 uuid int4 bytea bytea bytea"
 
+/* What stands against a push. */
+#define TAG_STAYS "1"
+#define NO_ROOM   "2"
+
 static const struct pg_statement statements[] = {
-    {"manifest_missing",
-     "SELECT d FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN blob b USING (blob_id)"
+    {"manifest_missing", /* what stands against a push: found before a row is touched */
+     "SELECT d, 0 FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN blob b USING (blob_id)"
      " WHERE r.repository_id = $1 AND r.digest = d AND b.damaged_at IS NULL)"
-     " UNION ALL SELECT d FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
-     " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d) LIMIT 1",
-     "uuid text[] text[]", "text"},
+     " UNION ALL SELECT d, 0 FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
+     " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d)"
+     " UNION ALL SELECT name, " TAG_STAYS " FROM tag WHERE repository_id = $1 AND name = ANY($4) AND manifest_digest <> $5"
+     " AND tag_is_immutable($1, name)"
+     " UNION ALL SELECT '', " NO_ROOM " FROM project_quota q WHERE q.project_id = $6 AND q.bytes_used + $7 > q.bytes_max"
+     " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5) LIMIT 1",
+     "uuid text[] text[] text[] text uuid int8", "text int4"},
     {"manifest_insert",
-     "INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, artifact_type,"
-     " subject_digest) VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, '')) ON CONFLICT DO NOTHING",
-     "uuid text text int4 uuid bytea text text", ""},
+     "WITH counted AS (UPDATE project_quota SET bytes_used = bytes_used + $4 WHERE project_id = $9"
+     " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $2))"
+     " INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, artifact_type,"
+     " subject_digest) VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''))"
+     " ON CONFLICT (repository_id, digest) DO UPDATE SET renewed_at = now()",
+     "uuid text text int4 uuid bytea text text uuid", ""},
     {"manifest_refer",
      "INSERT INTO manifest_reference (repository_id, manifest_digest, digest, is_manifest)"
      " SELECT $1, $2, d, false FROM unnest($3::text[]) AS d UNION ALL SELECT $1, $2, d, true FROM unnest($4::text[]) AS d"
@@ -49,8 +61,15 @@ static const struct pg_statement statements[] = {
             ") u ORDER BY digest LIMIT $5) m JOIN project_key k USING (key_id) WHERE m.bytes_before < $6"
             " ORDER BY m.digest",
      "uuid text text text int8 int8 text", COLUMN_TYPES},
+    {"manifest_immutable_tag",
+     "SELECT name FROM tag WHERE repository_id = $1 AND manifest_digest = $2 AND tag_is_immutable($1, name) LIMIT 1",
+     "uuid text", "text"},
     {"manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""},
-    {"manifest_delete", "DELETE FROM manifest WHERE repository_id = $1 AND digest = $2", "uuid text", ""},
+    {"manifest_delete",
+     "WITH counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - m.size_bytes FROM manifest m, repository r"
+     " WHERE m.repository_id = $1 AND m.digest = $2 AND r.repository_id = $1 AND q.project_id = r.project_id)"
+     " DELETE FROM manifest WHERE repository_id = $1 AND digest = $2",
+     "uuid text", ""},
 };
 const struct pg_table stored_manifest_statements = PG_TABLE(statements);
 
@@ -85,8 +104,29 @@ static struct result list_digests(const struct manifest *manifest, bool only_req
     return SUCCESS;
 }
 
+static size_t view_tags(const struct manifest_push *push, struct bytes tags[MANIFEST_TAGS_MAX])
+{
+    for (size_t i = 0; i < push->tag_count; i++) tags[i] = bytes_of_text(push->tags[i]);
+    return push->tag_count;
+}
+
+static struct result refuse(struct pg *pg, struct manifest_push *push, const struct pg_rows *rows, struct error *err)
+{
+    const char *what = pg_text(rows, 0, 0);
+
+    switch (pg_int8(rows, 0, 1)) {
+    case 0: break;
+    case 1:
+        return failure(err, ERROR_DENIED, "the tag %s can't be moved: the project's rules make it immutable", what);
+    default: return quota_refuse(pg, &push->where.project, (int64_t)push->size_bytes, err);
+    }
+    (void)snprintf(push->missing, sizeof push->missing, "%s", what);
+    return failure(err, ERROR_NOT_FOUND, "push %s to this repository first: the manifest needs it", push->missing);
+}
+
 static struct result check_missing(struct pg *pg, struct manifest_push *push, struct error *err)
 {
+    struct bytes tags[MANIFEST_TAGS_MAX];
     __attribute__((cleanup(digest_lists_free_owned))) struct digest_lists lists = {0};
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -95,10 +135,12 @@ static struct result check_missing(struct pg *pg, struct manifest_push *push, st
     pg_add_uuid(&arguments, &push->where.repository);
     pg_add_text_array(&arguments, lists.blobs, lists.blob_count);
     pg_add_text_array(&arguments, lists.manifests, lists.manifest_count);
+    pg_add_text_array(&arguments, tags, view_tags(push, tags));
+    pg_add_text(&arguments, push->digest);
+    pg_add_uuid(&arguments, &push->where.project);
+    pg_add_int8(&arguments, (int64_t)push->size_bytes);
     TRY(pg_run(pg, "manifest_missing", &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return SUCCESS;
-    (void)snprintf(push->missing, sizeof push->missing, "%s", pg_text(rows, 0, 0));
-    return failure(err, ERROR_NOT_FOUND, "push %s to this repository first: the manifest needs it", push->missing);
+    return pg_rows_count(rows) == 0 ? SUCCESS : refuse(pg, push, rows, err);
 }
 
 static struct result insert_manifest(struct pg *pg, const struct manifest_push *push, struct error *err)
@@ -113,6 +155,7 @@ static struct result insert_manifest(struct pg *pg, const struct manifest_push *
     pg_add_bytes(&arguments, buffer_bytes(&push->sealed));
     pg_add_text(&arguments, push->manifest->artifact_type);
     pg_add_text(&arguments, push->manifest->subject);
+    pg_add_uuid(&arguments, &push->where.project);
     return pg_run(pg, "manifest_insert", &arguments, NULL, err);
 }
 
@@ -135,10 +178,9 @@ static struct result insert_tags(struct pg *pg, const struct manifest_push *push
     struct bytes tags[MANIFEST_TAGS_MAX];
 
     if (push->tag_count == 0) return SUCCESS;
-    for (size_t i = 0; i < push->tag_count; i++) tags[i] = bytes_of_text(push->tags[i]);
     pg_add_uuid(&arguments, &push->where.repository);
     pg_add_text(&arguments, push->digest);
-    pg_add_text_array(&arguments, tags, push->tag_count);
+    pg_add_text_array(&arguments, tags, view_tags(push, tags));
     return pg_run(pg, "manifest_tag", &arguments, NULL, err);
 }
 
@@ -154,10 +196,14 @@ struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, 
                                   struct error *err)
 {
     struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
+    OWNED(pg_rows) *rows = NULL, *immutable = NULL;
 
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);
+    TRY(pg_run(pg, "manifest_immutable_tag", &arguments, &immutable, err));
+    if (pg_rows_count(immutable) > 0)
+        return failure(err, ERROR_DENIED, "it can't be deleted: the project's rules make its tag %s immutable",
+                       pg_text(immutable, 0, 0));
     TRY(pg_run(pg, "manifest_untag", &arguments, NULL, err));
     TRY(pg_run(pg, "manifest_delete", &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS

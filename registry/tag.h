@@ -25,7 +25,7 @@ RESULT tag_list(struct pg *pg, const struct tag_query *query, struct tag_page **
 void tag_page_free(struct tag_page *page);
 DEFINE_OWNED(tag_page);
 
-/** A change: the tag goes, its manifest stays. ERROR_NOT_FOUND. */
+/** A change: the tag goes, its manifest stays. ERROR_NOT_FOUND; ERROR_DENIED when it is immutable. */
 struct tag_delete {
     struct change change;
     struct resource where;

@@ -7,7 +7,8 @@
 static const struct pg_statement statements[] = {
     {"tag_list", "SELECT name FROM tag WHERE repository_id = $1 AND name > $2 ORDER BY name LIMIT $3",
      "uuid text int8", "text"},
-    {"tag_delete", "DELETE FROM tag WHERE repository_id = $1 AND name = $2", "uuid text", ""},
+    {"tag_delete", "DELETE FROM tag WHERE repository_id = $1 AND name = $2 AND NOT tag_is_immutable($1, name)", "uuid text", ""},
+    {"tag_is_there", "SELECT EXISTS (SELECT FROM tag WHERE repository_id = $1 AND name = $2)", "uuid text", "bool"},
 };
 const struct pg_table tag_statements = PG_TABLE(statements);
 
@@ -45,13 +46,17 @@ static struct result run_delete(struct change *change, struct pg *pg, const stru
 {
     const struct tag_delete *deletion = (const struct tag_delete *)(const void *)change; /* its first member */
     struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
+    OWNED(pg_rows) *rows = NULL, *there = NULL;
 
     permit_require(permit, ACTION_TAG_DELETE, &deletion->where);
     pg_add_uuid(&arguments, &deletion->where.repository);
     pg_add_text(&arguments, deletion->name);
     TRY(pg_run(pg, "tag_delete", &arguments, &rows, err));
-    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "this repository has no such tag");
+    if (pg_rows_affected(rows) == 1) return SUCCESS;
+    TRY(pg_run(pg, "tag_is_there", &arguments, &there, err));
+    if (pg_bool(there, 0, 0))
+        return failure(err, ERROR_DENIED, "the tag can't be deleted: the project's rules make it immutable");
+    return failure(err, ERROR_NOT_FOUND, "this repository has no such tag");
 }
 
 void tag_delete_prepare(const struct resource *where, const char *name, struct tag_delete *delete_out)

@@ -193,7 +193,8 @@ static struct result run_commit(struct change *change, struct pg *pg, const stru
     const struct upload_commit_row row = {.where = &upload->where,
                                           .upload = &upload->row,
                                           .key = &commit->closed.key,
-                                          .content = &commit->closed.content};
+                                          .content = &commit->closed.content,
+                                          .lease_s = upload->registry->lease_s};
 
     permit_require(permit, upload->action, &upload->where);
     const struct result committed = upload_row_commit(pg, &row, &commit->dropped, err);

@@ -66,6 +66,20 @@ uint64_t upload_offset(const struct upload *upload);
  * when too many uploads write at the same time; ERROR_CORRUPT when the checkpoint does not verify.
  */
 RESULT upload_claim(struct upload *upload, struct pg *pg, struct error *err);
+struct upload_announcement {
+    uint64_t length;    /* bytes that come next */
+    bool more_may_come; /* and nobody knows how many: a piece is taken at a time */
+};
+/**
+ * Takes bytes out of the project's quota before they come. Does nothing in a project without one, or while enough is
+ * reserved. ERROR_DENIED when they do not fit. What is left is given back by upload_give_back(), or when the session ends.
+ */
+RESULT upload_reserve(struct upload *upload, const struct upload_announcement *announced, struct recorder *recorder,
+                      struct error *err);
+/** At the end of a request: what was reserved and did not come is given back. Nothing to do is a success. */
+RESULT upload_give_back(struct upload *upload, struct recorder *recorder, struct error *err);
+/** upload_write() of so many bytes needs upload_reserve() first. */
+bool upload_must_reserve(const struct upload *upload, size_t length);
 /** After a failure only upload_free() may follow; the client goes on from the last offset that was saved. */
 RESULT upload_write(struct upload *upload, struct bytes content, struct error *err);
 /** 64 MiB since the last time. */

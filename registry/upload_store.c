@@ -3,24 +3,55 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "registry/quota_store.h"
 #include "registry/registry_priv.h"
 #include "registry/stored_blob_store.h"
 
 #define CHECKPOINT_COLUMNS "writer_epoch, sequence, offset_bytes, checkpoint_epoch, checkpoint_digest"
 #define CHECKPOINT_TYPES   "int8 int8 int8 int8 bytea"
 #define OWNER              "upload_id = $1 AND repository_id = $2 AND region_id = $3 AND bound_to = $4 AND secret_hash = $5"
+/* What ends a session gives back what it had reserved. */
+#define RETURNING_ENDED " RETURNING blob_id, region_id, project_id, reserved_bytes"
+#define RELEASE                                                                                                         \
+    " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - g.reserved_bytes FROM gone g"                  \
+    " WHERE q.project_id = g.project_id AND g.reserved_bytes > 0)"
 
 static const struct pg_statement statements[] = {
     {"upload_insert",
      "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version,"
      " wrapped_key, commitment, bound_to, secret_hash, writer_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $14"
      " FROM (SELECT count(*) AS whole, count(*) FILTER (WHERE bound_to = $10) AS own FROM upload WHERE project_id = $3) n"
-     " WHERE n.whole < $12 AND n.own < $13",
+     " LEFT JOIN project_quota q ON q.project_id = $3"
+     " WHERE n.whole < coalesce(q.sessions_max, $12) AND n.own < $13 AND (q.bytes_max IS NULL OR q.bytes_used < q.bytes_max)",
      "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8 int8", ""},
+    {"upload_refusal", /* why there was no row */
+     "SELECT coalesce(q.sessions_max, $2), q.bytes_used >= q.bytes_max FROM project p LEFT JOIN project_quota q USING (project_id)"
+     " WHERE p.project_id = $1",
+     "uuid int8", "int8 bool"},
     {"upload_find",
-     "SELECT blob_id, digest_algorithm, key_version, wrapped_key, commitment, " CHECKPOINT_COLUMNS
-     " FROM upload WHERE " OWNER " AND expires_at > now()",
-     "uuid uuid text bytea bytea", "uuid text int4 bytea bytea " CHECKPOINT_TYPES},
+     "SELECT blob_id, digest_algorithm, key_version, wrapped_key, commitment, " CHECKPOINT_COLUMNS ", reserved_bytes,"
+     " EXISTS (SELECT FROM project_quota q WHERE q.project_id = u.project_id AND q.bytes_max IS NOT NULL)"
+     " FROM upload u WHERE " OWNER " AND expires_at > now()",
+     "uuid uuid text bytea bytea", "uuid text int4 bytea bytea " CHECKPOINT_TYPES " int8 bool"},
+    {"upload_reserve", /* as much as is wanted, or what is left, if that is as much as is needed */
+     "WITH room AS (SELECT u.upload_id, u.project_id, u.reserved_bytes,"
+     " least($4, q.bytes_max - q.bytes_used + u.reserved_bytes) AS wanted FROM upload u JOIN project_quota q USING (project_id)"
+     " WHERE u.upload_id = $1 AND u.writer_epoch = $2 AND q.bytes_max - q.bytes_used + u.reserved_bytes >= $3),"
+     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + r.wanted - r.reserved_bytes FROM room r"
+     " WHERE q.project_id = r.project_id)"
+     " UPDATE upload u SET reserved_bytes = r.wanted FROM room r WHERE u.upload_id = r.upload_id RETURNING u.reserved_bytes",
+     "uuid int8 int8 int8", "int8"},
+    {"upload_give_back",
+     "WITH room AS (SELECT upload_id, project_id, reserved_bytes FROM upload WHERE upload_id = $1 AND writer_epoch = $2"
+     " AND reserved_bytes > $3),"
+     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + $3 - r.reserved_bytes FROM room r"
+     " WHERE q.project_id = r.project_id)"
+     " UPDATE upload u SET reserved_bytes = $3 FROM room r WHERE u.upload_id = r.upload_id",
+     "uuid int8 int8", ""},
+    {"upload_is_counted",
+     "SELECT EXISTS (SELECT FROM project_quota q WHERE q.project_id = u.project_id AND q.bytes_max IS NOT NULL)"
+     " FROM upload u WHERE u.upload_id = $1 AND u.writer_epoch = $2",
+     "uuid int8", "bool"},
     {"upload_claim",
      "UPDATE upload SET writer_epoch = writer_epoch + 1 WHERE upload_id = $1 AND expires_at > now()"
      " RETURNING " CHECKPOINT_COLUMNS,
@@ -34,11 +65,11 @@ static const struct pg_statement statements[] = {
      "SELECT NOT EXISTS (SELECT FROM upload WHERE upload_id = $1) AND NOT EXISTS (SELECT FROM blob WHERE blob_id = $2)",
      "uuid uuid", "bool"},
     {"upload_drop",
-     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2 RETURNING blob_id, region_id)"
+     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2" RETURNING_ENDED ")," RELEASE
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
      "uuid int8", ""},
     {"upload_cancel",
-     "WITH gone AS (DELETE FROM upload WHERE " OWNER " RETURNING blob_id, region_id)"
+     "WITH gone AS (DELETE FROM upload WHERE " OWNER RETURNING_ENDED ")," RELEASE
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id",
      "uuid uuid text bytea bytea", "uuid"},
     {"upload_expired",
@@ -48,7 +79,7 @@ static const struct pg_statement statements[] = {
      " WHERE u.expires_at <= now() ORDER BY u.expires_at LIMIT $1",
      "int8", "uuid uuid uuid uuid uuid text text"},
     {"upload_expire",
-     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND expires_at <= now() RETURNING blob_id, region_id)"
+     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND expires_at <= now()" RETURNING_ENDED ")," RELEASE
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
      "uuid", ""},
     {"tidy_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"},
@@ -67,6 +98,21 @@ const struct pg_table upload_statements = PG_TABLE(statements);
 static const char *algorithm_name(enum digest_algorithm algorithm)
 {
     return algorithm == DIGEST_SHA512 ? "sha512" : "sha256";
+}
+
+static struct result why_no_upload(struct pg *pg, const struct uuid *project, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, project);
+    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
+    TRY(pg_run(pg, "upload_refusal", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
+    if (pg_bool(rows, 0, 1)) return quota_is_used_up(err);
+    return failure(err, ERROR_LIMIT,
+                   "you have %d open uploads in this project, or all have %lld: finish or cancel some, or wait until they expire",
+                   UPLOAD_SESSIONS_PER_OWNER, (long long)pg_int8(rows, 0, 0));
 }
 
 struct result upload_row_insert(struct pg *pg, const struct upload_begin *begin, struct error *err)
@@ -88,9 +134,7 @@ struct result upload_row_insert(struct pg *pg, const struct upload_begin *begin,
     pg_add_int8(&arguments, UPLOAD_FIRST_EPOCH);
     TRY(pg_run(pg, "upload_insert", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
-    return failure(err, ERROR_LIMIT,
-                   "you have %d open uploads in this project, or all have %d: finish or cancel some, or wait until they expire",
-                   UPLOAD_SESSIONS_PER_OWNER, UPLOAD_SESSIONS_PER_PROJECT);
+    return why_no_upload(pg, &begin->where.project, err);
 }
 
 /* Reads CHECKPOINT_COLUMNS. */
@@ -142,6 +186,8 @@ struct result upload_row_find(struct pg *pg, const struct upload_key *key, struc
     row.algorithm = strcmp(pg_text(rows, 0, 1), "sha512") == 0 ? DIGEST_SHA512 : DIGEST_SHA256;
     TRY(key_record_read(rows, 0, 2, &row.key, err));
     TRY(read_checkpoint(rows, 5, &row, err));
+    row.reserved = (uint64_t)pg_int8(rows, 0, 10);
+    row.is_counted = pg_bool(rows, 0, 11);
     *row_out = row;
     return SUCCESS;
 }
@@ -175,6 +221,49 @@ struct result upload_row_save(struct pg *pg, const struct uuid *upload, const st
     pg_add_bytes(&arguments, (struct bytes){checkpoint->digest, sizeof checkpoint->digest});
     TRY(pg_run(pg, "upload_save", &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
+}
+
+/* Nothing was reserved: there is no quota any more, or no session, or no room. */
+static struct result why_not_reserved(struct pg *pg, struct upload_row *upload, const struct upload_reservation *wanted,
+                                      struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &upload->upload);
+    pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
+    TRY(pg_run(pg, "upload_is_counted", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return lost(err);
+    if (pg_bool(rows, 0, 0))
+        return quota_refuse(pg, &wanted->project, (int64_t)(wanted->needed - upload->reserved), err);
+    upload->is_counted = false;
+    return SUCCESS;
+}
+
+struct result upload_row_reserve(struct pg *pg, struct upload_row *upload, const struct upload_reservation *wanted,
+                                 struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &upload->upload);
+    pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
+    pg_add_int8(&arguments, (int64_t)wanted->needed);
+    pg_add_int8(&arguments, (int64_t)wanted->wished);
+    TRY(pg_run(pg, "upload_reserve", &arguments, &rows, err));
+    if (pg_rows_count(rows) != 1) return why_not_reserved(pg, upload, wanted, err);
+    upload->reserved = (uint64_t)pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result upload_row_give_back(struct pg *pg, const struct upload_row *upload, uint64_t kept, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, &upload->upload);
+    pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
+    pg_add_int8(&arguments, (int64_t)kept);
+    return pg_run(pg, "upload_give_back", &arguments, NULL, err);
 }
 
 struct result upload_row_is_gone(struct pg *pg, const struct upload_row *upload, bool *is_gone_out, struct error *err)
@@ -228,7 +317,8 @@ struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *c
     const struct upload_row *upload = commit->upload;
     const struct blob_row fresh = {.key = *commit->key, .content = *commit->content};
     const struct blob_commit blob = {
-        .where = commit->where, .fresh = &fresh, .upload = upload->upload, .writer_epoch = upload->writer_epoch};
+        .where = commit->where, .fresh = &fresh, .upload = upload->upload, .writer_epoch = upload->writer_epoch,
+        .lease_s = commit->lease_s};
     struct dropped_blobs dropped = {0};
     struct uuid other = {0};
 

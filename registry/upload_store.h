@@ -15,11 +15,14 @@ struct upload_row {
     struct key_record key; /* its id is the blob's */
     uint64_t writer_epoch;
     struct blob_checkpoint checkpoint;
+    uint64_t reserved; /* bytes of the project's quota, from the upload's beginning */
+    bool is_counted;   /* the project has a quota of bytes */
 };
 
 #define UPLOAD_FIRST_EPOCH 1 /* a session's first writer is the gateway that began it */
 
-/** Claimed with UPLOAD_FIRST_EPOCH. ERROR_LIMIT when the project has UPLOAD_SESSIONS_PER_PROJECT sessions. */
+/** Claimed with UPLOAD_FIRST_EPOCH. ERROR_LIMIT when the project has as many sessions as it may; ERROR_DENIED when its quota
+ *  of bytes is used up. */
 RESULT upload_row_insert(struct pg *pg, const struct upload_begin *begin, struct error *err);
 
 struct upload_key {
@@ -35,12 +38,24 @@ RESULT upload_row_claim(struct pg *pg, struct upload_row *row, struct error *err
 RESULT upload_row_save(struct pg *pg, const struct uuid *upload, const struct blob_checkpoint *checkpoint,
                        struct error *err);
 
+struct upload_reservation {
+    struct uuid project;
+    uint64_t needed, wished; /* bytes, both from the upload's beginning; more than is reserved */
+};
+/** Inside a change: keeps upload->reserved. ERROR_DENIED when less than `needed` is left; ERROR_CONFLICT. */
+RESULT upload_row_reserve(struct pg *pg, struct upload_row *upload, const struct upload_reservation *wanted,
+                          struct error *err);
+
+/** Inside a change: all but `kept` bytes of what it has reserved. */
+RESULT upload_row_give_back(struct pg *pg, const struct upload_row *upload, uint64_t kept, struct error *err);
+
 /** A closed blob that takes the place of its upload: the upload's own one, or one that holds the same content. */
 struct upload_commit_row {
     const struct resource *where;
     const struct upload_row *upload;
     const struct key_record *key;
     const struct blob_content *content;
+    int64_t lease_s;
 };
 /** Blobs that a commit left without a row, now in abandoned_object: of at most the upload, and of two equal ones. */
 struct dropped_blobs {

@@ -12,7 +12,7 @@
 const struct pg_limits pg_limits_of_requests = {
     .connect_ms = 5000,
     .answer_ms = 10000,
-    .session = "SET statement_timeout = '8s'; SET lock_timeout = '5s';"
+    .session = "SET statement_timeout = '8s'; SET lock_timeout = '5s'; SET default_transaction_isolation = 'read committed';"
                "SET idle_in_transaction_session_timeout = '3s'; SET client_connection_check_interval = '2s'",
 };
 

@@ -6,7 +6,7 @@ static const struct pg_table *const tables[] = {
     &project_statements, &repository_statements,      &seal_statements, &stored_blob_statements,
     &upload_statements,  &stored_manifest_statements, &tag_statements,  &region_store_table,
     &job_statements,     &scrub_statements,           &rewrap_statements, &turn_statements,
-    NULL};
+    &quota_statements,   &rules_statements,           &collect_statements, &collection_statements, NULL};
 
 #define PERMITS_MAX 4096 /* permits of one test program; uploads borrow them */
 static struct permit *permits[PERMITS_MAX];

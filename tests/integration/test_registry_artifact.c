@@ -62,7 +62,7 @@ static struct result mount(const struct resource *target, const struct resource 
                                          {.action = ACTION_BLOB_READ, .resource = *source}};
     struct blob_mount change;
 
-    blob_mount_prepare(target, source, digest, &change);
+    blob_mount_prepare(fixture.registry, target, source, digest, &change);
     return stack_record(fixture.stack, pairs, 2, &change.change, NULL, err);
 }
 

@@ -25,7 +25,7 @@ REFERENCES = ["${digest}", "${manifest}", "${empty}", "${location_id}", "latest"
               "18446744073709551616", "01234567-89ab-cdef-0123-456789abcdef", "x" * 129, "a:b", "list", "%00", "..", ""]
 QUERIES = ["digest=${digest}", "digest=${empty}", "digest=sha256:" + "0" * 64, "mount=${digest}&from=main/models/fuzz",
            "mount=${digest}&from=other/models/fuzz", "n=0", "n=1", "n=1000000", "n=-1", "last=zzz", "last=${digest}", "limit=1",
-           "limit=1001", "limit=0", "after=-1", "after=1", "after=${robot}", "before=5", "order=ascending", "order=sideways",
+           "limit=1001", "limit=0", "after=-1", "after=1", "after=${robot}", "project=main/models", "project=other/models", "project=main", "before=5", "order=ascending", "order=sideways",
            "key=res:main/models/fuzz", "key=out:denied", "within=main", "within=main/models", "within=other", "within=",
            "organisation=main", "scope=main", "scope=repository:main/models/fuzz:pull,push", "scope=registry:admin:*",
            "scope=repository:other/models/fuzz:pull", "service=127.0.0.1", "artifactType=application/vnd.example%2Bjson",
@@ -60,6 +60,11 @@ DOCUMENTS = {
                      {"url": "https://issuer.example", "algorithms": ["ES256"], "lifetime_max": 600, "audience": "x", "jwks": {"keys": [
                          {"kty": "EC", "crv": "P-256", "alg": "ES256", "kid": "k", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
                           "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}}],
+    "project_quota": [{"bytes": 1000000000000, "sessions": 900, "events_per_minute": 1000000000}, {"bytes": None}],
+    "project_rules": [{"retention": [{"repositories": "*", "tags": "v*", "keep_last": 3, "pushed_days": 1, "pulled_days": 2}],
+                       "untagged_days": 9000, "immutable": [{"repositories": "none", "tags": "x?"}]}, {}],
+    "collection_begin": [{"project": "main/models", "dry_run": True}, {"dry_run": True},
+                         {"project": "main/models", "dry_run": True, "rules": {"untagged_days": 0}}],
     "policy_load": [{"payloadType": "application/vnd.sijil.policy-set.v1+json", "payload": "e30=", "signatures": [{"sig": "AAAA"}]}],
     "manifest_push": [
         {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "artifactType": "application/vnd.example+json",

@@ -1,0 +1,244 @@
+/* `sijil admin gc`, `admin project quota` and `admin project rules`: what a registry keeps, and how much of it. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "client/api_priv.h"
+#include "client/commands_priv.h"
+
+#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
+#define RULES_MAX     32768
+#define PATH_MAX_URL  1024
+
+static struct result no_memory(struct error *err)
+{
+    return failure(err, ERROR_NO_MEMORY, "no memory for a request");
+}
+
+static struct result path_of_project(struct buffer *path, const char *project, const char *what, struct error *err)
+{
+    if (strchr(project, '/') == NULL) return failure(err, ERROR_INVALID, "'%.80s' is no ORGANISATION/PROJECT", project);
+    return buffer_format(path, err, "/projects/%s/%s", project, what);
+}
+
+static struct result read_document(const char *path, json_t **document_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(RULES_MAX);
+
+    TRY(file_read(path, &text, err));
+    return json_read(buffer_bytes(&text), RULES_MAX, document_out, err);
+}
+
+/* ---- quota ---- */
+
+/* "none", or a number with K, M, G or T behind it for KiB, MiB, GiB or TiB. */
+static struct result read_limit(const char *option, const char *text, json_t **limit_out, struct error *err)
+{
+    static const char units[] = "KMGT";
+    const size_t length = strlen(text);
+    const char *unit = length > 1 ? strchr(units, text[length - 1]) : NULL;
+    const unsigned shift = unit == NULL ? 0 : 10 * (unsigned)(unit - units + 1);
+    uint64_t number = 0;
+
+    if (strcmp(text, "none") == 0) {
+        *limit_out = json_null();
+        return SUCCESS;
+    }
+    if (!text_to_u64((struct bytes){(const uint8_t *)text, unit == NULL ? length : length - 1}, (uint64_t)INT64_MAX >> shift, &number))
+        return failure(err, ERROR_INVALID, "--%s %.30s: a whole number, with K, M, G or T for 1024s of it, or none", option, text);
+    *limit_out = json_integer((json_int_t)(number << shift));
+    return *limit_out == NULL ? no_memory(err) : SUCCESS;
+}
+
+/* Puts what the options say into the quota. */
+static struct result take_limits(const struct invocation *invocation, json_t *quota, bool *changes_out, struct error *err)
+{
+    static const struct {
+        int letter;
+        const char *option, *member;
+    } rows[] = {{'b', "bytes", "bytes"}, {'s', "sessions", "sessions"}, {'e', "events-per-minute", "events_per_minute"}};
+
+    *changes_out = false;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *text = invocation_option(invocation, rows[i].letter);
+        json_t *limit = NULL;
+        if (text == NULL) continue;
+        TRY(read_limit(rows[i].option, text, &limit, err));
+        if (json_object_set_new(quota, rows[i].member, limit) != 0) return no_memory(err);
+        *changes_out = true;
+    }
+    return SUCCESS;
+}
+
+struct result command_project_quota(struct invocation *invocation, struct error *err)
+{
+    static const char *const shown_only[] = {"bytes_used", "bytes_reserved", "sessions_open"};
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
+    OWNED_JSON quota = NULL;
+    OWNED_JSON answer = NULL;
+    bool changes = false;
+
+    TRY(path_of_project(&path, invocation->operands[1], "quota", err));
+    TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &quota, err));
+    TRY(take_limits(invocation, quota, &changes, err));
+    if (!changes) return api_print(invocation, quota, err);
+    for (size_t i = 0; i < COUNT(shown_only); i++) (void)json_object_del(quota, shown_only[i]);
+    TRY(api_call(invocation, "PUT", buffer_text(&path), quota, &answer, err));
+    return api_print(invocation, answer, err);
+}
+
+/* ---- rules ---- */
+
+struct result command_project_rules(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
+    OWNED_JSON rules = NULL;
+    OWNED_JSON answer = NULL;
+
+    TRY(path_of_project(&path, invocation->operands[1], "rules", err));
+    if (invocation->operand_count < 3) {
+        TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
+        return api_print_json(answer, err);
+    }
+    TRY(read_document(invocation->operands[2], &rules, err));
+    TRY(api_call(invocation, "PUT", buffer_text(&path), rules, &answer, err));
+    return api_print_json(answer, err);
+}
+
+/* ---- garbage collection ---- */
+
+static struct result compose(const struct invocation *invocation, const char *project, json_t **body_out, struct error *err)
+{
+    const bool is_dry = invocation_option(invocation, 'n') != NULL;
+    const char *rules = invocation_option(invocation, 'r');
+    OWNED_JSON body = json_pack("{s:b}", "dry_run", is_dry ? 1 : 0);
+    json_t *document = NULL;
+
+    if (body == NULL) return no_memory(err);
+    if (project != NULL && json_object_set_new(body, "project", json_string(project)) != 0) return no_memory(err);
+    if (rules != NULL) {
+        TRY(read_document(rules, &document, err));
+        if (json_object_set_new(body, "rules", document) != 0) return no_memory(err);
+    }
+    *body_out = GIVE(body);
+    return SUCCESS;
+}
+
+static int64_t number_of(const json_t *object, const char *member)
+{
+    int64_t number = 0;
+
+    (void)json_integer_of(object, member, &number);
+    return number;
+}
+
+static void show_progress(const struct invocation *invocation, const json_t *run)
+{
+    const json_t *report = json_object_get(run, "report");
+
+    if (invocation->json || isatty(STDERR_FILENO) != 1) return;
+    (void)fprintf(stderr, "\r%lld blobs looked at, %lld blobs and %lld manifests to go, %lld bytes ",
+                  (long long)number_of(report, "blobs_looked_at"), (long long)number_of(report, "blobs"),
+                  (long long)number_of(report, "manifests"), (long long)number_of(report, "bytes"));
+}
+
+static bool is_over(const json_t *run)
+{
+    const char *state = json_text_of(run, "state");
+
+    return state == NULL || strcmp(state, "done") == 0 || strcmp(state, "failed") == 0;
+}
+
+/* The run goes on whether or not anybody looks. */
+static struct result wait_for(struct invocation *invocation, const char *path, json_t **run_out, struct error *err)
+{
+    long pause_ms = 100; /* each look is a request, and an event */
+
+    for (;;) {
+        OWNED_JSON run = NULL;
+        TRY(api_call(invocation, "GET", path, NULL, &run, err));
+        show_progress(invocation, run);
+        if (is_over(run)) {
+            if (!invocation->json && isatty(STDERR_FILENO) == 1) (void)fputc('\n', stderr);
+            *run_out = GIVE(run);
+            return SUCCESS;
+        }
+        const struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000};
+        (void)nanosleep(&pause, NULL);
+        if (pause_ms < 2000) pause_ms *= 2;
+    }
+}
+
+static void print_row(const json_t *row, const char *name, const char *member)
+{
+    char cell[CELL_MAX];
+
+    cell_text(json_object_get(row, member), cell);
+    (void)printf("%s%s", name, cell);
+}
+
+static void print_report(const json_t *run)
+{
+    const json_t *report = json_object_get(run, "report"), *removed = json_object_get(report, "removed");
+    const json_t *projects = json_object_get(report, "projects");
+    const bool is_dry = json_is_true(json_object_get(run, "dry_run"));
+
+    for (size_t i = 0; i < json_array_size(removed); i++) {
+        const json_t *row = json_array_get(removed, i);
+        print_row(row, "", "repository");
+        print_row(row, "@", "digest");
+        print_row(row, "  ", "why");
+        (void)putchar('\n');
+    }
+    for (size_t i = 0; i < json_array_size(projects); i++) {
+        const json_t *row = json_array_get(projects, i);
+        print_row(row, "", "name");
+        print_row(row, "  manifests ", "manifests");
+        print_row(row, "  tags ", "tags");
+        print_row(row, "  blobs ", "blobs");
+        print_row(row, "  bytes ", "bytes");
+        (void)putchar('\n');
+    }
+    (void)printf("%s: %lld manifests with %lld tags, %lld of %lld blobs, %lld bytes, %lld sessions\n",
+                 is_dry ? "would be removed" : "removed", (long long)number_of(report, "manifests"),
+                 (long long)number_of(report, "tags"), (long long)number_of(report, "blobs"),
+                 (long long)number_of(report, "blobs_looked_at"), (long long)number_of(report, "bytes"),
+                 (long long)number_of(report, "sessions"));
+    if (json_is_false(json_object_get(report, "is_whole")))
+        (void)printf("there is more than one report tells; the figures are lower bounds\n");
+}
+
+static struct result path_of_run(struct buffer *path, const json_t *begun, const char *project, struct error *err)
+{
+    const char *id = json_text_of(begun, "id");
+
+    if (id == NULL) return failure(err, ERROR_INVALID, "the registry answered without an id");
+    TRY(buffer_add_text(path, "/collections/", err));
+    TRY(http_escape(path, id, err));
+    if (project == NULL) return SUCCESS;
+    TRY(buffer_add_text(path, "?project=", err));
+    return http_escape(path, project, err);
+}
+
+struct result command_gc(struct invocation *invocation, struct error *err)
+{
+    const char *project = invocation->operand_count > 1 ? invocation->operands[1] : NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
+    OWNED_JSON body = NULL;
+    OWNED_JSON begun = NULL;
+    OWNED_JSON run = NULL;
+
+    TRY(compose(invocation, project, &body, err));
+    TRY(api_call(invocation, "POST", "/collections", body, &begun, err));
+    TRY(path_of_run(&path, begun, project, err));
+    TRY(wait_for(invocation, buffer_text(&path), &run, err));
+    if (invocation->json) TRY(api_print_json(run, err));
+    else print_report(run);
+    const char *state = json_text_of(run, "state");
+    if (state != NULL && strcmp(state, "done") == 0) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "the collection failed; the registry's log says why");
+}

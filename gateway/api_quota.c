@@ -1,0 +1,138 @@
+/* /api/v1/projects/{name}/quota and /rules: docs/api.md, docs/quotas.md. */
+#include "gateway/api_priv.h"
+#include "registry/project_rules.h"
+#include "registry/quota.h"
+
+static struct result target(struct request *request, enum action action)
+{
+    if (api_is_project_name(request->name))
+        (void)api_pair(request, action, RESOURCE_PROJECT, request->name);
+    else
+        response_unknown(request);
+    return SUCCESS;
+}
+
+struct result target_project_quota(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target(request, ACTION_PROJECT_QUOTA);
+}
+
+struct result target_project_rules(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target(request, ACTION_PROJECT_RULES);
+}
+
+/* Absent and null are no limit. */
+static struct result read_limit(const json_t *value, const char *member, int64_t *limit_out, struct error *err)
+{
+    *limit_out = QUOTA_NONE;
+    if (value == NULL || json_is_null(value)) return SUCCESS;
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return failure(err, ERROR_INVALID, "%s is a whole number of 0 or more, or null", member);
+    *limit_out = json_integer_value(value);
+    return SUCCESS;
+}
+
+static struct result read_limits(const struct request *request, struct quota_limits_of_project *limits, struct error *err)
+{
+    json_t *bytes = NULL, *sessions = NULL, *events = NULL;
+    OWNED_JSON body = NULL;
+
+    TRY(api_body(request, &body, err));
+    TRY(api_unpack(body, err, "{s?:o, s?:o, s?:o}", "bytes", &bytes, "sessions", &sessions, "events_per_minute", &events));
+    TRY(read_limit(bytes, "bytes", &limits->bytes, err));
+    TRY(read_limit(sessions, "sessions", &limits->sessions, err));
+    return read_limit(events, "events_per_minute", &limits->events, err);
+}
+
+static json_t *limit_of(int64_t limit)
+{
+    return limit == QUOTA_NONE ? json_null() : json_integer(limit);
+}
+
+static struct result describe(const struct quota_limits_of_project *limits, json_t **object_out, struct error *err)
+{
+    json_t *object = json_pack("{s:o, s:o, s:o}", "bytes", limit_of(limits->bytes), "sessions", limit_of(limits->sessions),
+                               "events_per_minute", limit_of(limits->events));
+
+    if (object == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    *object_out = object;
+    return SUCCESS;
+}
+
+static struct result set_quota(struct request *request, struct pg *pg, struct error *err)
+{
+    struct quota_limits_of_project limits;
+    struct quota_change change;
+    OWNED_JSON object = NULL;
+
+    (void)pg;
+    TRY(read_limits(request, &limits, err));
+    TRY(quota_change_prepare(&request->pairs[0].resource, &limits, &change, err));
+    TRY(describe(&limits, &object, err));
+    TRY(request_record(request, &change.change, err));
+    response_json(request, 200, object);
+    return SUCCESS;
+}
+
+static struct result read_quota(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct resource *where = &request->pairs[0].resource;
+    struct quota_use use;
+    OWNED_JSON object = NULL;
+
+    if (uuid_is_nil(&where->project)) {
+        response_unknown(request);
+        return SUCCESS;
+    }
+    TRY(quota_read(pg, request->permit, where, &use, err));
+    TRY(describe(&use.limits, &object, err));
+    if (json_object_set_new(object, "bytes_used", json_integer(use.bytes_used)) != 0 ||
+        json_object_set_new(object, "bytes_reserved", json_integer(use.bytes_reserved)) != 0 ||
+        json_object_set_new(object, "sessions_open", json_integer(use.sessions)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    response_json(request, 200, object);
+    return SUCCESS;
+}
+
+static struct result set_rules(struct request *request, struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(RULES_TEXT_MAX);
+    struct rules_change change;
+    OWNED_JSON document = NULL;
+    OWNED(rules) *rules = NULL;
+
+    (void)pg;
+    TRY(api_body(request, &document, err));
+    TRY(json_write_canonical(&text, document, err));
+    TRY(rules_read(buffer_bytes(&text), &rules, err));
+    TRY(rules_change_prepare(&request->pairs[0].resource, buffer_text(&text), rules, &change, err));
+    TRY(request_record(request, &change.change, err));
+    response_json(request, 200, document);
+    return SUCCESS;
+}
+
+static struct result read_rules(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct resource *where = &request->pairs[0].resource;
+    struct buffer OWNED_BUFFER text = BUFFER(RULES_TEXT_MAX);
+
+    if (uuid_is_nil(&where->project)) {
+        response_unknown(request);
+        return SUCCESS;
+    }
+    TRY(rules_document(pg, request->permit, where, &text, err));
+    const char *copy = arena_copy_text(request->arena, buffer_bytes(&text));
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    response_bytes(request, 200, "application/json", bytes_of_text(copy));
+    return SUCCESS;
+}
+
+const struct handler handler_project_quota = {.handle = set_quota};
+const struct handler handler_project_quota_read = {.handle = read_quota};
+const struct handler handler_project_rules = {.handle = set_rules};
+const struct handler handler_project_rules_read = {.handle = read_rules};

@@ -1,0 +1,280 @@
+/* One run, from project to project: what rules no longer keep, then what nothing needs. */
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "registry/collect_priv.h"
+#include "registry/manifest_use.h"
+
+#define BEAT_MS 1000 /* how often a run says where it is; docs/garbage-collection.md */
+
+/* ---- removing ---- */
+
+struct removal_batch {
+    sem_t done;
+};
+
+static void removed(struct record *record)
+{
+    struct removal *removal = (struct removal *)(void *)((char *)record - offsetof(struct removal, record));
+
+    (void)sem_post(&removal->batch->done);
+}
+
+static struct result run_removal(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct removal *removal = (const struct removal *)(const void *)change; /* its first member */
+    const bool is_blob = !uuid_is_nil(&removal->blob.blob);
+
+    permit_require(permit, is_blob ? ACTION_BLOB_COLLECT : ACTION_MANIFEST_COLLECT, &removal->where);
+    if (is_blob) return collect_blob_row_delete(pg, &removal->blob.blob, err);
+    return collect_manifest_row_delete(pg, &removal->manifest, err);
+}
+
+static struct result prepare(const struct collect_run *run, struct removal *removal, struct removal_batch *batch,
+                             struct error *err)
+{
+    const bool is_blob = !uuid_is_nil(&removal->blob.blob);
+    const struct action_pair pair = {.action = is_blob ? ACTION_BLOB_COLLECT : ACTION_MANIFEST_COLLECT,
+                                     .resource = removal->where};
+    char id[UUID_TEXT_SIZE];
+
+    removal->batch = batch;
+    removal->change = (struct change){.run = run_removal, .reach = CHANGE_REACHES_NOTHING};
+    if (!is_blob) removal->change.reach = CHANGE_REACHES_REPOSITORY;
+    removal->change.repository = removal->manifest.repository;
+    TRY(record_prepare_for_job(&pair, &removal->change, &removal->record, err));
+    uuid_format(&run->id, id);
+    (void)snprintf(removal->record.note, sizeof removal->record.note, "collection %s", id);
+    removal->record.done = removed;
+    return SUCCESS;
+}
+
+static struct result judge(struct removal *removal, bool *removed_out, struct error *err)
+{
+    const enum record_status status = removal->record.status;
+    const struct error why = removal->record.error;
+
+    record_done(&removal->record);
+    *removed_out = status == RECORD_DONE;
+    if (status == RECORD_DONE || (status == RECORD_REFUSED && why.kind == ERROR_CONFLICT)) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "a removal could not be recorded: %.180s", why.message);
+}
+
+struct result collect_remove(struct collect_run *run, struct removal *removals, size_t count, bool *removed_out,
+                             struct error *err)
+{
+    struct removal_batch batch;
+    struct result result = SUCCESS;
+    size_t submitted = 0;
+
+    (void)sem_init(&batch.done, 0, 0);
+    for (; submitted < count && result.ok; submitted++) {
+        result = prepare(run, &removals[submitted], &batch, err);
+        if (!result.ok) break;
+        sequencer_submit(run->registry->sequencer, &removals[submitted].record);
+    }
+    for (size_t i = 0; i < submitted; i++)
+        while (sem_wait(&batch.done) != 0) continue;
+    for (size_t i = 0; i < submitted; i++) {
+        struct error later = {0};
+        const struct result judged = judge(&removals[i], &removed_out[i], result.ok ? err : &later);
+        if (result.ok) result = judged;
+    }
+    (void)sem_destroy(&batch.done);
+    return result;
+}
+
+/* ---- what a dry run takes as gone ---- */
+
+struct result collect_note_gone(struct collect_run *run, const char *digest, struct error *err)
+{
+    struct gone_list *gone = &run->gone;
+
+    if (gone->entries == NULL) {
+        gone->entries = memory_zeroed(GONE_MAX, sizeof *gone->entries);
+        gone->repositories = memory_zeroed(GONE_MAX, sizeof *gone->repositories);
+        gone->digests = memory_zeroed(GONE_MAX, sizeof *gone->digests);
+    }
+    if (gone->entries == NULL || gone->repositories == NULL || gone->digests == NULL)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a dry run");
+    if (gone->count == GONE_MAX) return failure(err, ERROR_LIMIT, "a dry run of more than %d manifests", GONE_MAX);
+    struct gone *entry = &gone->entries[gone->count];
+    entry->repository = run->repository.id;
+    (void)snprintf(entry->digest, sizeof entry->digest, "%s", digest);
+    gone->repositories[gone->count] = (struct bytes){entry->repository.bytes, sizeof entry->repository.bytes};
+    gone->digests[gone->count++] = bytes_of_text(entry->digest);
+    return SUCCESS;
+}
+
+struct collect_gone collect_gone_of_project(const struct collect_run *run)
+{
+    return (struct collect_gone){run->gone.count, run->gone.repositories, run->gone.digests};
+}
+
+struct collect_gone collect_gone_of_repository(const struct collect_run *run)
+{
+    const struct gone_list *gone = &run->gone;
+
+    if (gone->count == gone->from) return (struct collect_gone){0};
+    return (struct collect_gone){gone->count - gone->from, gone->repositories + gone->from, gone->digests + gone->from};
+}
+
+/* ---- the report ---- */
+
+static struct result set_number(json_t *object, const char *member, int64_t value, struct error *err)
+{
+    if (json_object_set_new(object, member, json_integer(value)) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a report");
+}
+
+static struct result set_totals(json_t *object, const struct collect_totals *totals, struct error *err)
+{
+    TRY(set_number(object, "blobs", totals->blobs, err));
+    TRY(set_number(object, "bytes", totals->bytes, err));
+    TRY(set_number(object, "manifests", totals->manifests, err));
+    TRY(set_number(object, "tags", totals->tags, err));
+    return set_number(object, "blobs_looked_at", totals->looked_at, err);
+}
+
+static struct result write_report(const struct collect_run *run, struct buffer *text, struct error *err)
+{
+    OWNED_JSON report = json_object();
+
+    if (report == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
+    TRY(set_totals(report, &run->totals, err));
+    TRY(set_number(report, "sessions", run->totals.sessions, err));
+    if (json_object_set(report, "projects", run->projects) != 0 || json_object_set(report, "removed", run->removed) != 0 ||
+        json_object_set_new(report, "is_whole", json_boolean(!run->is_cut)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a report");
+    return json_write_canonical(text, report, err);
+}
+
+static struct result save(struct collect_run *run, const char *state, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(COLLECTION_REPORT_MAX);
+
+    TRY(write_report(run, &text, err));
+    return collection_row_save(run->pg, run, state, buffer_text(&text), err);
+}
+
+struct result collect_go_on(struct collect_run *run, struct error *err)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    if (run->runner->is_stopping(run->runner->context)) return failure(err, ERROR_UNAVAILABLE, "this gateway stops");
+    if (now_ms - run->beat_ms < BEAT_MS) return SUCCESS;
+    run->beat_ms = now_ms;
+    return save(run, "running", err);
+}
+
+#define PROJECTS_MAX 1000 /* with something to tell, in one report */
+
+static struct result report_project(struct collect_run *run, const struct collect_totals *before, struct error *err)
+{
+    const struct collect_totals *after = &run->totals;
+    const struct collect_totals own = {.looked_at = after->looked_at - before->looked_at, .blobs = after->blobs - before->blobs,
+                                       .bytes = after->bytes - before->bytes, .manifests = after->manifests - before->manifests,
+                                       .tags = after->tags - before->tags};
+
+    if (own.blobs == 0 && own.manifests == 0) return SUCCESS;
+    if (json_array_size(run->projects) == PROJECTS_MAX) {
+        run->is_cut = true;
+        return SUCCESS;
+    }
+    json_t *object = json_pack("{s:s}", "name", run->project.name);
+    if (object == NULL || json_array_append_new(run->projects, object) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a report");
+    return set_totals(object, &own, err);
+}
+
+/* ---- a run ---- */
+
+static struct result collect_project(struct collect_run *run, struct error *err)
+{
+    const struct collect_totals before = run->totals;
+    const char *document = run->try_rules == NULL ? run->project.rules : run->try_rules;
+
+    rules_free(GIVE(run->rules));
+    run->gone.count = run->gone.from = 0;
+    TRY(rules_read(bytes_of_text(document), &run->rules, err));
+    TRY(collect_manifests(run, err));
+    TRY(collect_blobs(run, err));
+    return report_project(run, &before, err);
+}
+
+static struct result collect_projects(struct collect_run *run, struct error *err)
+{
+    const struct uuid *only = uuid_is_nil(&run->only) ? NULL : &run->only;
+    struct uuid last = {0};
+
+    for (;;) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(collect_go_on(run, err));
+        TRY(collect_next_project(run->pg, &last, only, &run->project, &rows, err));
+        if (pg_rows_count(rows) == 0) return SUCCESS;
+        last = run->project.id;
+        TRY(collect_project(run, err));
+    }
+}
+
+static struct result do_run(struct collect_run *run, struct error *err)
+{
+    size_t ended = 1;
+
+    run->projects = json_array();
+    run->removed = json_array();
+    if (run->projects == NULL || run->removed == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
+    TRY(collection_write_notes(run->registry, run->pg, err));
+    if (!run->is_dry_run && uuid_is_nil(&run->only)) {
+        TRY(registry_tidy(run->registry, run->pg, &ended, err));
+        run->totals.sessions += (int64_t)ended;
+    }
+    TRY(collect_projects(run, err));
+    return save(run, "done", err);
+}
+
+static void run_done(struct collect_run *run)
+{
+    json_decref(run->projects);
+    json_decref(run->removed);
+    rules_free(run->rules);
+    free(run->gone.entries);
+    free(run->gone.repositories);
+    free(run->gone.digests);
+}
+
+/* A gateway that stops, or that something fails for a while, leaves the run to whoever comes next. */
+static void put_back(struct collect_run *run, const struct error *why)
+{
+    const bool will_pass = why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_NO_MEMORY || why->kind == ERROR_UNCERTAIN ||
+                           why->kind == ERROR_FULL;
+    struct error ignored = {0};
+
+    if (!pg_is_broken(run->pg)) (void)save(run, will_pass ? "waiting" : "failed", &ignored).ok;
+}
+
+struct result collection_run_next(struct registry *registry, struct pg *pg, const struct collection_runner *runner,
+                                  bool *found_out, struct error *err)
+{
+    struct collect_run run = {.registry = registry, .pg = pg, .runner = runner};
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(collection_row_take(pg, &runner->id, &run, &rows, err));
+    if (pg_rows_count(rows) == 0) {
+        *found_out = false;
+        return SUCCESS;
+    }
+    const struct result done = do_run(&run, err);
+    if (!done.ok) put_back(&run, err);
+    else *found_out = true;
+    run_done(&run);
+    return done;
+}
+
+struct result collection_write_notes(struct registry *registry, struct pg *pg, struct error *err)
+{
+    return manifest_uses_write(registry->uses, pg, err);
+}

@@ -1,0 +1,85 @@
+/*
+ * registry/collect_priv.h -- one run of the garbage collection while it is done.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "registry/collect_store.h"
+#include "registry/registry_priv.h"
+#include "registry/collection.h"
+#include "registry/rules.h"
+
+/* Each is a step of its own: small, so that neither the log nor a stop waits for it. */
+#define COLLECT_BATCH 8    /* changes in one transaction */
+#define COLLECT_PAGE  1000 /* rows read at once */
+
+struct collect_totals {
+    int64_t looked_at, blobs, bytes, manifests, tags, sessions;
+};
+
+/* What a dry run has taken away in its mind: of the project that it is at. */
+#define GONE_MAX 10000
+struct gone_list {
+    size_t count, from; /* from: of the repository that it is at */
+    struct gone {
+        struct uuid repository;
+        char digest[DIGEST_TEXT_SIZE];
+    } *entries;
+    struct bytes *repositories, *digests;
+};
+
+struct collect_run {
+    struct registry *registry;
+    struct pg *pg;
+    const struct collection_runner *runner;
+    struct uuid id, only; /* only: the one project, nil for all */
+    bool is_dry_run;
+    const char *try_rules;
+    struct collect_totals totals;
+    json_t *projects, *removed; /* of the report; NULL in a run that nobody reports */
+    bool is_cut;                /* the report has not all that was removed, or is_gone not all that is gone */
+    int64_t beat_ms;
+    /* Where it is. */
+    struct collect_project project;
+    struct rules *rules;
+    struct collect_repository repository;
+    struct gone_list gone;
+};
+
+/** Something that is to go. */
+struct removal {
+    struct change change; /* first */
+    struct resource where;
+    struct collect_manifest_row manifest;
+    struct collect_blob blob;
+    struct record record;
+    struct removal_batch *batch;
+};
+/**
+ * Records and runs all changes together, and waits. What is needed again, or was removed by another run, stays: that is no
+ * failure. removed_out[i]: it is gone. ERROR_UNAVAILABLE when the log can't be written.
+ */
+RESULT collect_remove(struct collect_run *run, struct removal *removals, size_t count, bool *removed_out, struct error *err);
+
+/** The project's manifests that its rules no longer keep. */
+RESULT collect_manifests(struct collect_run *run, struct error *err);
+/** The project's blobs that no manifest needs. */
+RESULT collect_blobs(struct collect_run *run, struct error *err);
+
+/** Between steps: ERROR_UNAVAILABLE when somebody else has the run, or this gateway stops. Writes the report now and then. */
+RESULT collect_go_on(struct collect_run *run, struct error *err);
+/** The project's repositories so far, and that they are gone, for a dry run. ERROR_NO_MEMORY. */
+RESULT collect_note_gone(struct collect_run *run, const char *digest, struct error *err);
+struct collect_gone collect_gone_of_repository(const struct collect_run *run);
+struct collect_gone collect_gone_of_project(const struct collect_run *run);
+
+/* ---- rows ---- */
+
+/** The last run of all projects was asked for longer ago. */
+RESULT collection_is_due(struct pg *pg, int64_t interval_s, bool *is_due_out, struct error *err);
+/** Takes the oldest run that waits, or whose runner says nothing any more; an earlier report goes on for a real one. */
+RESULT collection_row_take(struct pg *pg, const struct uuid *runner, struct collect_run *run, struct pg_rows **rows_out,
+                           struct error *err);
+/** ERROR_CONFLICT: another runner has it. `state`: "running", "done", "failed", "waiting". */
+RESULT collection_row_save(struct pg *pg, const struct collect_run *run, const char *state, const char *report,
+                           struct error *err);

@@ -1,0 +1,17 @@
+/*
+ * registry/pattern.h -- patterns of repositories and tags: "v*", "nightly-?".
+ *
+ * `*` stands for any letters, also none, `?` for one; a slash is a letter like others. A pattern fits the whole name.
+ * Pure; a name and a pattern cost at most their lengths multiplied.
+ */
+#pragma once
+
+#include "base/bytes.h"
+
+#define PATTERN_MAX 200 /* as long as the longest path of a repository */
+
+/** 1 to PATTERN_MAX of the letters that names have, and * and ?. */
+bool pattern_is_valid(struct bytes pattern);
+bool pattern_fits(const char *pattern, const char *name);
+/** The same for LIKE of SQL. `pattern` is valid. */
+RESULT pattern_write_like(struct buffer *text, const char *pattern, struct error *err);

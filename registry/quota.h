@@ -1,0 +1,49 @@
+/*
+ * registry/quota.h -- what a project may have: bytes, open upload sessions, recorded requests a minute.
+ *
+ * Rule: bytes are counted in the statement that adds or removes them, so the count is exact with any number of gateways;
+ * a project without a quota is not counted at all. docs/quotas.md.
+ */
+#pragma once
+
+#include "registry/registry.h"
+
+#define QUOTA_NONE         (-1)             /* not limited; of sessions: as for all projects */
+#define QUOTA_SESSIONS_MAX 100000           /* as in migrations/0011_quota_rules.sql */
+#define QUOTA_EVENTS_MAX   1000000000
+
+struct quota_limits_of_project {
+    int64_t bytes, sessions, events; /* QUOTA_NONE, or the most: bytes, open uploads, recorded requests a minute */
+};
+
+/** A change: the project's quota; all QUOTA_NONE removes it. What is there is counted, so it may be more than the quota:
+ *  then nothing more comes in. The permit: project.quota on it. ERROR_INVALID for numbers that are none. */
+struct quota_change {
+    struct change change;
+    struct resource where; /* the project; its id is known */
+    struct quota_limits_of_project limits;
+};
+RESULT quota_change_prepare(const struct resource *where, const struct quota_limits_of_project *limits,
+                            struct quota_change *change_out, struct error *err);
+
+struct quota_use {
+    struct quota_limits_of_project limits;
+    int64_t bytes_used;     /* blobs and manifests, and what open uploads have reserved */
+    int64_t bytes_reserved; /* of them, by open uploads */
+    int64_t sessions;       /* open uploads */
+};
+/** Also of a project without a quota: then all is counted now. The permit: project.read. */
+RESULT quota_read(struct pg *pg, const struct permit *permit, const struct resource *where, struct quota_use *use_out,
+                  struct error *err);
+
+/** The project's quota of events, QUOTA_NONE if it has none. For the server itself: asks no permit, tells nothing. */
+struct quota_events {
+    struct uuid project;
+    int64_t most;
+};
+/** At most `capacity` projects that have one. */
+RESULT quota_events_list(struct pg *pg, struct quota_events *events_out, size_t capacity, size_t *count_out,
+                         struct error *err);
+/** Takes up to `portion` requests of `minute` (since 1970) out of `most`; *taken_out may be 0. One statement of its own. */
+RESULT quota_events_take(struct pg *pg, const struct quota_events *events, int64_t minute, int64_t portion,
+                         int64_t *taken_out, struct error *err);

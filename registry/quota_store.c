@@ -1,0 +1,169 @@
+#include "registry/quota_store.h"
+
+#include <inttypes.h>
+
+#define HAS_BYTES                                                                                                       \
+    "(SELECT coalesce(sum(size_bytes), 0) FROM blob WHERE project_id = $1)"                                             \
+    " + (SELECT coalesce(sum(m.size_bytes), 0) FROM repository r JOIN manifest m USING (repository_id) WHERE r.project_id = $1)" \
+    " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload WHERE project_id = $1)"
+
+static const struct pg_statement statements[] = {
+    {"quota_set", /* counts only when it is new: from then on the count is kept */
+     "WITH events AS (INSERT INTO project_events (project_id, minute, taken) SELECT project_id, 0, 0 FROM project"
+     " WHERE project_id = $1 AND $4::int8 IS NOT NULL ON CONFLICT DO NOTHING)"
+     " INSERT INTO project_quota AS q (project_id, bytes_max, sessions_max, events_max, bytes_used)"
+     " SELECT $1, $2, $3, $4, CASE WHEN EXISTS (SELECT FROM project_quota WHERE project_id = $1) THEN 0"
+     " ELSE (" HAS_BYTES ")::int8 END WHERE EXISTS (SELECT FROM project WHERE project_id = $1)"
+     " ON CONFLICT (project_id) DO UPDATE SET bytes_max = excluded.bytes_max, sessions_max = excluded.sessions_max,"
+     " events_max = excluded.events_max",
+     "uuid int8 int8 int8", ""},
+    {"quota_remove",
+     "WITH events AS (DELETE FROM project_events WHERE project_id = $1) DELETE FROM project_quota WHERE project_id = $1",
+     "uuid", ""},
+    {"quota_read",
+     "SELECT coalesce(q.bytes_max, -1), coalesce(q.sessions_max, -1), coalesce(q.events_max, -1), q.bytes_used,"
+     " (SELECT coalesce(sum(reserved_bytes), 0)::int8 FROM upload WHERE project_id = $1),"
+     " (SELECT count(*) FROM upload WHERE project_id = $1)"
+     " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
+     "uuid", "int8 int8 int8 int8 int8 int8"},
+    {"quota_count", "SELECT (" HAS_BYTES ")::int8", "uuid", "int8"},
+    {"quota_events_list",
+     "SELECT project_id, events_max FROM project_quota WHERE events_max IS NOT NULL ORDER BY project_id LIMIT $1", "int8",
+     "uuid int8"},
+    {"quota_events_take", /* a minute that is over gives nothing back */
+     "WITH old AS MATERIALIZED (SELECT project_id, CASE WHEN minute < $2 THEN 0 WHEN minute > $2 THEN $4 ELSE taken END AS taken"
+     " FROM project_events WHERE project_id = $1 FOR UPDATE)"
+     " UPDATE project_events e SET minute = greatest(e.minute, $2),"
+     " taken = CASE WHEN e.minute > $2 THEN e.taken ELSE o.taken + greatest(least($3, $4 - o.taken), 0) END"
+     " FROM old o WHERE e.project_id = o.project_id RETURNING greatest(least($3, $4 - o.taken), 0)",
+     "uuid int8 int8 int8", "int8"},
+};
+const struct pg_table quota_statements = PG_TABLE(statements);
+
+static bool is_limit(int64_t limit, int64_t least, int64_t most)
+{
+    return limit == QUOTA_NONE || (limit >= least && limit <= most);
+}
+
+static void add_limit(struct pg_arguments *arguments, int64_t limit)
+{
+    if (limit == QUOTA_NONE) pg_add_null(arguments);
+    else pg_add_int8(arguments, limit);
+}
+
+static struct result run_change(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct quota_change *quota = (const struct quota_change *)(const void *)change; /* its first member */
+    const struct quota_limits_of_project *limits = &quota->limits;
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    permit_require(permit, ACTION_PROJECT_QUOTA, &quota->where);
+    pg_add_uuid(&arguments, &quota->where.project);
+    if (limits->bytes == QUOTA_NONE && limits->sessions == QUOTA_NONE && limits->events == QUOTA_NONE)
+        return pg_run(pg, "quota_remove", &arguments, NULL, err);
+    add_limit(&arguments, limits->bytes);
+    add_limit(&arguments, limits->sessions);
+    add_limit(&arguments, limits->events);
+    TRY(pg_run(pg, "quota_set", &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no such project");
+}
+
+struct result quota_change_prepare(const struct resource *where, const struct quota_limits_of_project *limits,
+                                   struct quota_change *change_out, struct error *err)
+{
+    if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
+    if (!is_limit(limits->bytes, 0, INT64_MAX))
+        return failure(err, ERROR_INVALID, "bytes is a number of 0 or more, or null");
+    if (!is_limit(limits->sessions, 0, QUOTA_SESSIONS_MAX))
+        return failure(err, ERROR_INVALID, "sessions is a number from 0 to %d, or null", QUOTA_SESSIONS_MAX);
+    if (!is_limit(limits->events, 1, QUOTA_EVENTS_MAX))
+        return failure(err, ERROR_INVALID, "events_per_minute is a number from 1 to %d, or null", QUOTA_EVENTS_MAX);
+    *change_out = (struct quota_change){
+        .change = {.run = run_change, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .limits = *limits};
+    return SUCCESS;
+}
+
+static struct result read_use(struct pg *pg, const struct uuid *project, struct quota_use *use, bool *is_kept_out,
+                              struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, project);
+    TRY(pg_run(pg, "quota_read", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
+    *use = (struct quota_use){
+        .limits = {.bytes = pg_int8(rows, 0, 0), .sessions = pg_int8(rows, 0, 1), .events = pg_int8(rows, 0, 2)},
+        .bytes_used = pg_int8(rows, 0, 3), .bytes_reserved = pg_int8(rows, 0, 4), .sessions = pg_int8(rows, 0, 5)};
+    *is_kept_out = !pg_is_null(rows, 0, 3);
+    return SUCCESS;
+}
+
+struct result quota_read(struct pg *pg, const struct permit *permit, const struct resource *where,
+                         struct quota_use *use_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct quota_use use;
+    bool is_kept = false;
+
+    permit_require(permit, ACTION_PROJECT_READ, where);
+    TRY(read_use(pg, &where->project, &use, &is_kept, err));
+    if (!is_kept) {
+        pg_add_uuid(&arguments, &where->project);
+        TRY(pg_run(pg, "quota_count", &arguments, &rows, err));
+        use.bytes_used = pg_int8(rows, 0, 0);
+    }
+    *use_out = use;
+    return SUCCESS;
+}
+
+struct result quota_is_used_up(struct error *err)
+{
+    return failure(err, ERROR_DENIED,
+                   "the project's quota of bytes is used up: delete what is not needed and collect garbage, or ask for more");
+}
+
+struct result quota_refuse(struct pg *pg, const struct uuid *project, int64_t wanted_bytes, struct error *err)
+{
+    struct quota_use use;
+    bool is_kept = false;
+
+    TRY(read_use(pg, project, &use, &is_kept, err));
+    return failure(err, ERROR_DENIED,
+                   "%" PRId64 " bytes more do not fit into the project's quota: %" PRId64 " of %" PRId64 " are used, %" PRId64
+                   " of them by open uploads; delete what is not needed and collect garbage, or ask for more",
+                   wanted_bytes, use.bytes_used, use.limits.bytes, use.bytes_reserved);
+}
+
+struct result quota_events_list(struct pg *pg, struct quota_events *events_out, size_t capacity, size_t *count_out,
+                                struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int8(&arguments, (int64_t)capacity);
+    TRY(pg_run(pg, "quota_events_list", &arguments, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    for (size_t i = 0; i < count; i++)
+        events_out[i] = (struct quota_events){.project = pg_uuid(rows, i, 0), .most = pg_int8(rows, i, 1)};
+    *count_out = count;
+    return SUCCESS;
+}
+
+struct result quota_events_take(struct pg *pg, const struct quota_events *events, int64_t minute, int64_t portion,
+                                int64_t *taken_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &events->project);
+    pg_add_int8(&arguments, minute);
+    pg_add_int8(&arguments, portion);
+    pg_add_int8(&arguments, events->most);
+    TRY(pg_run(pg, "quota_events_take", &arguments, &rows, err));
+    /* Without a row the quota has just been removed. */
+    *taken_out = pg_rows_count(rows) == 1 ? pg_int8(rows, 0, 0) : portion;
+    return SUCCESS;
+}

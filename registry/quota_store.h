@@ -1,0 +1,13 @@
+/*
+ * registry/quota_store.h -- the tables `project_quota` and `project_events`.
+ *
+ * Statements that change what a project has update project_quota themselves; here is what remains.
+ */
+#pragma once
+
+#include "registry/quota.h"
+
+/** ERROR_DENIED, for people: `project` has no room for so many bytes. Asks the database for the figures. */
+RESULT quota_refuse(struct pg *pg, const struct uuid *project, int64_t wanted_bytes, struct error *err);
+/** The same where nobody asked before. */
+RESULT quota_is_used_up(struct error *err);

@@ -1,0 +1,134 @@
+#include "tests/integration/collect_fixture.h"
+
+#include "registry/collection.h"
+#include "registry/rules.h"
+
+const char *collect_ask(const char *sql)
+{
+    return database_ask(fixture.stack->database, sql);
+}
+
+void collect_execute(const char *sql)
+{
+    database_execute(fixture.stack->database, sql);
+}
+
+/* The row of a project with a quota says what a sum over all says. */
+void collect_count_is_exact(void)
+{
+    assert_string_equal(
+        collect_ask("SELECT count(*) FROM project_quota q WHERE bytes_used <>"
+            " (SELECT coalesce(sum(size_bytes), 0) FROM blob b WHERE b.project_id = q.project_id)"
+            " + (SELECT coalesce(sum(m.size_bytes), 0) FROM manifest m JOIN repository r USING (repository_id)"
+            "    WHERE r.project_id = q.project_id)"
+            " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload u WHERE u.project_id = q.project_id)"),
+        "0");
+}
+
+/* ---- a run, and what is done in between ---- */
+
+
+static bool between_steps(void *context)
+{
+    struct between *between = context;
+
+    if (between->act != NULL && ++between->step == between->due) between->act(between->context);
+    return false;
+}
+
+struct result collect_request_run(bool is_dry_run, const char *rules, struct error *err)
+{
+    struct resource where = fixture_repository(&fixture.models, "any");
+    struct collection_request request;
+
+    where.kind = RESOURCE_PROJECT;
+    where.repository = (struct uuid){0};
+    (void)snprintf(where.name, sizeof where.name, "acme/models");
+    TRY(collection_request_prepare(&where, is_dry_run, rules, &request, err));
+    return fixture_change(ACTION_STORAGE_COLLECT, &where, &request.change, err);
+}
+
+struct result collect_do_run(struct pg *pg, struct between *between, struct error *err)
+{
+    const struct collection_runner runner = {.id = uuid_random(), .is_stopping = between_steps, .context = between};
+    bool found = false;
+
+    TRY(collection_run_next(fixture.registry, pg, &runner, &found, err));
+    assert_true(found);
+    return SUCCESS;
+}
+
+const char *collect_all(bool is_dry_run, const char *figure)
+{
+    struct between nothing = {.act = NULL};
+    char sql[160];
+
+    MUST(collect_request_run(is_dry_run, NULL, &err));
+    MUST(collect_do_run(fixture.stack->pg, &nothing, &err));
+    (void)snprintf(sql, sizeof sql, "SELECT report::jsonb->>'%s' FROM collection ORDER BY requested_at DESC LIMIT 1", figure);
+    return collect_ask(sql);
+}
+
+void collect_end_leases(void)
+{
+    collect_execute("UPDATE blob SET lease_until = now() - interval '1 second'");
+    collect_execute("UPDATE manifest SET renewed_at = '2020-01-01'");
+}
+
+/* ---- manifests ---- */
+
+
+struct result collect_push_manifest(const struct resource *where, const char *tag, struct pushed *pushed, struct error *err)
+{
+    struct manifest_push push = {.tags = &tag, .tag_count = tag == NULL ? 0 : 1};
+    const struct digest digest = digest_of(DIGEST_SHA256, bytes_of_text(pushed->body));
+    OWNED(manifest) *manifest = NULL;
+
+    digest_format(&digest, pushed->digest);
+    memcpy(push.digest, pushed->digest, sizeof push.digest);
+    TRY(manifest_parse(bytes_of_text(pushed->body), (struct bytes){0}, &manifest, err));
+    push.manifest = manifest;
+    TRY(manifest_push_prepare(fixture.registry, fixture.stack->pg, where, bytes_of_text(pushed->body), &push, err));
+    const struct result result = fixture_change(ACTION_MANIFEST_PUSH, where, &push.change, err);
+    manifest_push_done(&push);
+    return result;
+}
+
+void collect_write_image(struct pushed *pushed, const char *config, const char *subject, int mark)
+{
+    char extra[200] = "";
+
+    if (subject != NULL)
+        (void)snprintf(extra, sizeof extra, ",\"subject\":{\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"digest\":\"%s\",\"size\":1}", subject);
+    (void)snprintf(pushed->body, sizeof pushed->body,
+                   "{\"schemaVersion\":2,\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"config\":{\"mediaType\":\"a/b\",\"digest\":\"%s\","
+                   "\"size\":%d},\"layers\":[]%s,\"annotations\":{\"mark\":\"%d\"}}", config, SMALL, extra, mark);
+}
+
+void collect_write_index(struct pushed *pushed, const struct pushed *child)
+{
+    (void)snprintf(pushed->body, sizeof pushed->body,
+                   "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"digest\":\"%s\",\"size\":%zu}]}",
+                   child->digest, strlen(child->body));
+}
+
+bool collect_is_told_of(const struct resource *where, const char *digest)
+{
+    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_BLOB_STAT, where);
+    const struct blob_query query = {.permit = permit, .action = ACTION_BLOB_STAT, .where = where, .digest = digest};
+    OWNED(stored_blob) *blob = NULL;
+    struct error err = {0};
+
+    const bool found = stored_blob_find(fixture.registry, fixture.stack->pg, &query, &blob, &err).ok;
+    if (!found) assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    return found;
+}
+
+void collect_tidy_all(void)
+{
+    size_t count = 1;
+
+    collect_execute("UPDATE abandoned_object SET abandoned_at = now()");
+    while (count > 0) MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+}
+

@@ -1,0 +1,40 @@
+/*
+ * tests/integration/collect_fixture.h -- runs of the garbage collection with something done between their steps.
+ */
+#pragma once
+
+#include "tests/integration/registry_fixture.h"
+
+#define SMALL 3000 /* bytes of a blob here: one record */
+
+const char *collect_ask(const char *sql);
+void collect_execute(const char *sql);
+/** The row of a project with a quota says what a sum over all says. */
+void collect_count_is_exact(void);
+
+/** What is done at the due-th question between two small steps. */
+struct between {
+    int step, due;       
+    void (*act)(void *context);
+    void *context;
+};
+
+/** Of acme/models. */
+RESULT collect_request_run(bool is_dry_run, const char *rules, struct error *err);
+RESULT collect_do_run(struct pg *pg, struct between *between, struct error *err);
+/** A whole run; a figure of its report. */
+const char *collect_all(bool is_dry_run, const char *figure);
+/** All that is there is old. */
+void collect_end_leases(void);
+/** Removes the bytes of all that ended. */
+void collect_tidy_all(void);
+
+struct pushed {
+    char digest[DIGEST_TEXT_SIZE], body[1200];
+};
+
+RESULT collect_push_manifest(const struct resource *where, const char *tag, struct pushed *pushed, struct error *err);
+void collect_write_image(struct pushed *pushed, const char *config, const char *subject, int mark);
+void collect_write_index(struct pushed *pushed, const struct pushed *child);
+/** HEAD: the client is told that the blob is there. */
+bool collect_is_told_of(const struct resource *where, const char *digest);

@@ -1,0 +1,322 @@
+/* What rules keep, also between judgement and removal, and quotas that stay exact. */
+#include "tests/integration/collect_fixture.h"
+
+#include <pthread.h>
+
+#include "base/text.h"
+#include "registry/collection.h"
+#include "registry/project_rules.h"
+#include "registry/quota.h"
+
+/* ---- rules ---- */
+
+static void set_rules(const char *document)
+{
+    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
+                             .name = "acme/models"};
+    struct rules_change change;
+    OWNED(rules) *rules = NULL;
+
+    MUST(rules_read(bytes_of_text(document), &rules, &err));
+    MUST(rules_change_prepare(&where, document, rules, &change, &err));
+    MUST(fixture_change(ACTION_PROJECT_RULES, &where, &change.change, &err));
+}
+
+static const char *manifests_of(const char *repository)
+{
+    char sql[200];
+
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM manifest JOIN repository USING (repository_id) WHERE name = '%s'", repository);
+    return collect_ask(sql);
+}
+
+static void an_index_keeps_its_children_and_a_subject_what_refers_to_it(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "held");
+    struct pushed child, index, subject, referrer, orphan;
+    char config[DIGEST_TEXT_SIZE];
+    struct manifest_delete deletion;
+
+    (void)state;
+    fixture_push(&where, 5000, SMALL, config);
+    collect_write_image(&child, config, NULL, 1);
+    collect_write_image(&subject, config, NULL, 2);
+    MUST(collect_push_manifest(&where, NULL, &child, &err));
+    collect_write_index(&index, &child);
+    MUST(collect_push_manifest(&where, "all", &index, &err));
+    MUST(collect_push_manifest(&where, "subject", &subject, &err));
+    collect_write_image(&referrer, config, subject.digest, 3);
+    MUST(collect_push_manifest(&where, NULL, &referrer, &err));
+    collect_write_image(&orphan, config, "sha256:0000000000000000000000000000000000000000000000000000000000000000", 4);
+    MUST(collect_push_manifest(&where, NULL, &orphan, &err));
+    collect_end_leases();
+    assert_string_equal(collect_all(false, "manifests"), "0"); /* no rule, no removal */
+    set_rules("{\"untagged_days\":7}");
+    assert_string_equal(collect_all(true, "manifests"), "1");
+    assert_string_equal(collect_all(false, "manifests"), "1"); /* the orphan */
+    assert_string_equal(manifests_of("held"), "4");
+    manifest_delete_prepare(&where, index.digest, &deletion);
+    MUST(fixture_change(ACTION_MANIFEST_DELETE, &where, &deletion.change, &err));
+    manifest_delete_prepare(&where, subject.digest, &deletion);
+    MUST(fixture_change(ACTION_MANIFEST_DELETE, &where, &deletion.change, &err));
+    assert_string_equal(collect_all(true, "manifests"), "2");
+    assert_string_equal(collect_all(false, "manifests"), "2");
+    assert_string_equal(manifests_of("held"), "0");
+    collect_execute("UPDATE blob SET lease_until = now()");
+    assert_false(collect_is_told_of(&where, config)); /* its last manifest went in that run */
+    set_rules("{}");
+}
+
+/* Between the judgement and the removal: each of these makes the manifest another one than was judged. */
+struct rescue {
+    struct resource where;
+    struct pushed *doomed, index;
+    bool is_told; /* that it is there */
+};
+
+static void push_for(struct rescue *rescue, const char *tag, struct pushed *pushed)
+{
+    struct error err = {0};
+
+    rescue->is_told = collect_push_manifest(&rescue->where, tag, pushed, &err).ok;
+    if (!rescue->is_told) assert_int_equal(err.kind, ERROR_NOT_FOUND);
+}
+
+static void push_it_again(void *context)
+{
+    struct rescue *rescue = context;
+
+    push_for(rescue, NULL, rescue->doomed);
+}
+
+static void tag_it(void *context)
+{
+    struct rescue *rescue = context;
+
+    push_for(rescue, "rescued", rescue->doomed);
+    collect_execute("UPDATE manifest SET renewed_at = '2020-01-01'"); /* the tag alone must do */
+}
+
+static void list_it(void *context)
+{
+    struct rescue *rescue = context;
+
+    collect_write_index(&rescue->index, rescue->doomed);
+    push_for(rescue, "index", &rescue->index);
+}
+
+static void pull_it(void *context)
+{
+    struct rescue *rescue = context;
+    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_MANIFEST_STAT, &rescue->where);
+    const struct manifest_query query = {.permit = permit, .action = ACTION_MANIFEST_STAT, .where = &rescue->where,
+                                         .reference = rescue->doomed->digest};
+    OWNED(stored_manifest) *manifest = NULL;
+    struct error problem = {0};
+
+    rescue->is_told = stored_manifest_find(fixture.registry, fixture.stack->pg, &query, &manifest, &problem).ok;
+    if (!rescue->is_told) assert_int_equal(problem.kind, ERROR_NOT_FOUND);
+    MUST(collection_write_notes(fixture.registry, fixture.stack->pg, &err));
+}
+
+static void change_the_rules(void *context)
+{
+    (void)context;
+    set_rules("{\"untagged_days\":99}");
+}
+
+static void a_manifest_that_is_needed_again_stays(void **state)
+{
+    void (*const rescues[])(void *) = {push_it_again, tag_it, list_it, pull_it, change_the_rules};
+    char config[DIGEST_TEXT_SIZE], name[32];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rescues); i++) {
+        (void)snprintf(name, sizeof name, "rescue%zu", i);
+        struct rescue rescue = {.where = fixture_repository(&fixture.models, name)};
+        struct pushed doomed;
+        /* Of this repository: the project's first step, its repository's, and the one before the batch. */
+        struct between between = {.act = rescues[i], .context = &rescue};
+        unsigned stayed = 0;
+
+        fixture_push(&rescue.where, 6000 + i, SMALL, config);
+        collect_write_image(&doomed, config, NULL, (int)i);
+        rescue.doomed = &doomed;
+        for (between.due = 1; between.due < 60; between.due++) {
+            between.step = 0;
+            set_rules("{\"untagged_days\":7}");
+            collect_execute("DELETE FROM tag WHERE name IN ('rescued', 'index')");
+            collect_execute("DELETE FROM manifest_use");
+            fixture_restart(); /* a gateway notes a pull once an hour */
+            fixture_push(&rescue.where, 6000 + i, SMALL, config);
+            MUST(collect_push_manifest(&rescue.where, NULL, &doomed, &err));
+            collect_end_leases();
+            MUST(collect_request_run(false, NULL, &err));
+            rescue.is_told = false;
+            MUST(collect_do_run(fixture.stack->pg, &between, &err));
+            if (between.step < between.due) break;
+            if (rescue.is_told) assert_string_not_equal(manifests_of(name), "0");
+            stayed += strcmp(manifests_of(name), "0") != 0;
+        }
+        if (stayed == 0) fail_msg("rescue %zu never came in time", i);
+    }
+    set_rules("{}");
+}
+
+/* ---- quotas ---- */
+
+static void set_quota(int64_t bytes)
+{
+    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
+                             .name = "acme/models"};
+    const struct quota_limits_of_project limits = {.bytes = bytes, .sessions = QUOTA_NONE, .events = QUOTA_NONE};
+    struct quota_change change;
+
+    MUST(quota_change_prepare(&where, &limits, &change, &err));
+    MUST(fixture_change(ACTION_PROJECT_QUOTA, &where, &change.change, &err));
+}
+
+static int64_t used(void)
+{
+    uint64_t bytes = 0;
+
+    assert_true(text_to_u64(bytes_of_text(collect_ask("SELECT bytes_used::text FROM project_quota")), INT64_MAX, &bytes));
+    return (int64_t)bytes;
+}
+
+static struct result reserve(struct upload *upload, uint64_t length, struct job_recorder *recorder, struct error *err)
+{
+    return upload_reserve(upload, &(struct upload_announcement){.length = length}, &recorder->recorder, err);
+}
+
+static void bytes_are_reserved_and_given_back(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "quota");
+    char digest[DIGEST_TEXT_SIZE];
+    struct job_recorder recorder;
+
+    (void)state;
+    set_quota(INT64_MAX);
+    collect_count_is_exact();
+    const int64_t before = used();
+    set_quota(before + 10000);
+    const struct upload_begin begun = fixture_begin(&where);
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+    uint8_t *content = fixture_content(7000, 8000, digest);
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    assert_true(upload_must_reserve(upload, 1));
+    MUST_FAIL(ERROR_DENIED, reserve(upload, 10001, &recorder, &err));
+    MUST(reserve(upload, 10000, &recorder, &err));
+    assert_false(upload_must_reserve(upload, 10000));
+    assert_int_equal(used(), before + 10000);
+    collect_count_is_exact();
+    MUST(upload_write(upload, (struct bytes){content, 8000}, &err));
+    MUST(upload_save(upload, &recorder.recorder, &err));
+    MUST(upload_give_back(upload, &recorder.recorder, &err));
+    assert_int_equal(used(), before + 8000);
+    struct digest expected;
+    MUST(digest_parse(bytes_of_text(digest), &expected, &err));
+    MUST(upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
+    assert_int_equal(used(), before + 8000);
+    collect_count_is_exact();
+    set_quota(before);
+    const struct principal nobody = fixture.principal;
+    struct upload_begin refused;
+    MUST(upload_begin_prepare(fixture.registry, &where, &nobody, DIGEST_SHA256, &refused, &err));
+    MUST_FAIL(ERROR_DENIED, fixture_change(ACTION_UPLOAD_BEGIN, &where, &refused.change, &err));
+    collect_execute("UPDATE blob SET lease_until = now()");
+    (void)collect_all(false, "blobs");
+    collect_count_is_exact();
+    free(content);
+    set_quota(QUOTA_NONE);
+}
+
+static void a_quota_that_comes_during_an_upload_is_kept(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "late");
+    const struct upload_begin begun = fixture_begin(&where);
+    struct job_recorder recorder;
+    char digest[DIGEST_TEXT_SIZE];
+    struct digest expected;
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+    uint8_t *content = fixture_content(7100, SMALL, digest);
+
+    (void)state;
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    MUST(upload_write(upload, (struct bytes){content, SMALL}, &err));
+    set_quota(0);
+    MUST(digest_parse(bytes_of_text(digest), &expected, &err));
+    MUST_FAIL(ERROR_DENIED, upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
+    assert_string_equal(collect_ask("SELECT count(*) FROM blob b JOIN project_quota USING (project_id) WHERE size_bytes = 3000"
+                            " AND b.created_at > now() - interval '1 second'"), "0");
+    collect_count_is_exact();
+    collect_execute("UPDATE upload SET expires_at = now()");
+    collect_tidy_all();
+    collect_count_is_exact();
+    free(content);
+    set_quota(QUOTA_NONE);
+    assert_string_equal(collect_ask("SELECT count(*) FROM project_quota"), "0");
+}
+
+/* ---- events ---- */
+
+struct taker {
+    struct quota_events quota;
+    int64_t taken;
+};
+
+static void *take_all(void *context)
+{
+    static const struct pg_table *const tables[] = {&quota_statements, NULL};
+    struct taker *taker = context;
+    struct pg *pg = NULL;
+
+    MUST(pg_open(database_app(fixture.stack->database), tables, &pg, &err));
+    for (int64_t portion = 1; portion > 0; taker->taken += portion)
+        MUST(quota_events_take(pg, &taker->quota, 100, 7, &portion, &err));
+    pg_free(pg);
+    return NULL;
+}
+
+static void gateways_share_a_minute_exactly(void **state)
+{
+    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
+                             .name = "acme/models"};
+    const struct quota_limits_of_project limits = {.bytes = QUOTA_NONE, .sessions = QUOTA_NONE, .events = 1000};
+    struct taker takers[4];
+    struct quota_change change;
+    struct quota_events listed[2];
+    pthread_t threads[4];
+    int64_t taken = 0;
+    size_t count = 0;
+
+    (void)state;
+    MUST(quota_change_prepare(&where, &limits, &change, &err));
+    MUST(fixture_change(ACTION_PROJECT_QUOTA, &where, &change.change, &err));
+    MUST(quota_events_list(fixture.stack->pg, listed, 2, &count, &err));
+    assert_int_equal(count, 1);
+    assert_int_equal(listed[0].most, 1000);
+    for (int i = 0; i < 4; i++) takers[i] = (struct taker){.quota = listed[0]};
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, take_all, &takers[i]), 0);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < 4; i++) taken += takers[i].taken;
+    assert_int_equal(taken, 1000);
+    MUST(quota_events_take(fixture.stack->pg, &listed[0], 99, 7, &taken, &err));
+    assert_int_equal(taken, 0); /* a gateway whose clock is behind gets nothing of a minute that is over */
+    MUST(quota_events_take(fixture.stack->pg, &listed[0], 101, 7, &taken, &err));
+    assert_int_equal(taken, 7);
+    set_quota(QUOTA_NONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_index_keeps_its_children_and_a_subject_what_refers_to_it),
+        cmocka_unit_test(a_manifest_that_is_needed_again_stays),
+        cmocka_unit_test(bytes_are_reserved_and_given_back),
+        cmocka_unit_test(a_quota_that_comes_during_an_upload_is_kept),
+        cmocka_unit_test(gateways_share_a_minute_exactly),
+    };
+
+    return cmocka_run_group_tests_name("registry rules", tests, fixture_set_up, fixture_tear_down);
+}

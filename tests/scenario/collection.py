@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""Garbage collection, quotas, retention and immutable tags of a whole registry, by its API and by `sijil admin`.
+
+usage: collection.py [GROUP...]     rules and beside; SIJIL_SOAK=1 makes `beside` 64 clients for 10 minutes"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+
+import sijil_test
+from sijil_test import Client, Server, sha256
+
+LONG = os.environ.get("SIJIL_SOAK") == "1"
+LEASE_S = 6 if LONG else 3
+INDEX = "application/vnd.oci.image.index.v1+json"
+IMAGE = "application/vnd.oci.image.manifest.v1+json"
+
+
+class World:
+    """A server whose leases are short, and a login for each role."""
+
+    def __init__(self, server, project="models"):
+        self.server, self.project = server, f"main/{project}"
+        self.admin = server.client(server.admin)
+        if project != "models":
+            self.admin.api("POST", "/projects", {"organisation": "main", "name": project, "label": {"class": "confidential"}})
+        self.login = sijil_test.make_robot(server, "ci-" + project, "publisher", self.project)
+        self.ci = Client(server, self.login)
+
+    def repository(self, name):
+        return self.ci.repository(f"{self.project}/{name}")
+
+    def collect(self, project=True, **more):
+        begun = self.admin.api("POST", "/collections", {**({"project": self.project} if project else {}), **more})
+        path = f"/collections/{begun['id']}" + (f"?project={self.project}" if project else "")
+        until = time.monotonic() + 120
+        while True:
+            run = self.admin.api("GET", path)
+            if run["state"] in ("done", "failed"):
+                assert run["state"] == "done", run
+                return run["report"]
+            assert time.monotonic() < until, run
+            time.sleep(0.1)
+
+    def quota(self, **limits):
+        return self.admin.api("PUT", f"/projects/{self.project}/quota", limits)
+
+    def used(self):
+        return self.admin.api("GET", f"/projects/{self.project}/quota")
+
+    def rules(self, **document):
+        return self.admin.api("PUT", f"/projects/{self.project}/rules", document)
+
+
+def sijil(server, *words, expect=0, **more):
+    """The command line, logged in as the administrator; answers what it printed."""
+    home = os.path.join(server.root, "home")
+    os.makedirs(home, exist_ok=True)
+    environment = {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home}
+    host = f"127.0.0.1:{server.port}"
+    if not os.path.exists(os.path.join(home, "logged-in")):
+        user, password = server.admin
+        subprocess.run([sijil_test.program("sijil"), "login", host, "--username", user, "--ca-file", server.ca_file],
+                       input=password + "\n", text=True, check=True, env=environment, capture_output=True)
+        open(os.path.join(home, "logged-in"), "w").close()
+    done = subprocess.run([sijil_test.program("sijil"), *[word.replace("HOST", host) for word in words]], text=True,
+                          capture_output=True, env=environment, timeout=120, **more)
+    assert done.returncode == expect, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def events(world, action, outcome="allowed"):
+    found = world.admin_auditor.api("GET", f"/audit/events?limit=1000&key=act:{action}")["events"]
+    return [event for event in found if event["entry"]["outcome"] == outcome]
+
+
+server = Server(["--blob-lease", str(LEASE_S), "--collect-interval", "0"])
+
+
+def what_nothing_needs_goes_and_all_else_stays():
+    world = World(server, "garbage")
+    here, beside = world.repository("here"), world.repository("beside")
+    kept, loose, shared = os.urandom(70_000), os.urandom(50_000), os.urandom(30_000)
+    manifest = here.manifest(kept_blob := kept)
+    here.push_blob(kept_blob)
+    assert here.put_manifest("v1", manifest).status == 201
+    here.push_blob(loose)
+    beside.push_blob(shared)
+    mounted = here.call("POST", f"blobs/uploads/?mount={urllib.parse.quote(sha256(shared))}&from={beside.name}",
+                        scope=f"{here.scope} repository:{beside.name}:pull")
+    assert mounted.status == 201, mounted.status
+    assert beside.put_manifest("v1", beside.manifest(shared)).status == 201
+    assert world.collect()["blobs"] == 0, "leases hold"
+    time.sleep(LEASE_S + 0.5)
+    dry = world.collect(dry_run=True)
+    assert (dry["blobs"], dry["bytes"]) == (1, len(loose)), dry
+    assert here.call("HEAD", "blobs/" + sha256(loose)).status == 200  # which renews its lease
+    assert world.collect()["blobs"] == 0, "who is told of a blob may count on it"
+    time.sleep(LEASE_S + 0.5)
+    report = world.collect()
+    assert (report["blobs"], report["bytes"]) == (1, len(loose)), report
+    assert report["projects"][0]["name"] == world.project
+    assert here.call("HEAD", "blobs/" + sha256(loose)).status == 404
+    for repository in (here, beside):
+        assert repository.call("GET", "blobs/" + sha256(shared)).body == shared
+    assert here.call("GET", "blobs/" + sha256(kept)).body == kept
+    here.push_blob(loose)  # again is fine
+    assert here.call("GET", "blobs/" + sha256(loose)).body == loose
+
+
+def the_rules_say_which_manifests_go():
+    world = World(server, "retained")
+    here = world.repository("digits")
+    digests = []
+    for number in range(5):
+        manifest = here.manifest(blob := os.urandom(1000 + number))
+        here.push_blob(blob)
+        answer = here.put_manifest(f"v{number}", manifest)
+        assert answer.status == 201, answer.body
+        digests.append(answer["Docker-Content-Digest"])
+        time.sleep(0.01)
+    assert here.put_manifest("stable", here.call("GET", "manifests/v0").body).status == 201
+    signature = here.manifest(b"", subject={"mediaType": IMAGE, "digest": digests[1], "size": 1})
+    here.push_blob(b"")
+    assert here.put_manifest(sha256(signature), signature).status == 201
+    child = here.manifest(annotations={"child": "1"})
+    assert here.put_manifest(sha256(child), child).status == 201
+    index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [
+        {"mediaType": IMAGE, "digest": sha256(child), "size": len(child)}]}).encode()
+    assert here.put_manifest("v9", index, INDEX).status == 201
+    loose = here.manifest(annotations={"loose": "1"})
+    assert here.put_manifest(sha256(loose), loose).status == 201
+    time.sleep(LEASE_S + 0.5)
+    assert world.collect()["manifests"] == 0, "without rules all is kept"
+
+    rules = {"retention": [{"repositories": "*", "tags": "v*", "keep_last": 2}, {"repositories": "*", "tags": "stable"}],
+             "untagged_days": 0, "immutable": [{"repositories": "dig*", "tags": "v3"}]}
+    dry = world.collect(dry_run=True, rules=rules)
+    # v1 and v2 go, and what nothing refers to; then the signature of v1. v0 is stable, v3 immutable, v4 and v9 are the last.
+    doomed = {digests[1], digests[2], sha256(loose), sha256(signature)}
+    assert {row["digest"] for row in dry["removed"]} == doomed, dry
+    assert here.call("GET", "manifests/v1").status == 200
+    world.rules(**rules)
+    assert world.admin.api("GET", f"/projects/{world.project}/rules") == rules
+    time.sleep(LEASE_S + 0.5)
+    report = world.collect()
+    assert (report["manifests"], report["tags"], report["blobs"]) == (dry["manifests"], dry["tags"], dry["blobs"]), (dry, report)
+    assert report["manifests"] == 4 and report["tags"] == 2, report
+    there = here.call("GET", "tags/list").json["tags"]
+    assert there == ["stable", "v0", "v3", "v4", "v9"], there
+    for digest in doomed:
+        assert here.call("GET", "manifests/" + digest).status == 404
+    assert here.call("GET", "manifests/" + sha256(child)).status == 200
+    assert world.collect()["manifests"] == 0
+
+
+def immutable_tags_stay_where_they_are():
+    world = World(server, "firm")
+    here = world.repository("digits")
+    first, second = here.manifest(annotations={"n": "1"}), here.manifest(annotations={"n": "2"})
+    world.rules(immutable=[{"repositories": "digits", "tags": "v*"}])
+    assert here.put_manifest("v1", first).status == 201
+    assert here.put_manifest("v1", first).status == 201, "the same again is no move"
+    assert here.put_manifest("other", first).status == 201
+    moved = here.put_manifest("v1", second)
+    assert (moved.status, moved.codes) == (403, ["DENIED"]) and "v1" in moved.json["errors"][0]["message"], moved.body
+    moved = here.call("PUT", f"manifests/{sha256(second)}?tag=new&tag=v1", second, {"Content-Type": IMAGE})
+    assert moved.status == 403, moved.body
+    assert here.call("GET", "tags/list").json["tags"] == ["other", "v1"]
+    for reference in ("v1", sha256(first)):  # clients delete by digest what they were told to delete by tag
+        answer = here.call("DELETE", "manifests/" + reference)
+        assert (answer.status, answer.codes) == (403, ["DENIED"]), (reference, answer.body)
+    assert here.call("DELETE", "manifests/other").status == 202
+    assert here.call("GET", "manifests/v1").body == first
+    world.rules()
+    assert here.call("DELETE", "manifests/" + sha256(first)).status == 202
+
+
+def quotas_are_exact_and_say_so():
+    world = World(server, "counted")
+    here = world.repository("digits")
+    first = os.urandom(100_000)
+    here.push_blob(first)
+    assert world.used()["bytes_used"] == 100_000
+    world.quota(bytes=300_000, sessions=3)
+    assert world.used()["bytes_used"] == 100_000
+    here.push_blob(first)
+    assert world.used()["bytes_used"] == 100_000, "the same again costs nothing"
+    location = here.begin()
+    refused = here.patch(location, os.urandom(200_001))
+    assert (refused.status, refused.codes) == (403, ["DENIED"]), refused.body
+    assert "200001" in refused.json["errors"][0]["message"], refused.body
+    answer = here.patch(location, os.urandom(150_000))
+    assert answer.status == 202, answer.body
+    assert world.used()["bytes_reserved"] == 150_000 and world.used()["bytes_used"] == 250_000
+    other = here.begin()
+    assert here.patch(other, os.urandom(50_001)).status == 403, "what others have reserved is not there"
+    def pieces():
+        yield from (os.urandom(10_000) for _ in range(6))
+    refused = here.client.call("PATCH", other, pieces(), {"Transfer-Encoding": "chunked"}, scope=here.scope, encode_chunked=True)
+    assert refused.status == 403, (refused.status, refused.body)
+    assert here.call("DELETE", answer["Location"]).status == 204
+    assert world.used()["bytes_used"] - world.used()["bytes_reserved"] == 100_000
+    data = os.urandom(60_000)
+    third = here.begin()
+    answer = here.client.call("PATCH", third, (data[i:i + 7000] for i in range(0, 60_000, 7000)),
+                              {"Transfer-Encoding": "chunked"}, scope=here.scope, encode_chunked=True)
+    assert answer.status == 202, answer.body
+    here.begin()
+    assert (refused := here.call("POST", "blobs/uploads/")).status == 429 and refused.codes == ["TOOMANYREQUESTS"], refused.body
+    assert int(refused["Retry-After"]) >= 1
+    assert here.close(answer["Location"], sha256(data)).status == 201
+    assert here.call("DELETE", other).status == 204
+    assert world.used()["bytes_used"] == 160_000, world.used()
+    manifest = here.manifest(data)
+    assert here.put_manifest("v1", manifest).status == 201
+    assert world.used()["bytes_used"] == 160_002 + len(manifest)
+    world.quota(bytes=160_000)
+    assert (refused := here.call("POST", "blobs/uploads/")).status == 403 and refused.codes == ["DENIED"], refused.body
+    refused = here.put_manifest("v2", here_manifest := manifest + b" ")
+    assert (refused.status, refused.codes) == (403, ["DENIED"]), refused.body
+    assert here.put_manifest("v2", manifest).status == 201, "what is there costs nothing"
+    assert here.call("DELETE", "manifests/" + sha256(manifest)).status == 202
+    time.sleep(LEASE_S + 0.5)
+    assert world.collect()["bytes"] == 160_002
+    assert world.used()["bytes_used"] == world.used()["bytes_reserved"] == 0, world.used()
+    world.quota()
+    assert world.used()["bytes"] is None
+    assert here_manifest
+
+
+def a_project_can_have_so_many_requests_a_minute():
+    world = World(server, "busy")
+    here = world.repository("digits")
+    manifest = here.manifest()
+    assert here.put_manifest("v1", manifest).status == 201
+    while time.time() % 60 > 40:  # the minute must not end meanwhile
+        time.sleep(1)
+    world.quota(events_per_minute=100)
+    time.sleep(2.5)  # each gateway looks every two seconds
+    statuses = [here.call("GET", "manifests/v1").status for _ in range(130)]
+    assert statuses.count(200) == 100 and statuses.count(429) == 30, (statuses.count(200), statuses.count(429))
+    refused = here.call("GET", "manifests/v1")
+    assert refused.codes == ["TOOMANYREQUESTS"] and 1 <= int(refused["Retry-After"]) <= 60
+    assert World(server, "calm").repository("x").push_blob(b"others go on")
+    world.quota()
+    time.sleep(2.5)
+    assert here.call("GET", "manifests/v1").status == 200
+
+
+def the_command_line_does_it_all():
+    world = World(server, "typed")
+    here = world.repository("digits")
+    here.push_blob(os.urandom(4096))
+    name = world.project
+    shown = json.loads(sijil(server, "admin", "project", "quota", "HOST", name, "--bytes", "2M", "--sessions", "7", "--json"))
+    assert shown == {"bytes": 2 << 20, "sessions": 7, "events_per_minute": None}, shown
+    shown = json.loads(sijil(server, "admin", "project", "quota", "HOST", name, "--sessions", "none", "--json"))
+    assert shown["bytes"] == 2 << 20 and shown["sessions"] is None
+    assert "4096" in sijil(server, "admin", "project", "quota", "HOST", name)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"untagged_days": 3}, file)
+        file.flush()
+        sijil(server, "admin", "project", "rules", "HOST", name, file.name)
+        assert json.loads(sijil(server, "admin", "project", "rules", "HOST", name)) == {"untagged_days": 3}
+        file.write("x")
+        file.flush()
+        sijil(server, "admin", "project", "rules", "HOST", name, file.name, expect=1)
+    time.sleep(LEASE_S + 0.5)
+    assert "would be removed" in sijil(server, "admin", "gc", "HOST", name, "--dry-run")
+    run = json.loads(sijil(server, "admin", "gc", "HOST", name, "--json"))
+    assert run["report"]["blobs"] == 1 and run["report"]["bytes"] == 4096, run
+    assert "removed: 0 manifests" in sijil(server, "admin", "gc", "HOST")
+
+
+def only_those_may_who_may():
+    world = World(server, "guarded")
+    other = Client(server, sijil_test.make_robot(server, "warden", "project-admin", "main/garbage"))
+    mine = Client(server, sijil_test.make_robot(server, "keeper", "project-admin", world.project))
+    for method, path, body, expect in (
+            ("PUT", f"/projects/{world.project}/quota", {"bytes": None}, 403),  # no project's own matter
+            ("PUT", f"/projects/{world.project}/rules", {}, 200),
+            ("GET", f"/projects/{world.project}/quota", None, 200),
+            ("POST", "/collections", {}, 403),
+            ("POST", "/collections", {"project": world.project}, 201)):
+        answer = mine.call(method, "/api/v1" + path, json.dumps(body) if body is not None else None,
+                           {"Content-Type": "application/json"} if body is not None else {}, scope="registry:admin:*")
+        assert answer.status in ((expect,) if expect != 403 else (403, 404)), (method, path, answer.status, answer.body)
+    run = answer.json["id"]
+    for client, query in ((other, f"?project={world.project}"), (other, "?project=main/garbage"), (other, "")):
+        answer = client.call("GET", f"/api/v1/collections/{run}{query}", scope="registry:admin:*")
+        assert answer.status in (403, 404), (query, answer.status)
+    ci = world.ci.call("PUT", f"/api/v1/projects/{world.project}/rules", "{}", {"Content-Type": "application/json"},
+                       scope="registry:admin:*")
+    assert ci.status == 403, ci.status
+    for bad in ({"bytes": -1}, {"bytes": "1"}, {"sessions": 100001}, {"events_per_minute": 0}, {"size": 1}):
+        world.admin.api("PUT", f"/projects/{world.project}/quota", bad, expect=(400,))
+    for bad in ({"untagged_days": -1}, {"retention": [{}]}, {"immutable": [{"repositories": "%", "tags": "x"}]}, {"x": 1}):
+        world.admin.api("PUT", f"/projects/{world.project}/rules", bad, expect=(400,))
+    world.admin.api("POST", "/collections", {"project": "main/none"}, expect=(403, 404))
+    world.admin.api("POST", "/collections", {"rules": {}, "dry_run": True}, expect=(400,))
+
+
+CASES = (what_nothing_needs_goes_and_all_else_stays, the_rules_say_which_manifests_go, immutable_tags_stay_where_they_are,
+         quotas_are_exact_and_say_so, a_project_can_have_so_many_requests_a_minute, the_command_line_does_it_all,
+         only_those_may_who_may)
+server.start()
+sijil_test.run(*CASES, server=server)
