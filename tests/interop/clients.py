@@ -3,14 +3,17 @@
 and left out."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../scenario"))
 import sijil_test
+from production import Production
 from sijil_test import Server, sha256
 
 PROGRAMS = os.environ["INTEROP_PROGRAMS"]
@@ -23,10 +26,14 @@ def host():
     return f"127.0.0.1:{server.port}"
 
 
-def run(name, *words, code=0, text=None, folder=None, stream="stdout"):
-    environment = {**os.environ, "HOME": work + "/home", "DOCKER_CONFIG": work + "/home/.docker",
-                   "SSL_CERT_FILE": server.ca_file, "COSIGN_PASSWORD": "", "COSIGN_EXPERIMENTAL": "0",
-                   "REGCTL_CONFIG": work + "/home/regctl.json"}
+def environment_of(registry, home="home", **more):
+    os.makedirs(f"{work}/{home}/.docker", exist_ok=True)
+    return {**os.environ, "HOME": f"{work}/{home}", "DOCKER_CONFIG": f"{work}/{home}/.docker", "SSL_CERT_FILE": registry.ca_file,
+            "COSIGN_PASSWORD": "", "COSIGN_EXPERIMENTAL": "0", "REGCTL_CONFIG": f"{work}/{home}/regctl.json", **more}
+
+
+def run(name, *words, code=0, text=None, folder=None, stream="stdout", **more):
+    environment = environment_of(server, **more)
     done = subprocess.run([os.path.join(PROGRAMS, name), *words], input=text, text=True, capture_output=True, timeout=300,
                           env=environment, cwd=folder or work)
     assert done.returncode == code, (name, words, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
@@ -36,6 +43,26 @@ def run(name, *words, code=0, text=None, folder=None, stream="stdout"):
 def same(one, other):
     with open(one, "rb") as left, open(other, "rb") as right:
         assert left.read() == right.read(), (one, other)
+
+
+def mounts():
+    """How many blobs were mounted from another repository so far, by the answers to POST."""
+    with open(os.path.join(server.root, "log"), encoding="utf-8", errors="replace") as log:
+        return sum('"route":"upload_begin' in line and '"status":"201"' in line and '"in":"0"' in line for line in log)
+
+
+def large_file(name, size=150 << 20):
+    path = os.path.join(work, name)
+    with open(path, "wb") as file:
+        for _ in range(size >> 20):
+            file.write(os.urandom(1 << 20))
+        file.write(b"and a bit")
+    return path
+
+
+def digest_of_file(path):
+    said = subprocess.run(["sha256sum", path], check=True, capture_output=True, text=True).stdout
+    return "sha256:" + said.split()[0]
 
 
 # --- oras ------------------------------------------------------------------------------------------------------------
@@ -52,7 +79,18 @@ def oras_pushes_pulls_and_refers():
         folder=work + "/model")
     found = run("oras", "discover", "-o", "json", reference)
     assert "application/vnd.example.metrics" in found, found
+    before = mounts()
     run("oras", "cp", reference, host() + "/main/models/oras-copy:v1")
+    assert mounts() > before, "oras cp moved the bytes although both repositories are here"
+    run("oras", "tag", reference, "stable", "v1.0")
+    assert run("oras", "repo", "tags", host() + "/main/models/oras").split() == ["stable", "v1", "v1.0"]
+    assert "oras-copy" in run("oras", "repo", "ls", host() + "/main/models")
+    large = large_file("large-oras.bin")
+    run("oras", "blob", "push", host() + "/main/models/oras", large)
+    run("oras", "blob", "fetch", "--output", work + "/large-back", host() + "/main/models/oras@" + digest_of_file(large))
+    same(large, work + "/large-back")
+    run("oras", "blob", "delete", "-f", host() + "/main/models/oras@" + digest_of_file(large))
+    run("oras", "blob", "fetch", "--descriptor", host() + "/main/models/oras@" + digest_of_file(large), code=1)
     assert run("oras", "manifest", "fetch", reference) == run("oras", "manifest", "fetch", host() + "/main/models/oras-copy:v1")
     run("oras", "blob", "fetch", "--output", work + "/blob", host() + "/main/models/oras@" + state["digest"])
     same(work + "/model/model.onnx", work + "/blob")
@@ -84,7 +122,22 @@ def crane_pushes_pulls_and_deletes():
     run("crane", "pull", "--format", "oci", reference, work + "/from-crane")
     run("crane", "push", work + "/from-crane", host() + "/main/models/crane:again")
     assert run("crane", "ls", host() + "/main/models/crane").split() == ["again", "v1"]
+    before = mounts()
     run("crane", "copy", reference, host() + "/main/models/crane-copy:v1")
+    assert mounts() > before, "crane copy moved the bytes although both repositories are here"
+    assert "main/models/crane-copy" in run("crane", "catalog", host()).split()
+    config = json.loads(run("crane", "manifest", reference))["config"]["digest"]
+    assert sha256(run("crane", "blob", f"{host()}/main/models/crane@{config}").encode()) == config
+    large = large_file("large-crane.bin")
+    with tarfile.open(work + "/large.tar", "w") as archive:
+        archive.add(large, "large.bin")
+    run("crane", "append", "--base", reference, "--new_layer", work + "/large.tar", "--new_tag", host() + "/main/models/crane:large")
+    run("crane", "validate", "--remote", host() + "/main/models/crane:large")
+    run("crane", "export", host() + "/main/models/crane:large", work + "/large-export.tar")
+    with tarfile.open(work + "/large-export.tar") as archive:
+        archive.extract("large.bin", work + "/exported")
+    same(large, work + "/exported/large.bin")
+    run("crane", "delete", host() + "/main/models/crane@" + run("crane", "digest", host() + "/main/models/crane:large").strip())
     run("crane", "tag", reference, "stable")
     run("crane", "delete", host() + "/main/models/crane-copy@" + digest)
     run("crane", "digest", host() + "/main/models/crane-copy:v1", code=1)
@@ -104,7 +157,31 @@ def regctl_pushes_pulls_and_refers():
     same(work + "/model/model.onnx", work + "/from-regctl/model.onnx")
     run("regctl", "artifact", "put", "--artifact-type", "application/vnd.example.note", "--subject", reference, text="a note")
     assert "application/vnd.example.note" in run("regctl", "artifact", "list", reference)
-    run("regctl", "image", "copy", reference, host() + "/main/models/regctl-copy:v1")
+    assert "application/vnd.example.note" in run("regctl", "artifact", "tree", reference)
+    before = mounts()
+    run("regctl", "image", "copy", "--referrers", reference, host() + "/main/models/regctl-copy:v1")
+    assert mounts() > before, "regctl image copy moved the bytes although both repositories are here"
+    assert "application/vnd.example.note" in run("regctl", "artifact", "list", host() + "/main/models/regctl-copy:v1")
+    assert "main/models/regctl-copy" in run("regctl", "repo", "ls", host()).split()
+    large = large_file("large-regctl.bin", 40 << 20)
+    for chunks in ("0", "1000003"):  # in one request, and in pieces of no round size
+        run("regctl", "registry", "set", host(), "--blob-chunk", chunks, "--blob-max", "-1" if chunks == "0" else "1000003")
+        with open(large, "rb") as file:
+            put = subprocess.run([os.path.join(PROGRAMS, "regctl"), "blob", "put", host() + "/main/models/regctl-large" + chunks],
+                                 stdin=file, capture_output=True, text=True, timeout=300, env=environment_of(server))
+        assert put.returncode == 0 and put.stdout.strip() == digest_of_file(large), (put.stdout, put.stderr)
+        run("regctl", "blob", "head", host() + "/main/models/regctl-large" + chunks, digest_of_file(large))
+        with open(work + "/regctl-back", "wb") as file:
+            got = subprocess.run([os.path.join(PROGRAMS, "regctl"), "blob", "get", host() + "/main/models/regctl-large" + chunks,
+                                  digest_of_file(large)], stdout=file, timeout=300, env=environment_of(server))
+        assert got.returncode == 0
+        same(large, work + "/regctl-back")
+    run("regctl", "image", "export", reference, work + "/regctl.tar")
+    run("regctl", "image", "import", host() + "/main/models/regctl-import:v1", work + "/regctl.tar")
+    digest = run("regctl", "image", "digest", reference)
+    assert run("regctl", "image", "digest", host() + "/main/models/regctl-import:v1") == digest
+    run("regctl", "manifest", "delete", host() + "/main/models/regctl-import@" + digest.strip())
+    run("regctl", "manifest", "head", host() + "/main/models/regctl-import:v1", code=1)
     assert run("regctl", "tag", "ls", host() + "/main/models/regctl-copy").split() == ["v1"]
     run("regctl", "tag", "delete", host() + "/main/models/regctl-copy:v1")
     assert run("regctl", "tag", "ls", host() + "/main/models/regctl-copy").split() == []
@@ -121,18 +198,139 @@ def cosign_signs_and_verifies():
     place.push_blob(blob)
     manifest = place.manifest(blob)
     assert place.put_manifest("v1", manifest).status == 201
+    assert place.put_manifest("unsigned", place.manifest(blob, annotations={"signed": "no"})).status == 201
     reference = f"{host()}/main/models/signed@{sha256(manifest)}"
     run("cosign", "generate-key-pair", folder=work)
     run("cosign", "sign", "--yes", "--tlog-upload=false", "--key", "cosign.key", reference, folder=work)
     run("cosign", "verify", "--insecure-ignore-tlog=true", "--key", "cosign.pub", reference, folder=work)
     run("cosign", "verify", "--insecure-ignore-tlog=true", "--key", "cosign.pub",
-        f"{host()}/main/models/oras:v1", folder=work, code=10)
+        f"{host()}/main/models/signed:unsigned", folder=work, code=10)
+    with open(work + "/predicate.json", "w", encoding="ascii") as file:
+        json.dump({"trained": "here"}, file)
+    run("cosign", "attest", "--yes", "--tlog-upload=false", "--key", "cosign.key", "--predicate", "predicate.json", reference, folder=work)
+    run("cosign", "verify-attestation", "--insecure-ignore-tlog=true", "--key", "cosign.pub", reference, folder=work)
+    run("cosign", "attach", "sbom", "--sbom", "predicate.json", reference, folder=work)
+    tree = run("cosign", "tree", reference, folder=work)
+    assert "Signatures" in tree and "Attestations" in tree and "SBOM" in tree, tree
+    copied = f"{host()}/main/models/signed-copy:v1"
+    run("cosign", "copy", f"{host()}/main/models/signed:v1", copied, folder=work)
+    run("cosign", "verify", "--insecure-ignore-tlog=true", "--key", "cosign.pub", copied, folder=work)
+    run("cosign", "clean", "-f", "--type", "signature", copied, folder=work)
+    run("cosign", "verify", "--insecure-ignore-tlog=true", "--key", "cosign.pub", copied, folder=work, code=10)
+    by_referrers(place)
+
+
+def by_referrers(place):
+    """The same with OCI 1.1: the signature is found through the referrers list, and there is no tag for it."""
+    assert place.put_manifest("v2", place.manifest(b"what is signed", annotations={"by": "referrers"})).status == 201
+    reference = f"{host()}/main/models/signed@{place.call('GET', 'manifests/v2')['Docker-Content-Digest']}"
+    tags = place.call("GET", "tags/list").json["tags"]
+    words = ("--key", "cosign.key", "--tlog-upload=false", "--yes")
+    run("cosign", "sign", *words, "--registry-referrers-mode=oci-1-1", reference, folder=work, COSIGN_EXPERIMENTAL="1")
+    assert place.call("GET", "tags/list").json["tags"] == tags, "cosign fell back to a tag"
+    run("cosign", "verify", "--key", "cosign.pub", "--insecure-ignore-tlog=true", "--experimental-oci11", reference, folder=work)
+
+
+# --- tokens ------------------------------------------------------------------------------------------------------------
+class Ageing(Production):
+    """A registry that can grow older by ten minutes while a client pushes: tokens of five minutes have expired then."""
+
+    def age(self, seconds):
+        for faults in self.faults.values():
+            faults.set(clock_ms=seconds * 1000)
+
+    def statuses(self, route):
+        with open(self.path("log"), encoding="utf-8", errors="replace") as log:
+            return re.findall(rf'"route":"{route}[^"]*","status":"(\d+)"', log.read())
+
+
+LAYERS = 30
+PUSHES = {
+    "oras": lambda at, files: ["push", "--concurrency", "1", f"{at}/main/models/oras-old:v1", *files],
+    "crane": lambda at, files: ["push", "layout", f"{at}/main/models/crane-old:v1"],
+    "regctl": lambda at, files: ["artifact", "put", "--artifact-type", "application/vnd.example", *[f"--file={name}" for name in files],
+                                 *["--file-media-type=application/octet-stream"] * len(files),
+                                 f"{at}/main/models/regctl-old:v1"],
+}
+
+
+def a_token_that_expires_during_a_push_is_renewed():
+    old = Ageing()
+    with old:
+        at = f"127.0.0.1:{old.port}"
+        name, secret = sijil_test.make_robot(old, "old", "publisher", "main/models")
+        files = [f"layer-{number}" for number in range(LAYERS)]
+        folder = work + "/layers"
+        os.makedirs(folder)
+        for each in files:
+            with open(f"{folder}/{each}", "wb") as file:
+                file.write(os.urandom(3 << 20))
+        if "crane" in state["there"]:
+            layout(folder, files)
+        ages = 0
+        for client, words in PUSHES.items():
+            if client not in state["there"]:
+                continue
+            environment = environment_of(old, home="home-" + client)
+            log_in(client, at, name, secret, environment, old)
+            before, told = len(old.statuses("upload_commit")), len(old.statuses("token"))
+            push = subprocess.Popen([os.path.join(PROGRAMS, client), *words(at, files)], cwd=folder, env=environment,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            until = time.monotonic() + 60
+            while len(old.statuses("upload_commit")) < before + 3:
+                assert push.poll() is None and time.monotonic() < until, (client, push.communicate())
+                time.sleep(0.01)
+            ages += 600
+            old.age(ages)
+            out, said = push.communicate(timeout=120)
+            assert push.returncode == 0, (client, out[-1000:], said[-2000:])
+            assert len(old.statuses("token")) > told + 1, f"{client} never asked for another token: too quick to tell"
+        old.age(ages)
+
+
+def log_in(client, at, name, secret, environment, registry):
+    def call(*words, text=None):
+        done = subprocess.run([os.path.join(PROGRAMS, client), *words], input=text, text=True, env=environment, capture_output=True,
+                              timeout=60, check=False)
+        assert done.returncode == 0, (client, done.stdout, done.stderr)
+    if client == "regctl":
+        with open(registry.ca_file, encoding="ascii") as file:
+            call("registry", "set", at, "--skip-check", "--cacert", file.read())
+        call("registry", "login", at, "-u", name, "--pass-stdin", text=secret)
+    elif client == "crane":
+        call("auth", "login", at, "-u", name, "--password-stdin", text=secret)
+    else:
+        call("login", at, "-u", name, "--password-stdin", text=secret)
+
+
+def layout(folder, files):
+    """An OCI layout of these layers, for crane."""
+    blobs = folder + "/layout/blobs/sha256"
+    os.makedirs(blobs)
+
+    def keep(data):
+        with open(f"{blobs}/{sha256(data)[7:]}", "wb") as file:
+            file.write(data)
+        return {"digest": sha256(data), "size": len(data)}
+    layers = []
+    for name in files:
+        with open(f"{folder}/{name}", "rb") as file:
+            layers.append({"mediaType": "application/vnd.oci.image.layer.v1.tar", **keep(file.read())})
+    config = keep(json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {
+        "type": "layers", "diff_ids": [layer["digest"] for layer in layers]}}).encode())
+    manifest = keep(json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": {
+        "mediaType": "application/vnd.oci.image.config.v1+json", **config}, "layers": layers}).encode())
+    with open(folder + "/layout/index.json", "w", encoding="ascii") as file:
+        json.dump({"schemaVersion": 2, "manifests": [{"mediaType": "application/vnd.oci.image.manifest.v1+json", **manifest}]}, file)
+    with open(folder + "/layout/oci-layout", "w", encoding="ascii") as file:
+        json.dump({"imageLayoutVersion": "1.0.0"}, file)
 
 
 def main():
     cases = {"oras": oras_pushes_pulls_and_refers, "crane": crane_pushes_pulls_and_deletes,
              "regctl": regctl_pushes_pulls_and_refers, "cosign": cosign_signs_and_verifies}
     there = {name: case for name, case in cases.items() if os.access(os.path.join(PROGRAMS, name), os.X_OK)}
+    state["there"] = set(there)
     for name in cases:
         if name not in there:
             print(f"left out: {name}, which could not be had")
@@ -141,7 +339,6 @@ def main():
         shutil.rmtree(work)
         shutil.rmtree(server.root)
         return
-    os.makedirs(work + "/home/.docker")
     trainer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../script/demo.d/train.py")
     subprocess.run(["/usr/bin/python3", trainer, work + "/model"], check=True, stdout=subprocess.DEVNULL)
     with open(work + "/model/model.onnx", "rb") as file:
@@ -150,7 +347,8 @@ def main():
     state["login"] = sijil_test.make_robot(server, "interop", "publisher", "main/models")
     state["soon"] = sijil_test.make_robot(server, "soon", "consumer", "main/models", expires_days=2)
     try:
-        sijil_test.run(*there.values(), server=server)
+        sijil_test.run(*there.values(), *([a_token_that_expires_during_a_push_is_renewed] if set(PUSHES) & set(there) else []),
+                       server=server)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
