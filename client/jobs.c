@@ -14,14 +14,15 @@ struct crew {
     size_t next;
     bool has_failed;
     struct error err;
-    struct invocation *invocation; /* that explains the failure in the end */
+    char explanation[sizeof((struct invocation){0}.explanation)]; /* of that failure */
+    struct session *session;
     atomic_bool gives_up;
 };
 
 struct job {
     struct crew *crew;
-    struct session *session;
-    struct invocation invocation; /* a refusal is explained there, beside others */
+    struct session *session, *branch; /* the branch is owned; the first job has none, and takes the crew's session */
+    struct invocation invocation;     /* where a branch explains refusals, beside others */
     pthread_t thread;
     bool has_thread;
 };
@@ -54,7 +55,7 @@ static void note_failure(struct job *job, const struct error *why)
     (void)pthread_mutex_lock(&crew->mutex);
     if (!crew->has_failed) {
         crew->err = *why;
-        memcpy(crew->invocation->explanation, job->invocation.explanation, sizeof crew->invocation->explanation);
+        memcpy(crew->explanation, session_invocation(job->session)->explanation, sizeof crew->explanation);
     }
     crew->has_failed = true;
     atomic_store(&crew->gives_up, true);
@@ -74,38 +75,45 @@ static void *run(void *argument)
     return NULL;
 }
 
-static struct result prepare(struct crew *crew, struct job *job, struct session *session, struct error *err)
+static struct result prepare(struct crew *crew, struct job *job, bool is_first, struct error *err)
 {
     job->crew = crew;
-    job->invocation = *crew->invocation;
-    TRY(session_branch(session, &job->invocation, &job->session, err));
+    job->session = crew->session;
+    if (!is_first) {
+        job->invocation = *session_invocation(crew->session);
+        TRY(session_branch(crew->session, &job->invocation, &job->branch, err));
+        job->session = job->branch;
+    }
     session_give_up_when(job->session, &crew->gives_up);
     return SUCCESS;
 }
 
 /* The caller's thread is one of them. A thread that can't be had is done without. */
-static struct result run_all(struct crew *crew, struct job *all, unsigned count, struct session *session, struct error *err)
+static struct result run_all(struct crew *crew, struct job *all, unsigned count, struct error *err)
 {
-    for (unsigned i = 0; i < count; i++) TRY(prepare(crew, &all[i], session, err));
+    for (unsigned i = 0; i < count; i++) TRY(prepare(crew, &all[i], i == 0, err));
     for (unsigned i = 1; i < count; i++) all[i].has_thread = pthread_create(&all[i].thread, NULL, run, &all[i]) == 0;
     (void)run(&all[0]);
     for (unsigned i = 1; i < count; i++)
         if (all[i].has_thread) (void)pthread_join(all[i].thread, NULL);
     if (!crew->has_failed) return SUCCESS;
+    struct invocation *invocation = session_invocation(crew->session);
+    memcpy(invocation->explanation, crew->explanation, sizeof invocation->explanation);
     *err = crew->err;
     return (struct result){.ok = false};
 }
 
 struct result jobs_run(const struct jobs *jobs, struct session *session, struct error *err)
 {
-    struct crew crew = {.jobs = jobs, .invocation = session_invocation(session)};
+    struct crew crew = {.jobs = jobs, .session = session};
     const unsigned count = jobs->count < jobs->at_once ? (unsigned)jobs->count : jobs->at_once;
     struct job *all = memory_zeroed(count == 0 ? 1 : count, sizeof *all);
 
     if (all == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %u jobs", count);
     (void)pthread_mutex_init(&crew.mutex, NULL);
-    const struct result done = count == 0 ? SUCCESS : run_all(&crew, all, count, session, err);
-    for (unsigned i = 0; i < count; i++) session_free(all[i].session);
+    const struct result done = count == 0 ? SUCCESS : run_all(&crew, all, count, err);
+    session_give_up_when(session, NULL);
+    for (unsigned i = 0; i < count; i++) session_free(all[i].branch);
     (void)pthread_mutex_destroy(&crew.mutex);
     free(all);
     return done;

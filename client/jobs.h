@@ -1,7 +1,7 @@
 /*
  * client/jobs.h -- the same work on many files, a few at a time.
  *
- * Each job has a session of its own with the same login. The first failure ends all: whoever still transfers is cut off, and
+ * Each job has a session with the same login: the first the given one, each other one its own. The first failure ends all: whoever still transfers is cut off, and
  * goes on from there in the next run.
  */
 #pragma once
@@ -19,7 +19,7 @@ struct jobs {
     void *context;
 };
 
-/** `session` is that of the first job. The failure, and its explanation, are those of the first that failed. */
+/** The failure, and its explanation, are those of the first that failed. */
 RESULT jobs_run(const struct jobs *jobs, struct session *session, struct error *err);
 
 /** The option --jobs, or JOBS_DEFAULT. ERROR_INVALID for what is no number of jobs. */
