@@ -11,7 +11,7 @@ from sijil_test import Client, program
 from workers import BROKEN, PATIENCE
 
 READERS, MOVERS = 6, 4
-CONNECTIONS = READERS + MOVERS + 6  # to PostgreSQL, of one gateway: docs/production.md
+CONNECTIONS = READERS + MOVERS + 9  # to PostgreSQL, of one gateway: docs/production.md
 
 
 class Fleet(Peers, sijil_test.Server):

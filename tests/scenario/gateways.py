@@ -290,6 +290,87 @@ def sessions_are_counted_together():
     places[0].push_blob(b"there is room again")
 
 
+def bytes_are_counted_together():
+    """However many push at once, and in whatever way, not one byte more comes in than the quota has room for."""
+    size, count = 200_000, 15
+    admin = fleet.client(fleet.admin)
+    admin.api("POST", "/projects", {"organisation": "main", "name": "limited", "label": {"class": "confidential"}})
+    login = sijil_test.make_robot(fleet, "limited", "publisher", "main/limited")
+    places = [client.repository("main/limited/bytes") for client in fleet.clients(login)]
+    for place in places:
+        while not_known(place):
+            time.sleep(0.05)
+    admin.api("PUT", "/projects/main/limited/quota", {"bytes": size * count})
+
+    def push(number):
+        place, data = places[number % COUNT], os.urandom(size)
+        if number % 3 == 0:
+            return place.call("POST", f"blobs/uploads/?digest={sha256(data)}", data, OCTETS).status
+        begun = place.call("POST", "blobs/uploads/")
+        if begun.status != 202:
+            return begun.status
+        location, other = begun["Location"], places[(number + 1) % COUNT]
+        answer = other.patch(location, data, 0)
+        if answer.status == 202:
+            answer = place.close(location, sha256(data))
+        if answer.status != 201:
+            other.call("DELETE", location)
+        return answer.status
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        seen = list(pool.map(push, range(60)))
+    for number in range(60, 60 + count):  # who was refused because of another's reservation may come again
+        seen.append(push(number))
+    assert set(seen) == {201, 403} and seen.count(201) == count, f"{seen.count(201)} of {count} blobs came in: {set(seen)}"
+    for client in fleet.clients(fleet.admin):
+        used = client.api("GET", "/projects/main/limited/quota")
+        assert (used["bytes_used"], used["bytes_reserved"], used["sessions_open"]) == (size * count, 0, 0), used
+
+
+def not_known(place):
+    try:
+        return place.call("HEAD", f"blobs/{sha256(b'nothing')}").status != 404
+    except AssertionError:  # no token
+        return True
+
+
+def requests_are_counted_together():
+    """A quota of requests a minute is handed out in portions, so all together let no more through."""
+    quota = 400
+    admin = fleet.client(fleet.admin)
+    login = sijil_test.make_robot(fleet, "frequent", "consumer", "main/limited")
+    places = [client.repository("main/limited/bytes") for client in fleet.clients(login)]
+    for place in places:
+        place.scope = "repository:main/limited/bytes:pull"
+        while not_known(place):
+            time.sleep(0.05)
+    admin.api("PUT", "/projects/main/limited/quota", {"events_per_minute": quota})
+    time.sleep(2.5)  # until all know it
+    while time.time() % 60 > 45:  # all of it within one minute of the clock
+        time.sleep(0.5)
+    minute = time.time() // 60
+
+    def ask(place):
+        link = place.client.connection()
+        seen = [place.call("HEAD", f"blobs/{sha256(b'nothing')}", connection=link).status for _ in range(quota // 2)]
+        link.close()
+        return seen
+    with concurrent.futures.ThreadPoolExecutor(COUNT) as pool:
+        seen = [each for some in pool.map(ask, places) for each in some]
+    assert time.time() // 60 == minute, "too slow to tell"
+    assert set(seen) == {404, 429}, set(seen)
+    assert quota * (1 - COUNT / 64) - 1 <= seen.count(404) + 20 and seen.count(404) <= quota, f"{seen.count(404)} of {quota} came through"
+    admin.api("PUT", "/projects/main/limited/quota", {})
+
+
+def counted_and_stored():
+    """What the row of main/models says, and what there is."""
+    return Judge.sql_at(fleet, """
+        SELECT q.bytes_used, (SELECT coalesce(sum(size_bytes), 0) FROM blob b WHERE b.project_id = q.project_id)
+             + (SELECT coalesce(sum(m.size_bytes), 0) FROM repository r JOIN manifest m USING (repository_id) WHERE r.project_id = q.project_id)
+             + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload u WHERE u.project_id = q.project_id)
+          FROM project_quota q JOIN project p USING (project_id) WHERE p.name = 'models'""").split("|")
+
+
 # --- while one is killed, or stands still ----------------------------------------------------------------------------------
 def kill(world):
     number = random.randrange(COUNT)
@@ -339,6 +420,7 @@ def nothing_is_lost_whatever_happens_to_one():
     places = everywhere[0]
     others = 2 + 4  # duels and the contested tag
     world = World(CLIENTS + others)
+    fleet.client(fleet.admin).api("PUT", "/projects/main/models/quota", {"bytes": 1 << 40})
     template = places[0].manifest(b"{}")
     assert places[0].put_manifest("contested", template).status == 201
     tag = Tag(world, template)
@@ -354,6 +436,8 @@ def nothing_is_lost_whatever_happens_to_one():
         world.pause()
         settle()
         figures = judge.check(world.events, proofs=1)
+        counted, stored = counted_and_stored()
+        assert counted == stored, f"the quota's row says {counted} bytes, and there are {stored}"
         for place in places:
             check_acknowledged(place, world, sample(world.blobs, 4, 4), sample(world.tags, 4, 4))
         assert not world.wrong, world.wrong[0]
@@ -397,4 +481,4 @@ def finish(world, judge, places, tag, clients):
 
 sijil_test.run(four_gateways_are_one_registry, a_tag_that_moves_has_moved_everywhere,
                a_right_that_is_taken_is_gone_everywhere_at_once, a_policy_holds_everywhere_at_once, sessions_are_counted_together,
-               nothing_is_lost_whatever_happens_to_one, server=fleet)
+               bytes_are_counted_together, requests_are_counted_together, nothing_is_lost_whatever_happens_to_one, server=fleet)
