@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -202,32 +203,48 @@ static struct result add_rows_and_commit(struct pg *pg, const struct audit_appen
     return pg_pipeline_commit(pg, err);
 }
 
-static struct result run_steps(struct pg *pg, size_t steps, struct error *err)
+static void free_rows(struct pg_rows **rows, size_t count)
 {
-    struct pg_rows *rows[LOCK_STEPS + COMMIT_STEPS_MAX];
-
-    TRY(pg_pipeline_run(pg, rows, steps, err));
-    for (size_t i = 0; i < steps; i++) pg_rows_free(rows[i]);
-    return SUCCESS;
+    for (size_t i = 0; i < count; i++) pg_rows_free(rows[i]);
 }
 
 struct result audit_commit(struct pg *pg, const struct audit_append *append, struct error *err)
 {
+    const size_t steps = commit_steps(append);
+    struct pg_rows *rows[COMMIT_STEPS_MAX];
+
     TRY(add_advance(pg, append, NULL, err));
     TRY(add_rows_and_commit(pg, append, err));
-    return run_steps(pg, commit_steps(append), err);
+    TRY(pg_pipeline_run(pg, rows, steps, err));
+    free_rows(rows, steps);
+    return SUCCESS;
 }
 
-struct result audit_append_at_once(struct pg *pg, const struct audit_append *append, uint64_t authorization_epoch,
-                                   bool *is_behind_out, struct error *err)
+struct result audit_open_at_once(struct pg *pg, const struct audit_append *append, uint64_t authorization_epoch,
+                                 struct error *err)
 {
-    *is_behind_out = false;
     TRY(add_locks(pg, false, err));
-    TRY(add_advance(pg, append, &authorization_epoch, err));
+    return add_advance(pg, append, &authorization_epoch, err);
+}
+
+#define OPEN_STEPS (LOCK_STEPS + 1) /* and the fence */
+
+struct result audit_close_at_once(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,
+                                  size_t change_count, bool *is_refused_out, struct error *err)
+{
+    const size_t steps = LOCK_STEPS + change_count + commit_steps(append);
+    struct pg_rows *rows[LOCK_STEPS + AUDIT_CHANGES_AT_ONCE + COMMIT_STEPS_MAX];
+
+    assert(change_count <= AUDIT_CHANGES_AT_ONCE);
+    *is_refused_out = false;
     TRY(add_rows_and_commit(pg, append, err));
-    const struct result result = run_steps(pg, LOCK_STEPS + commit_steps(append), err);
-    *is_behind_out = !result.ok && !pg_is_broken(pg) && err->kind != ERROR_UNCERTAIN;
-    return result;
+    const struct result result = pg_pipeline_run(pg, rows, steps, err);
+    *is_refused_out = !result.ok && !pg_is_broken(pg) && err->kind != ERROR_UNCERTAIN;
+    if (!result.ok) return result;
+    memcpy(answers_out, rows + OPEN_STEPS, change_count * sizeof rows[0]);
+    free_rows(rows, OPEN_STEPS);
+    free_rows(rows + OPEN_STEPS + change_count, steps - OPEN_STEPS - change_count);
+    return SUCCESS;
 }
 
 static struct result find_entry(struct pg *pg, uint64_t sequence, const struct merkle_hash *hash, bool *has_out,

@@ -61,11 +61,16 @@ struct audit_append {
 RESULT audit_commit(struct pg *pg, const struct audit_append *append, struct error *err);
 
 /**
- * The whole append in one round trip, from BEGIN to COMMIT, for who knows what audit_begin() would say. *is_behind_out
- * when it failed because size, epoch or authorization epoch are others: the transaction is open and must be rolled back.
+ * The whole append in one round trip, from BEGIN to COMMIT, for who knows what audit_begin() would say: BEGIN, locks and
+ * fence are added to a pipeline, then by the caller one statement for each of `change_count` changes, then the rows and
+ * COMMIT, and all of it is run. *is_refused_out when size, epoch or authorization epoch are others, or a change raised an
+ * error: the transaction is open and must be rolled back. `answers_out` are those of the changes.
  */
-RESULT audit_append_at_once(struct pg *pg, const struct audit_append *append, uint64_t authorization_epoch,
-                            bool *is_behind_out, struct error *err);
+RESULT audit_open_at_once(struct pg *pg, const struct audit_append *append, uint64_t authorization_epoch,
+                          struct error *err);
+#define AUDIT_CHANGES_AT_ONCE 64
+RESULT audit_close_at_once(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,
+                           size_t change_count, bool *is_refused_out, struct error *err);
 
 /** Is the entry `sequence` there, with this hash? Takes the log's lock, so whatever was under way is over. */
 RESULT audit_has_entry(struct pg *pg, uint64_t sequence, const struct merkle_hash *hash, bool *has_out,

@@ -2,7 +2,7 @@
  * audit/log_memory_priv.h -- the log as this gateway's last append left it, so that the next one need not read first.
  *
  * Only ever a guess: another gateway may have appended since. Whoever uses it appends behind a fence that lets nothing
- * through unless the guess is right (audit_append_at_once()). The group thread's own.
+ * through unless the guess is right (audit_open_at_once()). The group thread's own.
  */
 #pragma once
 

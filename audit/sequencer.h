@@ -32,6 +32,13 @@ struct change {
      */
     RESULT (*run)(struct change *change, struct pg *pg, const struct permit *permit, struct error *err);
     /**
+     * NULL, or adds all that run() would do, in the usual case, as one statement of a pipeline (pg_pipeline_add()). It
+     * must raise an error unless it did all of it, as by a division by zero; then run() is called, and does it or says why not.
+     */
+    RESULT (*add)(struct change *change, struct pg *pg, const struct permit *permit, struct error *err);
+    /** What add()'s statement answered, once it is durable. May be missed when the answer was lost. NULL: of no interest. */
+    void (*take)(struct change *change, const struct pg_rows *answer);
+    /**
      * Set if run() raises the authorization epoch: the group then holds the epoch's lock exclusively, and ends here,
      * so that what was decided before the change is decided again after it.
      */

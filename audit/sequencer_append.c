@@ -32,6 +32,17 @@ static struct result seal_payloads(struct sequencer *sequencer, struct group *gr
     return SUCCESS;
 }
 
+struct change *event_change(const struct event *event)
+{
+    if (event->record == NULL || event->has_failed || event->outcome == OUTCOME_DENIED) return NULL;
+    return event->record->change;
+}
+
+const struct permit *event_permit(const struct event *event)
+{
+    return event->record->under != NULL ? event->record->under : event->permit;
+}
+
 static void gather_keys(struct group *group)
 {
     group_clear_keys(group);
@@ -40,8 +51,14 @@ static void gather_keys(struct group *group)
         event_fill_leaf(event, &group->leaf);
         event->key_count = group->leaf.key_count;
         for (size_t k = 0; k < event->key_count; k++) event->keys[k] = group_key_place(group, group->leaf.keys[k].name);
-        if (event->record != NULL && event->record->change != NULL) (void)group_key_place(group, "out:failed");
     }
+}
+
+/* Before the heads are read: a change that fails is recorded under another outcome. */
+static void gather_failure_key(struct group *group)
+{
+    for (size_t i = 0; i < group->count; i++)
+        if (event_change(&group->events[i]) != NULL) (void)group_key_place(group, "out:failed");
 }
 
 struct result group_prepare(struct sequencer *sequencer, struct group *group, struct error *err)
@@ -124,11 +141,10 @@ static struct result begin(struct sequencer *sequencer, struct group *group, str
 /* A change that failed before it touched a row leaves the transaction as it was. */
 static struct result run_change(struct sequencer *sequencer, struct event *event, bool *must_restart, struct error *err)
 {
-    struct record *record = event->record;
-    const struct permit *permit = record->under != NULL ? record->under : event->permit;
+    struct change *change = event_change(event);
     const uint64_t touched = pg_rows_touched(sequencer->pg);
 
-    const struct result ran = record->change->run(record->change, sequencer->pg, permit, err);
+    const struct result ran = change->run(change, sequencer->pg, event_permit(event), err);
     if (ran.ok || pg_is_broken(sequencer->pg)) return ran;
     event->has_failed = true;
     event->error = *err;
@@ -142,25 +158,26 @@ static struct result run_changes(struct sequencer *sequencer, struct group *grou
 {
     for (size_t i = 0; i < group->count && !*must_restart; i++) {
         struct event *event = &group->events[i];
-        const bool is_due = event->record != NULL && event->record->change != NULL && !event->has_failed &&
-                            event->outcome != OUTCOME_DENIED;
-        if (is_due) TRY(run_change(sequencer, event, must_restart, err));
+        if (event_change(event) != NULL) TRY(run_change(sequencer, event, must_restart, err));
     }
     return SUCCESS;
 }
 
-/* A change has to be asked what came of it, and tiles may need rows: both read first. */
+/* Most changes have to be asked what came of them, and tiles may need rows: both read first. */
 static bool needs_reading(const struct sequencer *sequencer, const struct group *group,
                           const struct audit_state *state)
 {
     const uint64_t end = state->size + group->count, wide = (uint64_t)TILE_WIDTH * TILE_WIDTH;
     const bool fills_tile = end / TILE_WIDTH != state->size / TILE_WIDTH;
+    size_t changes = 0;
 
     if (fills_tile && sequencer->tail_size != state->size) return true;
     for (size_t i = 0; i < group->count; i++) {
         const struct event *event = &group->events[i];
         if (is_stale(event, state->authorization_epoch)) return true;
-        if (event->record != NULL && event->record->change != NULL) return true;
+        const struct change *change = event_change(event);
+        if (change == NULL) continue;
+        if (change->add == NULL || ++changes > AUDIT_CHANGES_AT_ONCE) return true;
     }
     return end / wide != state->size / wide;
 }
@@ -182,6 +199,7 @@ static struct result append_after_reading(struct sequencer *sequencer, struct gr
 {
     bool must_restart = true;
 
+    gather_failure_key(group);
     while (must_restart) { /* ends: each time round one change more is known to fail */
         must_restart = false;
         TRY(begin(sequencer, group, err));
@@ -194,11 +212,11 @@ static struct result append_after_reading(struct sequencer *sequencer, struct gr
 
 struct result group_append(struct sequencer *sequencer, struct group *group, struct error *err)
 {
-    bool is_behind = false;
+    bool is_refused = false;
 
     if (!recall(sequencer, group)) return append_after_reading(sequencer, group, err);
-    const struct result appended = group_write(sequencer, group, &is_behind, err);
-    if (!is_behind) return appended;
+    const struct result appended = group_write(sequencer, group, &is_refused, err);
+    if (!is_refused) return appended;
     metric_add(AUDIT_METRIC(audit_beaten), 1);
     log_memory_forget(sequencer->memory);
     pg_rollback(sequencer->pg);

@@ -199,10 +199,14 @@ void group_clear_keys(struct group *group);
 /** The place of a key in the group's table; it is added if it is new. */
 uint32_t group_key_place(struct group *group, const char *name);
 /**
- * Leaves, hashes, ordinals, tiles and columns, from the state on; then the last round trip. With `is_behind_out` it is
- * the only one, because the state was remembered: audit_append_at_once() says what becomes of *is_behind_out.
+ * Leaves, hashes, ordinals, tiles and columns, from the state on; then the last round trip. With `is_refused_out` it is
+ * the only one, because the state was remembered: audit_close_at_once() says what becomes of *is_refused_out.
  */
-RESULT group_write(struct sequencer *sequencer, struct group *group, bool *is_behind_out, struct error *err);
+RESULT group_write(struct sequencer *sequencer, struct group *group, bool *is_refused_out, struct error *err);
+/** The change of this event that is to be made, or NULL. */
+struct change *event_change(const struct event *event);
+/** For which permit an event's change is made. */
+const struct permit *event_permit(const struct event *event);
 
 /* sequencer_alter.c */
 /** A change of the group's is durable. Before whoever waits for it is told. */

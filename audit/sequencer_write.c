@@ -241,16 +241,49 @@ static bool alters(const struct group *group)
     return false;
 }
 
-static struct result commit(struct sequencer *sequencer, struct group *group, const struct audit_append *append,
-                            bool *is_behind_out, struct error *err)
+static struct result add_changes(struct sequencer *sequencer, struct group *group, struct change **changes_out,
+                                 size_t *count_out, struct error *err)
 {
-    if (is_behind_out == NULL) TRY(audit_commit(sequencer->pg, append, err));
-    else TRY(audit_append_at_once(sequencer->pg, append, group->state.authorization_epoch, is_behind_out, err));
+    size_t count = 0;
+
+    for (size_t i = 0; i < group->count; i++) {
+        struct change *change = event_change(&group->events[i]);
+        if (change == NULL) continue;
+        TRY(change->add(change, sequencer->pg, event_permit(&group->events[i]), err));
+        changes_out[count++] = change;
+    }
+    *count_out = count;
+    return SUCCESS;
+}
+
+static struct result commit_at_once(struct sequencer *sequencer, struct group *group, const struct audit_append *append,
+                                    bool *is_refused_out, struct error *err)
+{
+    struct change *changes[AUDIT_CHANGES_AT_ONCE];
+    struct pg_rows *answers[AUDIT_CHANGES_AT_ONCE];
+    size_t count = 0;
+
+    *is_refused_out = false;
+    TRY(audit_open_at_once(sequencer->pg, append, group->state.authorization_epoch, err));
+    TRY(add_changes(sequencer, group, changes, &count, err));
+    TRY(audit_close_at_once(sequencer->pg, append, answers, count, is_refused_out, err));
+    for (size_t i = 0; i < count; i++) {
+        if (changes[i]->take != NULL) changes[i]->take(changes[i], answers[i]);
+        pg_rows_free(answers[i]);
+    }
+    return SUCCESS;
+}
+
+static struct result commit(struct sequencer *sequencer, struct group *group, const struct audit_append *append,
+                            bool *is_refused_out, struct error *err)
+{
+    if (is_refused_out == NULL) TRY(audit_commit(sequencer->pg, append, err));
+    else TRY(commit_at_once(sequencer, group, append, is_refused_out, err));
     log_memory_appended(sequencer->memory, append, &group->frontier);
     return SUCCESS;
 }
 
-struct result group_write(struct sequencer *sequencer, struct group *group, bool *is_behind_out, struct error *err)
+struct result group_write(struct sequencer *sequencer, struct group *group, bool *is_refused_out, struct error *err)
 {
     const struct audit_state *state = &group->state;
     const int64_t time_ms = state->now_ms > state->last_time_ms ? state->now_ms : state->last_time_ms;
@@ -268,5 +301,5 @@ struct result group_write(struct sequencer *sequencer, struct group *group, bool
     fill_runs(group, &append);
     fill_payloads(group, &append);
     fill_tile_columns(group, &append);
-    return commit(sequencer, group, &append, is_behind_out, err);
+    return commit(sequencer, group, &append, is_refused_out, err);
 }

@@ -9,25 +9,33 @@
 
 #define LEASE(seconds) "now() + " seconds "::int8 * interval '1 second'"
 
+/* One statement, because each costs a round trip under the log's lock. The session's own key is as its row has it; a copy of its
+   content has another one, which its caller brings. What was reserved goes; what is new counts, and is more than was reserved
+   only if the quota came meanwhile. */
+#define COMMIT_BLOB                                                                                                           \
+    "WITH ended AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2"                                            \
+    " RETURNING CASE WHEN blob_id = $3 THEN key_version ELSE $9 END AS key_version,"                                          \
+    " CASE WHEN blob_id = $3 THEN wrapped_key ELSE $10 END AS wrapped_key, reserved_bytes),"                                  \
+    " kept AS (INSERT INTO blob AS b (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key,"    \
+    " commitment, lease_until) SELECT $3, $4, $5, $6, $7, $8, key_version, wrapped_key, $11, " LEASE("$13") " FROM ended"     \
+    " ON CONFLICT (project_id, region_id, digest) DO UPDATE SET lease_until = greatest(b.lease_until, excluded.lease_until)"  \
+    " RETURNING b.blob_id, b.damaged_at IS NOT NULL AS is_damaged),"                                                          \
+    " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id)"                                                \
+    " SELECT $12, $6, blob_id FROM kept WHERE NOT is_damaged ON CONFLICT DO NOTHING),"                                        \
+    " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - e.reserved_bytes"                                    \
+    " + CASE WHEN k.blob_id = $3 THEN $7 ELSE 0 END FROM kept k, ended e WHERE q.project_id = $4"                             \
+    " RETURNING q.bytes_used <= q.bytes_max OR k.blob_id <> $3 OR $7 <= e.reserved_bytes AS fits)"
+#define COMMIT_BLOB_TYPES "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid int8"
+#define FITS "(SELECT fits FROM counted) IS NOT FALSE"
+
 static const struct pg_statement statements[] = {
-    {"blob_commit", /* one statement, because each costs a round trip under the log's lock */
-     "WITH ended AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2"
-     /* The session's own key as its row has it; a copy of its content has another one, which its caller brings. */
-     " RETURNING CASE WHEN blob_id = $3 THEN key_version ELSE $9 END AS key_version,"
-     " CASE WHEN blob_id = $3 THEN wrapped_key ELSE $10 END AS wrapped_key, reserved_bytes),"
-     " kept AS (INSERT INTO blob AS b (blob_id, project_id, region_id, digest, size_bytes, part, key_version, wrapped_key,"
-     " commitment, lease_until) SELECT $3, $4, $5, $6, $7, $8, key_version, wrapped_key, $11, " LEASE("$13") " FROM ended"
-     " ON CONFLICT (project_id, region_id, digest) DO UPDATE SET lease_until = greatest(b.lease_until, excluded.lease_until)"
-     " RETURNING b.blob_id, b.damaged_at IS NOT NULL AS is_damaged),"
-     " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id)"
-     " SELECT $12, $6, blob_id FROM kept WHERE NOT is_damaged ON CONFLICT DO NOTHING),"
-     /* What was reserved goes; what is new counts. More than was reserved only if the quota came meanwhile. */
-     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - e.reserved_bytes"
-     " + CASE WHEN k.blob_id = $3 THEN $7 ELSE 0 END FROM kept k, ended e WHERE q.project_id = $4"
-     " RETURNING q.bytes_used <= q.bytes_max OR k.blob_id <> $3 OR $7 <= e.reserved_bytes AS fits)"
-     " SELECT k.blob_id, k.is_damaged, e.key_version, e.wrapped_key, $11, (SELECT fits FROM counted) IS NOT FALSE"
-     " FROM kept k, ended e",
-     "uuid int8 uuid uuid text text int8 int8 int4 bytea bytea uuid int8", "uuid bool int4 bytea bytea bool"},
+    {"blob_commit",
+     COMMIT_BLOB " SELECT k.blob_id, k.is_damaged, e.key_version, e.wrapped_key, $11, " FITS " FROM kept k, ended e",
+     COMMIT_BLOB_TYPES, "uuid bool int4 bytea bytea bool"},
+    {"blob_commit_at_once",
+     COMMIT_BLOB ", dropped AS (INSERT INTO abandoned_object (blob_id, region_id) SELECT $3, $5 FROM kept WHERE blob_id <> $3)"
+                 " SELECT (array_agg(blob_id))[1], 1 / count(*) FROM kept WHERE NOT is_damaged AND " FITS,
+     COMMIT_BLOB_TYPES, "uuid int8"},
     {"blob_replace",
      "UPDATE blob SET blob_id = $1, size_bytes = $3, part = $4, key_version = $5, wrapped_key = $6, commitment = $7,"
      " damaged_at = NULL WHERE blob_id = $2",
@@ -100,6 +108,31 @@ static struct result link(struct pg *pg, const struct uuid *repository, const ch
     return pg_run(pg, "blob_link", &arguments, NULL, err);
 }
 
+static void add_commit(struct pg_arguments *arguments, const struct blob_commit *commit, char digest[DIGEST_TEXT_SIZE])
+{
+    const struct resource *where = commit->where;
+
+    digest_format(&commit->fresh->content.digest, digest);
+    pg_add_uuid(arguments, &commit->upload);
+    pg_add_int8(arguments, (int64_t)commit->writer_epoch);
+    pg_add_uuid(arguments, &commit->fresh->key.id);
+    pg_add_uuid(arguments, &where->project);
+    pg_add_text(arguments, where->region);
+    pg_add_text(arguments, digest);
+    add_content(arguments, commit->fresh);
+    pg_add_uuid(arguments, &where->repository);
+    pg_add_int8(arguments, commit->lease_s);
+}
+
+struct result blob_row_add_commit(struct pg *pg, const struct blob_commit *commit, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    char digest[DIGEST_TEXT_SIZE];
+
+    add_commit(&arguments, commit, digest);
+    return pg_pipeline_add(pg, "blob_commit_at_once", &arguments, err);
+}
+
 struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out,
                               struct error *err)
 {
@@ -109,16 +142,7 @@ struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, s
     OWNED(pg_rows) *rows = NULL;
     char digest[DIGEST_TEXT_SIZE];
 
-    digest_format(&fresh->content.digest, digest);
-    pg_add_uuid(&arguments, &commit->upload);
-    pg_add_int8(&arguments, (int64_t)commit->writer_epoch);
-    pg_add_uuid(&arguments, &fresh->key.id);
-    pg_add_uuid(&arguments, &where->project);
-    pg_add_text(&arguments, where->region);
-    pg_add_text(&arguments, digest);
-    add_content(&arguments, fresh);
-    pg_add_uuid(&arguments, &where->repository);
-    pg_add_int8(&arguments, commit->lease_s);
+    add_commit(&arguments, commit, digest);
     TRY(pg_run(pg, "blob_commit", &arguments, &rows, err));
     if (pg_rows_count(rows) != 1)
         return failure(err, ERROR_CONFLICT, "another writer has taken this upload over, or it has ended");

@@ -29,6 +29,9 @@ struct blob_commit {
  * ERROR_DENIED when it is more than the project's quota has left, which only a quota brings that came meanwhile.
  */
 RESULT blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out, struct error *err);
+/** The same as one statement of a pipeline, which answers the id of the blob that is there now, and puts the new one among the
+ *  abandoned if it is another. It raises an error where blob_row_commit() has more to do or fails. */
+RESULT blob_row_add_commit(struct pg *pg, const struct blob_commit *commit, struct error *err);
 struct blob_place {
     const struct resource *where; /* its repository, project and region */
     const char *digest;

@@ -186,19 +186,40 @@ struct commit_change {
     bool is_gone;
 };
 
+static struct upload_commit_row commit_row(const struct commit_change *commit, const struct permit *permit)
+{
+    const struct upload *upload = commit->upload;
+
+    permit_require(permit, upload->action, &upload->where);
+    return (struct upload_commit_row){.where = &upload->where,
+                                      .upload = &upload->row,
+                                      .key = &commit->closed.key,
+                                      .content = &commit->closed.content,
+                                      .lease_s = upload->registry->lease_s};
+}
+
 static struct result run_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
     struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
-    const struct upload *upload = commit->upload;
-    const struct upload_commit_row row = {.where = &upload->where,
-                                          .upload = &upload->row,
-                                          .key = &commit->closed.key,
-                                          .content = &commit->closed.content,
-                                          .lease_s = upload->registry->lease_s};
+    const struct upload_commit_row row = commit_row(commit, permit);
 
-    permit_require(permit, upload->action, &upload->where);
     const struct result committed = upload_row_commit(pg, &row, &commit->dropped, err);
-    return note_end(upload, pg, committed, &commit->is_gone, err);
+    return note_end(commit->upload, pg, committed, &commit->is_gone, err);
+}
+
+static struct result add_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct upload_commit_row row =
+        commit_row((const struct commit_change *)(const void *)change, permit); /* its first member */
+
+    return upload_row_add_commit(pg, &row, err);
+}
+
+static void take_commit(struct change *change, const struct pg_rows *answer)
+{
+    struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
+
+    upload_row_take_commit(answer, &commit->upload->row, &commit->dropped);
 }
 
 static void sweep_dropped(struct upload *upload, struct pg *pg, const struct dropped_blobs *dropped)
@@ -215,12 +236,14 @@ static void sweep_dropped(struct upload *upload, struct pg *pg, const struct dro
 struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected,
                             struct recorder *recorder, struct error *err)
 {
-    struct commit_change commit = {.change = {.run = run_commit, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
+    struct commit_change commit = {
+        .change = {.run = run_commit, .take = take_commit, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
     char note[64];
 
     assert(upload->is_claimed && !upload->is_dead);
     TRY(upload_close(upload, pg, expected, &commit.closed, err));
     upload->is_dead = true; /* closed: whatever happens now, nothing more is written with it */
+    if (uuid_equal(&commit.closed.key.id, &upload->row.blob)) commit.change.add = add_commit;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
     const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err);
     if (commit.is_gone) remove_bytes(upload, recorded, err);

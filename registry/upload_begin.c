@@ -37,6 +37,14 @@ static struct result run_begin(struct change *change, struct pg *pg, const struc
     return upload_row_insert(pg, begin, err);
 }
 
+static struct result add_begin(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct upload_begin *begin = (const struct upload_begin *)(void *)change; /* its first member */
+
+    permit_require(permit, ACTION_UPLOAD_BEGIN, &begin->where);
+    return upload_row_add(pg, begin, err);
+}
+
 struct result upload_key_new(struct registry *registry, const struct resource *where, struct key_record *record_out,
                              struct secret **key_out, struct error *err)
 {
@@ -73,6 +81,8 @@ struct result upload_begin_prepare(struct registry *registry, const struct resou
 {
     struct upload_begin begin = {.change = {.run = run_begin, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .algorithm = algorithm};
 
+    begin.repository = where->repository;
+    if (!uuid_is_nil(&where->repository)) begin.change.add = add_begin; /* a new one is made first */
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     begin.location.upload = uuid_random();
     random_bytes(begin.location.secret, sizeof begin.location.secret);

@@ -1,5 +1,6 @@
 #include "registry/upload_store.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,14 +17,18 @@
     " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - g.reserved_bytes FROM gone g"                  \
     " WHERE q.project_id = g.project_id AND g.reserved_bytes > 0)"
 
+#define INSERT                                                                                                      \
+    "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version,"   \
+    " wrapped_key, commitment, bound_to, secret_hash, writer_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $14" \
+    " FROM (SELECT count(*) AS whole, count(*) FILTER (WHERE bound_to = $10) AS own FROM upload WHERE project_id = $3) n" \
+    " LEFT JOIN project_quota q ON q.project_id = $3"                                                                \
+    " WHERE n.whole < coalesce(q.sessions_max, $12) AND n.own < $13"                                                 \
+    " AND (q.bytes_max IS NULL OR q.bytes_used < q.bytes_max)"
+#define INSERT_TYPES "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8 int8"
+
 static const struct pg_statement statements[] = {
-    {"upload_insert",
-     "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version,"
-     " wrapped_key, commitment, bound_to, secret_hash, writer_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $14"
-     " FROM (SELECT count(*) AS whole, count(*) FILTER (WHERE bound_to = $10) AS own FROM upload WHERE project_id = $3) n"
-     " LEFT JOIN project_quota q ON q.project_id = $3"
-     " WHERE n.whole < coalesce(q.sessions_max, $12) AND n.own < $13 AND (q.bytes_max IS NULL OR q.bytes_used < q.bytes_max)",
-     "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8 int8", ""},
+    {"upload_insert", INSERT, INSERT_TYPES, ""},
+    {"upload_insert_at_once", "WITH made AS (" INSERT " RETURNING 1) SELECT 1 / count(*) FROM made", INSERT_TYPES, "int8"},
     {"upload_refusal", /* why there was no row */
      "SELECT coalesce(q.sessions_max, $2), q.bytes_used >= q.bytes_max FROM project p LEFT JOIN project_quota q USING (project_id)"
      " WHERE p.project_id = $1",
@@ -115,26 +120,39 @@ static struct result why_no_upload(struct pg *pg, const struct uuid *project, st
                    UPLOAD_SESSIONS_PER_OWNER, (long long)pg_int8(rows, 0, 0));
 }
 
+static void add_begun(struct pg_arguments *arguments, const struct upload_begin *begin)
+{
+    pg_add_uuid(arguments, &begin->location.upload);
+    pg_add_uuid(arguments, &begin->repository);
+    pg_add_uuid(arguments, &begin->where.project);
+    pg_add_text(arguments, begin->where.region);
+    pg_add_uuid(arguments, &begin->blob);
+    pg_add_text(arguments, algorithm_name(begin->algorithm));
+    key_record_add(arguments, &begin->key);
+    pg_add_bytes(arguments, (struct bytes){begin->bound_to, sizeof begin->bound_to});
+    pg_add_bytes(arguments, (struct bytes){begin->secret_hash, sizeof begin->secret_hash});
+    pg_add_int8(arguments, UPLOAD_SESSIONS_PER_PROJECT);
+    pg_add_int8(arguments, UPLOAD_SESSIONS_PER_OWNER);
+    pg_add_int8(arguments, UPLOAD_FIRST_EPOCH);
+}
+
 struct result upload_row_insert(struct pg *pg, const struct upload_begin *begin, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_uuid(&arguments, &begin->location.upload);
-    pg_add_uuid(&arguments, &begin->repository);
-    pg_add_uuid(&arguments, &begin->where.project);
-    pg_add_text(&arguments, begin->where.region);
-    pg_add_uuid(&arguments, &begin->blob);
-    pg_add_text(&arguments, algorithm_name(begin->algorithm));
-    key_record_add(&arguments, &begin->key);
-    pg_add_bytes(&arguments, (struct bytes){begin->bound_to, sizeof begin->bound_to});
-    pg_add_bytes(&arguments, (struct bytes){begin->secret_hash, sizeof begin->secret_hash});
-    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
-    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_OWNER);
-    pg_add_int8(&arguments, UPLOAD_FIRST_EPOCH);
+    add_begun(&arguments, begin);
     TRY(pg_run(pg, "upload_insert", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
     return why_no_upload(pg, &begin->where.project, err);
+}
+
+struct result upload_row_add(struct pg *pg, const struct upload_begin *begin, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    add_begun(&arguments, begin);
+    return pg_pipeline_add(pg, "upload_insert_at_once", &arguments, err);
 }
 
 /* Reads CHECKPOINT_COLUMNS. */
@@ -330,6 +348,25 @@ struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *c
     if (!uuid_is_nil(&other)) TRY(drop(pg, &other, commit->where->region, &dropped, err));
     *dropped_out = dropped;
     return SUCCESS;
+}
+
+struct result upload_row_add_commit(struct pg *pg, const struct upload_commit_row *commit, struct error *err)
+{
+    const struct upload_row *upload = commit->upload;
+    const struct blob_row fresh = {.key = *commit->key, .content = *commit->content};
+    const struct blob_commit blob = {
+        .where = commit->where, .fresh = &fresh, .upload = upload->upload, .writer_epoch = upload->writer_epoch,
+        .lease_s = commit->lease_s};
+
+    assert(uuid_equal(&commit->key->id, &upload->blob));
+    return blob_row_add_commit(pg, &blob, err);
+}
+
+void upload_row_take_commit(const struct pg_rows *answer, const struct upload_row *upload, struct dropped_blobs *dropped_out)
+{
+    const struct uuid there = pg_uuid(answer, 0, 0);
+
+    if (!uuid_equal(&there, &upload->blob)) *dropped_out = (struct dropped_blobs){1, {upload->blob}};
 }
 
 struct result upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uuid *blob_out,

@@ -25,6 +25,9 @@ struct upload_row {
  *  of bytes is used up. */
 RESULT upload_row_insert(struct pg *pg, const struct upload_begin *begin, struct error *err);
 
+/** The same as one statement of a pipeline, which raises an error instead. */
+RESULT upload_row_add(struct pg *pg, const struct upload_begin *begin, struct error *err);
+
 struct upload_key {
     struct uuid upload, repository;
     const char *region;
@@ -65,6 +68,10 @@ struct dropped_blobs {
 /** Ends the session, makes the blob's row or finds the one that was first, and links it. ERROR_CONFLICT. */
 RESULT upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct dropped_blobs *dropped_out,
                          struct error *err);
+/** The same for the upload's own blob, as one statement of a pipeline; it raises an error if the session is not this
+ *  writer's any more, or the blob that was first is damaged. */
+RESULT upload_row_add_commit(struct pg *pg, const struct upload_commit_row *commit, struct error *err);
+void upload_row_take_commit(const struct pg_rows *answer, const struct upload_row *upload, struct dropped_blobs *dropped_out);
 /** Ends the session of its writer; its object is in abandoned_object. ERROR_CONFLICT. */
 RESULT upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err);
 /** It ended without a blob: cancelled, dropped or expired, so that its bytes are nobody's. */
