@@ -7,10 +7,29 @@
 #define ADVANCE                                                                                               \
     "WITH fenced AS (UPDATE audit_log SET size = $3, last_ts = $4, frontier = $5, altered = greatest(altered, $6)" \
     " WHERE size = $1 AND epoch = $2"
+#define ADVANCE_TYPES "int8 int8 int8 int8 bytea int8"
+/* A fence that hits no row divides by zero: the rest of the pipeline, COMMIT included, is then passed over. One statement,
+   because what each costs by itself is more than what these rows cost. */
+#define APPEND                                                                                                \
+    " RETURNING 1),"                                                                                          \
+    " entries AS (INSERT INTO audit_entry (seq, ts, leaf, leaf_hash, action, outcome)"                        \
+    " SELECT $1 + e.place - 1, $4, e.leaf, e.leaf_hash, e.action, e.outcome"                                  \
+    " FROM unnest($7::bytea[], $8::bytea[], $9::text[], $10::text[])"                                         \
+    " WITH ORDINALITY AS e (leaf, leaf_hash, action, outcome, place)),"                                       \
+    " runs AS (INSERT INTO audit_run (key, last, n, seqs)"                                                    \
+    " SELECT r.key, ($15::int8[])[r.until], r.n, ($15::int8[])[r.first:r.until]"                              \
+    " FROM unnest($11::bytea[], $12::int8[], $13::int8[], $14::int8[]) AS r (key, n, first, until)),"         \
+    " payloads AS (INSERT INTO audit_payload (seq, subject, salt, box)"                                       \
+    " SELECT * FROM unnest($16::int8[], $17::bytea[], $18::bytea[], $19::bytea[]))"                           \
+    " SELECT 1 / count(*) FROM fenced"
+#define APPEND_TYPES " bytea[] bytea[] text[] text[] bytea[] int8[] int8[] int8[] int8[] int8[] bytea[] bytea[] bytea[]"
+
+/* Two locks in one statement are taken in the order in which they are written. */
+#define LOCKS(epoch) "SELECT 1::int8 FROM (SELECT " epoch "(7307, 1), pg_advisory_xact_lock(7307, 2) OFFSET 0) AS held"
 
 static const struct pg_statement statements[] = {
-    {"audit_hold_epoch", "SELECT 1::int8 FROM pg_advisory_xact_lock_shared(7307, 1)", "", "int8"},
-    {"audit_lock_epoch", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 1)", "", "int8"},
+    {"audit_hold_epoch", LOCKS("pg_advisory_xact_lock_shared"), "", "int8"},
+    {"audit_lock_epoch", LOCKS("pg_advisory_xact_lock"), "", "int8"},
     {"audit_lock_log", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 2)", "", "int8"},
     {"audit_read_state",
      "SELECT l.size, l.epoch, l.last_ts, (extract(epoch FROM clock_timestamp()) * 1000)::int8, a.epoch, l.frontier,"
@@ -20,26 +39,9 @@ static const struct pg_statement statements[] = {
      "SELECT coalesce((SELECT r.n FROM audit_run r WHERE r.key = wanted.key ORDER BY r.last DESC LIMIT 1), 0)"
      " FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place) ORDER BY wanted.place",
      "bytea[]", "int8"},
-    /* A fence that hits no row divides by zero: the rest of the pipeline, COMMIT included, is then passed over. */
-    {"audit_advance",
-     ADVANCE " RETURNING 1) SELECT 1 / count(*) FROM fenced", "int8 int8 int8 int8 bytea int8", "int8"},
-    {"audit_advance_unread",
-     ADVANCE " AND $7 = (SELECT epoch FROM authorization_epoch) RETURNING 1) SELECT 1 / count(*) FROM fenced",
-     "int8 int8 int8 int8 bytea int8 int8", "int8"},
-    {"audit_insert_entries",
-     "INSERT INTO audit_entry (seq, ts, leaf, leaf_hash, action, outcome)"
-     " SELECT $1 + e.place - 1, $2, e.leaf, e.leaf_hash, e.action, e.outcome"
-     " FROM unnest($3::bytea[], $4::bytea[], $5::text[], $6::text[])"
-     " WITH ORDINALITY AS e (leaf, leaf_hash, action, outcome, place)",
-     "int8 int8 bytea[] bytea[] text[] text[]", ""},
-    {"audit_insert_runs",
-     "INSERT INTO audit_run (key, last, n, seqs) SELECT r.key, ($5::int8[])[r.until], r.n, ($5::int8[])[r.first:r.until]"
-     " FROM unnest($1::bytea[], $2::int8[], $3::int8[], $4::int8[]) AS r (key, n, first, until)",
-     "bytea[] int8[] int8[] int8[] int8[]", ""},
-    {"audit_insert_payloads",
-     "INSERT INTO audit_payload (seq, subject, salt, box)"
-     " SELECT * FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::bytea[])",
-     "int8[] bytea[] bytea[] bytea[]", ""},
+    {"audit_append", ADVANCE APPEND, ADVANCE_TYPES APPEND_TYPES, "int8"},
+    {"audit_append_unread", ADVANCE " AND $20 = (SELECT epoch FROM authorization_epoch)" APPEND,
+     ADVANCE_TYPES APPEND_TYPES " int8", "int8"},
     {"audit_insert_tiles",
      "INSERT INTO audit_tile (level, idx, hashes, root)"
      " SELECT t.level::int4, t.idx, t.hashes, t.root FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::bytea[])"
@@ -84,14 +86,13 @@ static struct result read_heads(const struct pg_rows *rows, const struct audit_h
     return SUCCESS;
 }
 
-#define BEGIN_STEPS 5 /* BEGIN, two locks, state, heads */
-#define LOCK_STEPS  3 /* of them */
+#define BEGIN_STEPS 4 /* BEGIN, locks, state, heads */
+#define LOCK_STEPS  2 /* of them */
 
 static struct result add_locks(struct pg *pg, bool exclusive_epoch, struct error *err)
 {
     TRY(pg_pipeline_begin(pg, err));
-    TRY(pg_pipeline_add(pg, exclusive_epoch ? "audit_lock_epoch" : "audit_hold_epoch", NULL, err));
-    return pg_pipeline_add(pg, "audit_lock_log", NULL, err);
+    return pg_pipeline_add(pg, exclusive_epoch ? "audit_lock_epoch" : "audit_hold_epoch", NULL, err);
 }
 
 static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads,
@@ -113,16 +114,41 @@ struct result audit_begin(struct pg *pg, bool exclusive_epoch, const struct audi
 
     TRY(add_begin(pg, exclusive_epoch, heads, err));
     TRY(pg_pipeline_run(pg, rows, BEGIN_STEPS, err));
-    struct result result = read_state(rows[3], &state, err);
-    if (result.ok) result = read_heads(rows[4], heads, err);
+    struct result result = read_state(rows[LOCK_STEPS], &state, err);
+    if (result.ok) result = read_heads(rows[LOCK_STEPS + 1], heads, err);
     for (size_t i = 0; i < BEGIN_STEPS; i++) pg_rows_free(rows[i]);
     if (result.ok) *state_out = state;
     return result;
 }
 
+static void add_entries(struct pg_arguments *arguments, const struct audit_append *append)
+{
+    pg_add_bytes_array(arguments, append->leaves, append->count);
+    pg_add_bytes_array(arguments, append->hashes, append->count);
+    pg_add_text_array(arguments, append->actions, append->count);
+    pg_add_text_array(arguments, append->outcomes, append->count);
+}
+
+static void add_runs(struct pg_arguments *arguments, const struct audit_append *append)
+{
+    pg_add_bytes_array(arguments, append->keys, append->key_count);
+    pg_add_int8_array(arguments, append->numbers, append->key_count);
+    pg_add_int8_array(arguments, append->firsts, append->key_count);
+    pg_add_int8_array(arguments, append->untils, append->key_count);
+    pg_add_int8_array(arguments, append->sequences, append->sequence_count);
+}
+
+static void add_payloads(struct pg_arguments *arguments, const struct audit_append *append)
+{
+    pg_add_int8_array(arguments, append->payload_sequences, append->payload_count);
+    pg_add_bytes_array(arguments, append->payload_subjects, append->payload_count);
+    pg_add_bytes_array(arguments, append->payload_salts, append->payload_count);
+    pg_add_bytes_array(arguments, append->payload_boxes, append->payload_count);
+}
+
 /* `authorization_epoch`: NULL if it was read under the lock, else what it must be. */
-static struct result add_advance(struct pg *pg, const struct audit_append *append, const uint64_t *authorization_epoch,
-                                 struct error *err)
+static struct result add_append(struct pg *pg, const struct audit_append *append, const uint64_t *authorization_epoch,
+                                struct error *err)
 {
     const uint64_t size = append->old_size + append->count;
     struct pg_arguments arguments = {0};
@@ -133,46 +159,12 @@ static struct result add_advance(struct pg *pg, const struct audit_append *appen
     pg_add_int8(&arguments, append->time_ms);
     pg_add_bytes(&arguments, append->frontier);
     pg_add_int8(&arguments, append->alters ? (int64_t)size : 0);
-    if (authorization_epoch == NULL) return pg_pipeline_add(pg, "audit_advance", &arguments, err);
+    add_entries(&arguments, append);
+    add_runs(&arguments, append);
+    add_payloads(&arguments, append);
+    if (authorization_epoch == NULL) return pg_pipeline_add(pg, "audit_append", &arguments, err);
     pg_add_int8(&arguments, (int64_t)*authorization_epoch);
-    return pg_pipeline_add(pg, "audit_advance_unread", &arguments, err);
-}
-
-static struct result add_entries(struct pg *pg, const struct audit_append *append, struct error *err)
-{
-    struct pg_arguments entries = {0};
-
-    pg_add_int8(&entries, (int64_t)append->old_size);
-    pg_add_int8(&entries, append->time_ms);
-    pg_add_bytes_array(&entries, append->leaves, append->count);
-    pg_add_bytes_array(&entries, append->hashes, append->count);
-    pg_add_text_array(&entries, append->actions, append->count);
-    pg_add_text_array(&entries, append->outcomes, append->count);
-    return pg_pipeline_add(pg, "audit_insert_entries", &entries, err);
-}
-
-static struct result add_runs(struct pg *pg, const struct audit_append *append, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    pg_add_bytes_array(&arguments, append->keys, append->key_count);
-    pg_add_int8_array(&arguments, append->numbers, append->key_count);
-    pg_add_int8_array(&arguments, append->firsts, append->key_count);
-    pg_add_int8_array(&arguments, append->untils, append->key_count);
-    pg_add_int8_array(&arguments, append->sequences, append->sequence_count);
-    return pg_pipeline_add(pg, "audit_insert_runs", &arguments, err);
-}
-
-static struct result add_payloads(struct pg *pg, const struct audit_append *append, struct error *err)
-{
-    struct pg_arguments payloads = {0};
-
-    if (append->payload_count == 0) return SUCCESS;
-    pg_add_int8_array(&payloads, append->payload_sequences, append->payload_count);
-    pg_add_bytes_array(&payloads, append->payload_subjects, append->payload_count);
-    pg_add_bytes_array(&payloads, append->payload_salts, append->payload_count);
-    pg_add_bytes_array(&payloads, append->payload_boxes, append->payload_count);
-    return pg_pipeline_add(pg, "audit_insert_payloads", &payloads, err);
+    return pg_pipeline_add(pg, "audit_append_unread", &arguments, err);
 }
 
 static struct result add_tiles(struct pg *pg, const struct audit_append *append, struct error *err)
@@ -187,18 +179,15 @@ static struct result add_tiles(struct pg *pg, const struct audit_append *append,
     return pg_pipeline_add(pg, "audit_insert_tiles", &tiles, err);
 }
 
-#define COMMIT_STEPS_MAX 6 /* the fence, entries, runs, payloads, tiles, COMMIT */
+#define COMMIT_STEPS_MAX 2 /* tiles, COMMIT */
 
 static size_t commit_steps(const struct audit_append *append)
 {
-    return COMMIT_STEPS_MAX - (append->payload_count == 0 ? (size_t)1 : 0) - (append->tile_count == 0 ? (size_t)1 : 0);
+    return append->tile_count == 0 ? 1 : COMMIT_STEPS_MAX;
 }
 
-static struct result add_rows_and_commit(struct pg *pg, const struct audit_append *append, struct error *err)
+static struct result add_commit(struct pg *pg, const struct audit_append *append, struct error *err)
 {
-    TRY(add_entries(pg, append, err));
-    TRY(add_runs(pg, append, err));
-    TRY(add_payloads(pg, append, err));
     TRY(add_tiles(pg, append, err));
     return pg_pipeline_commit(pg, err);
 }
@@ -210,11 +199,11 @@ static void free_rows(struct pg_rows **rows, size_t count)
 
 struct result audit_commit(struct pg *pg, const struct audit_append *append, struct error *err)
 {
-    const size_t steps = commit_steps(append);
-    struct pg_rows *rows[COMMIT_STEPS_MAX];
+    const size_t steps = 1 + commit_steps(append);
+    struct pg_rows *rows[1 + COMMIT_STEPS_MAX];
 
-    TRY(add_advance(pg, append, NULL, err));
-    TRY(add_rows_and_commit(pg, append, err));
+    TRY(add_append(pg, append, NULL, err));
+    TRY(add_commit(pg, append, err));
     TRY(pg_pipeline_run(pg, rows, steps, err));
     free_rows(rows, steps);
     return SUCCESS;
@@ -224,20 +213,20 @@ struct result audit_open_at_once(struct pg *pg, const struct audit_append *appen
                                  struct error *err)
 {
     TRY(add_locks(pg, false, err));
-    return add_advance(pg, append, &authorization_epoch, err);
+    return add_append(pg, append, &authorization_epoch, err);
 }
 
-#define OPEN_STEPS (LOCK_STEPS + 1) /* and the fence */
+#define OPEN_STEPS (LOCK_STEPS + 1) /* and the rows behind their fence */
 
 struct result audit_close_at_once(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,
                                   size_t change_count, bool *is_refused_out, struct error *err)
 {
-    const size_t steps = LOCK_STEPS + change_count + commit_steps(append);
-    struct pg_rows *rows[LOCK_STEPS + AUDIT_CHANGES_AT_ONCE + COMMIT_STEPS_MAX];
+    const size_t steps = OPEN_STEPS + change_count + commit_steps(append);
+    struct pg_rows *rows[OPEN_STEPS + AUDIT_CHANGES_AT_ONCE + COMMIT_STEPS_MAX];
 
     assert(change_count <= AUDIT_CHANGES_AT_ONCE);
     *is_refused_out = false;
-    TRY(add_rows_and_commit(pg, append, err));
+    TRY(add_commit(pg, append, err));
     const struct result result = pg_pipeline_run(pg, rows, steps, err);
     *is_refused_out = !result.ok && !pg_is_broken(pg) && err->kind != ERROR_UNCERTAIN;
     if (!result.ok) return result;

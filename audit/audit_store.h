@@ -57,13 +57,13 @@ struct audit_append {
     const int64_t *tile_levels, *tile_indices;
     const struct bytes *tile_hashes, *tile_roots;
 };
-/** The fenced update, the rows and COMMIT in one round trip. ERROR_UNCERTAIN as pg_commit(). */
+/** The rows behind their fence and COMMIT in one round trip. ERROR_UNCERTAIN as pg_commit(). */
 RESULT audit_commit(struct pg *pg, const struct audit_append *append, struct error *err);
 
 /**
  * The whole append in one round trip, from BEGIN to COMMIT, for who knows what audit_begin() would say: BEGIN, locks and
- * fence are added to a pipeline, then by the caller one statement for each of `change_count` changes, then the rows and
- * COMMIT, and all of it is run. *is_refused_out when size, epoch or authorization epoch are others, or a change raised an
+ * the rows behind their fence are added to a pipeline, then by the caller one statement for each of `change_count` changes,
+ * then tiles and COMMIT, and all of it is run. *is_refused_out when size, epoch or authorization epoch are others, or a change raised an
  * error: the transaction is open and must be rolled back. `answers_out` are those of the changes.
  */
 RESULT audit_open_at_once(struct pg *pg, const struct audit_append *append, uint64_t authorization_epoch,
