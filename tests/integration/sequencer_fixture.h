@@ -16,6 +16,10 @@
 static const struct pg_statement statements[] = {
     {"test_insert", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", "uuid text",
      ""},
+    {"test_insert_at_once",
+     "WITH made AS (INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+     " RETURNING name) SELECT min(name), 1 / count(*) FROM made",
+     "uuid text", "text int8"},
     {"test_insert_strict", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2)", "uuid text", ""},
     {"test_raise", "SELECT raise_authorization_epoch()", "", "int8"},
 };
@@ -28,7 +32,7 @@ struct test_change {
     struct change change; /* first */
     enum behaviour behaviour;
     char name[32]; /* of the organisation that it makes */
-    unsigned runs;
+    unsigned runs, adds, takes;
 };
 
 static inline struct result insert(struct pg *pg, const char *statement, const char *name, struct error *err)
@@ -60,6 +64,27 @@ static inline struct result run(struct change *change, struct pg *pg, const stru
     case RAISES: return pg_run(pg, "test_raise", NULL, NULL, err);
     }
     return SUCCESS;
+}
+
+static inline struct result add(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct test_change *test = (struct test_change *)(void *)change;
+    struct pg_arguments arguments = {0};
+    const struct uuid id = uuid_random();
+
+    assert_non_null(permit_resource(permit, ACTION_BLOB_READ));
+    test->adds++;
+    pg_add_uuid(&arguments, &id);
+    pg_add_text(&arguments, test->behaviour == CONFLICTS ? "taken" : test->name);
+    return pg_pipeline_add(pg, "test_insert_at_once", &arguments, err);
+}
+
+static inline void take(struct change *change, const struct pg_rows *answer)
+{
+    struct test_change *test = (struct test_change *)(void *)change;
+
+    assert_string_equal(pg_text(answer, 0, 0), test->name);
+    test->takes++;
 }
 
 /* Records that are submitted together and waited for together. */

@@ -41,6 +41,54 @@ static void a_change_and_its_event_are_one(void **state)
     audit_log_close(&log);
 }
 
+static void make_at_once(struct batched *records, size_t count)
+{
+    attach_changes(records, count);
+    for (size_t i = 0; i < count; i++) {
+        records[i].change.change.add = add;
+        records[i].change.change.take = take;
+    }
+}
+
+static void check_at_once(const struct batched *records, size_t count, unsigned runs, unsigned takes)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(records[i].record.status, RECORD_DONE);
+        assert_int_equal(records[i].change.adds, 1);
+        assert_int_equal(records[i].change.runs, runs);
+        assert_int_equal(records[i].change.takes, takes);
+    }
+}
+
+static void a_change_goes_with_its_event_in_one_round_trip(void **state)
+{
+    struct audit_log log;
+    struct batched records[] = {with_change(INSERTS, "one"), with_change(INSERTS, "two")};
+    struct batched others[] = {with_change(INSERTS, "three"), with_change(CONFLICTS, ""), with_change(INSERTS, "four")};
+
+    (void)state;
+    open_log(&log);
+    make_at_once(records, COUNT(records));
+    submit_as_one_group(&log, records, COUNT(records));
+    check_at_once(records, COUNT(records), 0, 1);
+
+    /* One that raises an error takes the whole group the long way, where it alone fails. */
+    make_at_once(others, COUNT(others));
+    submit_as_one_group(&log, others, COUNT(others));
+    assert_int_equal(others[1].record.status, RECORD_REFUSED);
+    assert_int_equal(others[1].record.error.kind, ERROR_CONFLICT);
+    check_at_once(&others[0], 1, 1, 0);
+    check_at_once(&others[2], 1, 1, 0);
+
+    for (size_t i = 0; i < COUNT(records); i++) record_done(&records[i].record);
+    for (size_t i = 0; i < COUNT(others); i++) record_done(&others[i].record);
+    assert_string_equal(database_ask(log.database, "SELECT string_agg(name, ' ' ORDER BY name) FROM organisation"),
+                        "four one taken three two");
+    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE outcome = 'failed'"), "1");
+    assert_int_equal(audit_log_check(&log), 8);
+    audit_log_close(&log);
+}
+
 static void a_denied_change_is_not_run(void **state)
 {
     struct audit_log log;
@@ -217,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_and_its_event_are_one),
+        cmocka_unit_test(a_change_goes_with_its_event_in_one_round_trip),
         cmocka_unit_test(a_denied_change_is_not_run),
         cmocka_unit_test(what_was_decided_before_a_change_of_rights_is_decided_again),
         cmocka_unit_test(old_decisions_leave_the_group_that_others_are_in),
