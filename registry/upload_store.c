@@ -329,14 +329,18 @@ static struct result drop(struct pg *pg, const struct uuid *blob, const char *re
     return abandon(pg, "abandoned_insert", blob, region, err);
 }
 
+static struct blob_commit blob_commit_of(const struct upload_commit_row *commit, const struct blob_row *fresh)
+{
+    return (struct blob_commit){.where = commit->where, .fresh = fresh, .upload = commit->upload->upload,
+                                .writer_epoch = commit->upload->writer_epoch, .lease_s = commit->lease_s};
+}
+
 struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *commit, struct dropped_blobs *dropped_out,
                                 struct error *err)
 {
     const struct upload_row *upload = commit->upload;
     const struct blob_row fresh = {.key = *commit->key, .content = *commit->content};
-    const struct blob_commit blob = {
-        .where = commit->where, .fresh = &fresh, .upload = upload->upload, .writer_epoch = upload->writer_epoch,
-        .lease_s = commit->lease_s};
+    const struct blob_commit blob = blob_commit_of(commit, &fresh);
     struct dropped_blobs dropped = {0};
     struct uuid other = {0};
 
@@ -352,13 +356,10 @@ struct result upload_row_commit(struct pg *pg, const struct upload_commit_row *c
 
 struct result upload_row_add_commit(struct pg *pg, const struct upload_commit_row *commit, struct error *err)
 {
-    const struct upload_row *upload = commit->upload;
     const struct blob_row fresh = {.key = *commit->key, .content = *commit->content};
-    const struct blob_commit blob = {
-        .where = commit->where, .fresh = &fresh, .upload = upload->upload, .writer_epoch = upload->writer_epoch,
-        .lease_s = commit->lease_s};
+    const struct blob_commit blob = blob_commit_of(commit, &fresh);
 
-    assert(uuid_equal(&commit->key->id, &upload->blob));
+    assert(uuid_equal(&commit->key->id, &commit->upload->blob));
     return blob_row_add_commit(pg, &blob, err);
 }
 
