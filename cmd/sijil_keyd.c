@@ -24,6 +24,7 @@ struct settings {
     uint64_t destroyed; /* the version, 0 for none */
     bool has_passphrase_fd, has_group, init, add_version, force;
     struct server_options server;
+    struct hsm_options token; /* module NULL: none */
 };
 
 static _Noreturn void misused(const char *what)
@@ -76,6 +77,13 @@ static void take_option(struct settings *settings, int code)
         if (settings->destroyed == 0) misused("--destroy-version needs a number from 1");
         break;
     case KEYD_FORCE: settings->force = true; break;
+    case KEYD_TOKEN_MODULE: settings->token.module = optarg; break;
+    case KEYD_TOKEN_LABEL: settings->token.token = optarg; break;
+    case KEYD_TOKEN_PIN_FILE: settings->token.pin_file = optarg; break;
+    case KEYD_TOKEN_TIMEOUT:
+        settings->token.timeout_ms = (unsigned)number(optarg, "--token-timeout needs a number");
+        if (settings->token.timeout_ms < 10 || settings->token.timeout_ms > 60000) misused("--token-timeout is 10 to 60000 ms");
+        break;
     case KEYD_HELP: show_and_end(true);
     case KEYD_VERSION: show_and_end(false);
     default: misused("what was said above is wrong");
@@ -95,6 +103,9 @@ static void read_command_line(int argc, char **argv, struct settings *settings)
         misused("give either --passphrase-file or --passphrase-fd");
     if (settings->init + settings->add_version + (settings->destroyed != 0) > 1)
         misused("--init, --add-version and --destroy-version exclude each other");
+    const bool has_module = settings->token.module != NULL;
+    if (has_module != (settings->token.token != NULL) || has_module != (settings->token.pin_file != NULL))
+        misused("--token-module, --token-label and --token-pin-file go together");
     if (settings->force && settings->destroyed == 0) misused("--force belongs to --destroy-version");
     if (settings->init != (settings->origin != NULL)) misused("--init and --origin go together");
     if (!settings->init && !settings->add_version && settings->destroyed == 0 && settings->socket == NULL) misused("--socket is missing");
@@ -157,19 +168,19 @@ static struct result open_directory(const char *path, int *directory_out, struct
 }
 
 static struct result make_key_ring(const struct settings *settings, int directory, struct bytes passphrase,
-                                   struct error *err)
+                                   struct hsm *hsm, struct error *err)
 {
     const struct keyring_options made = {
-        .origin = settings->origin, .passphrase = passphrase, .cost = PASSWORD_COST_DEFAULT};
+        .origin = settings->origin, .passphrase = passphrase, .cost = PASSWORD_COST_DEFAULT, .hsm = hsm};
 
     return keyring_create(directory, &made, ledger_create, err);
 }
 
-static struct result add_version(int directory, struct bytes passphrase, struct error *err)
+static struct result add_version(int directory, struct bytes passphrase, struct hsm *hsm, struct error *err)
 {
     uint32_t added = 0;
 
-    TRY(keyring_add_version(directory, passphrase, &added, err));
+    TRY(keyring_add_version(directory, passphrase, hsm, &added, err));
     (void)printf("version %u is used from the next start on\n", added);
     return SUCCESS;
 }
@@ -195,12 +206,14 @@ static struct result check_unused(int directory, struct bytes passphrase, uint32
 }
 
 static struct result destroy_version(const struct settings *settings, int directory, struct bytes passphrase,
-                                     struct error *err)
+                                     struct hsm *hsm, struct error *err)
 {
     const uint32_t version = (uint32_t)settings->destroyed;
+    const struct keyring_destruction what = {
+        .passphrase = passphrase, .hsm = hsm, .number = version, .now_s = clock_wall_ms() / 1000};
 
     if (!settings->force) TRY(check_unused(directory, passphrase, version, err));
-    TRY(keyring_destroy_version(directory, passphrase, version, clock_wall_ms() / 1000, err));
+    TRY(keyring_destroy_version(directory, &what, err));
     (void)printf("version %u is destroyed in this key ring; destroy or replace every copy and backup of the file too\n",
                  version);
     return SUCCESS;
@@ -277,13 +290,14 @@ static struct result open_key_ring(int directory, struct secret **passphrase, st
 }
 
 static struct result load_and_serve(const struct settings *settings, int directory, struct secret **passphrase,
-                                    struct error *err)
+                                    struct hsm *hsm, struct error *err)
 {
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
     OWNED(rate) *rate = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
+    TRY(keyring_use_token(keyring, hsm, err));
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     TRY(rate_new(&rate, err));
     const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
@@ -291,24 +305,49 @@ static struct result load_and_serve(const struct settings *settings, int directo
     return ledger_flush(ledger, err);
 }
 
+/* Whatever a parent forgot to close; not the passphrase, which is read next. */
+static void close_inherited(const struct settings *settings)
+{
+    const unsigned kept = (unsigned)settings->passphrase_fd;
+
+    if (!settings->has_passphrase_fd || kept < 3) {
+        (void)close_range(3, ~0U, 0);
+        return;
+    }
+    if (kept > 3) (void)close_range(3, kept - 1, 0);
+    (void)close_range(kept + 1, ~0U, 0);
+}
+
+static struct result act(const struct settings *settings, int directory, struct secret **passphrase, struct hsm *hsm,
+                         struct error *err)
+{
+    const struct bytes phrase = secret_bytes(*passphrase);
+
+    if (settings->init) return make_key_ring(settings, directory, phrase, hsm, err);
+    if (settings->add_version) return add_version(directory, phrase, hsm, err);
+    if (settings->destroyed != 0) return destroy_version(settings, directory, phrase, hsm, err);
+    return load_and_serve(settings, directory, passphrase, hsm, err);
+}
+
+/* The processes of a token start before any secret of ours is in memory. */
 static struct result run(const struct settings *settings, struct error *err)
 {
     OWNED(secret) *passphrase = NULL;
+    OWNED(hsm) *hsm = NULL;
     OWNED_FD directory = -1;
 
     TRY(sandbox_prepare(err));
+    close_inherited(settings);
+    if (settings->token.module != NULL) TRY(hsm_start(&settings->token, &hsm, err));
     TRY(read_passphrase(settings, &passphrase, err));
-    (void)close_range(3, ~0U, 0); /* the passphrase, and whatever a parent forgot to close */
+    if (settings->has_passphrase_fd && settings->passphrase_fd > 2) (void)close((int)settings->passphrase_fd);
     TRY(open_directory(settings->directory, &directory, err));
-    if (settings->init) return make_key_ring(settings, directory, secret_bytes(passphrase), err);
-    if (settings->add_version) return add_version(directory, secret_bytes(passphrase), err);
-    if (settings->destroyed != 0) return destroy_version(settings, directory, secret_bytes(passphrase), err);
-    return load_and_serve(settings, directory, &passphrase, err);
+    return act(settings, directory, &passphrase, hsm, err);
 }
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {0};
+    struct settings settings = {.token = {.timeout_ms = 1500}};
     struct error err = {0};
 
     read_command_line(argc, argv, &settings);

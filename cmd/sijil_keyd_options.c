@@ -22,9 +22,16 @@ static const struct option_row passphrase_rows[] = {
     {KEYD_PASSPHRASE_FILE, "passphrase-file", "FILE", "first line of a file that only we may read"},
     {KEYD_PASSPHRASE_FD, "passphrase-fd", "N", "first line of an open descriptor"},
 };
+static const struct option_row token_rows[] = {
+    {KEYD_TOKEN_MODULE, "token-module", "FILE", "the PKCS#11 module of its vendor"},
+    {KEYD_TOKEN_LABEL, "token-label", "LABEL", "which token"},
+    {KEYD_TOKEN_PIN_FILE, "token-pin-file", "FILE", "first line of a file that only we may read: the user's PIN"},
+    {KEYD_TOKEN_TIMEOUT, "token-timeout", "MS", "longest time for one operation; default: 1500"},
+};
 static const struct option_group groups[] = {
     {"", main_rows, COUNT(main_rows)},
     {"PASSPHRASE is one of", passphrase_rows, COUNT(passphrase_rows)},
+    {"with key-encryption keys in a PKCS#11 token", token_rows, COUNT(token_rows)},
 };
 static const char *const synopses[] = {"--directory=DIR --socket=PATH PASSPHRASE [OPTION]...",
                                        "--directory=DIR --init --origin=ORIGIN PASSPHRASE",

@@ -14,6 +14,7 @@ struct keyring {
     struct secret *body; /* a struct keyring_body */
     struct ecdsa_key *token_key, *document_key;
     struct note_key log_key;
+    struct hsm *hsm; /* borrowed; NULL if no version is in a token */
 };
 
 static const struct keyring_body *body_of(const struct keyring *keyring)
@@ -128,7 +129,7 @@ const struct keyring_roots *keyring_versions(const struct keyring *keyring)
     return &body_of(keyring)->versions;
 }
 
-static struct result find_root(const struct keyring_roots *roots, uint32_t number, struct bytes *root_out,
+static struct result find_root(const struct keyring_roots *roots, uint32_t number, const struct keyring_root **root_out,
                                struct error *err)
 {
     for (uint32_t i = 0; i < roots->count; i++) {
@@ -136,10 +137,35 @@ static struct result find_root(const struct keyring_roots *roots, uint32_t numbe
         if (root->number != number) continue;
         if (root->kind == KEYRING_DESTROYED)
             return failure(err, ERROR_CORRUPT, "a key is wrapped under version %u, which was destroyed", number);
-        *root_out = (struct bytes){root->bytes, sizeof root->bytes};
+        *root_out = root;
         return SUCCESS;
     }
     return failure(err, ERROR_CORRUPT, "a key is wrapped under version %u, which the key ring does not hold", number);
+}
+
+struct result keyring_find_version(const struct keyring *keyring, uint32_t version, const struct keyring_root **root_out,
+                                   struct error *err)
+{
+    return find_root(&body_of(keyring)->versions, version, root_out, err);
+}
+
+struct hsm *keyring_token(const struct keyring *keyring)
+{
+    return keyring->hsm;
+}
+
+struct result keyring_use_token(struct keyring *keyring, struct hsm *hsm, struct error *err)
+{
+    const struct keyring_roots *versions = &body_of(keyring)->versions;
+
+    for (uint32_t i = 0; i < versions->count; i++) {
+        if (versions->each[i].kind != KEYRING_TOKEN) continue;
+        if (hsm == NULL)
+            return failure(err, ERROR_INVALID, "version %u of the key-encryption keys is in a token: give --token-module, "
+                                               "--token-label and --token-pin-file", versions->each[i].number);
+    }
+    keyring->hsm = hsm;
+    return hsm == NULL ? SUCCESS : hsm_check(hsm, err);
 }
 
 struct result keyring_scope_key(const struct keyring *keyring, const struct key_scope *scope, uint32_t version,
@@ -147,15 +173,17 @@ struct result keyring_scope_key(const struct keyring *keyring, const struct key_
 {
     uint8_t memory[256]; /* 27 letters, a number, two ids and a region behind lengths are 150 */
     struct buffer info = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
-    struct bytes root;
+    const struct keyring_root *root = NULL;
 
-    TRY(find_root(&body_of(keyring)->versions, version, &root, err));
+    TRY(keyring_find_version(keyring, version, &root, err));
+    if (root->kind != KEYRING_ROOT) return failure(err, ERROR_INVALID, "version %u is in a token", version);
     TRY(buffer_add_text(&info, "sijil key-encryption key v1", err));
     TRY(buffer_add_u32(&info, version, err));
     TRY(buffer_add_prefixed(&info, uuid_bytes(&scope->organisation), err));
     TRY(buffer_add_prefixed(&info, uuid_bytes(&scope->project), err));
     TRY(buffer_add_prefixed(&info, bytes_of_text(scope->region), err));
-    return hkdf_sha256(root, (struct bytes){0}, buffer_bytes(&info), key_out, 32, err);
+    return hkdf_sha256((struct bytes){root->bytes, sizeof root->bytes}, (struct bytes){0}, buffer_bytes(&info), key_out, 32,
+                       err);
 }
 
 struct result keyring_subject_key(const struct keyring *keyring, uint32_t epoch, uint8_t key_out[32],
@@ -163,12 +191,13 @@ struct result keyring_subject_key(const struct keyring *keyring, uint32_t epoch,
 {
     uint8_t memory[64]; /* 24 letters and a number */
     struct buffer info = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
-    struct bytes root;
+    const struct keyring_root *root = NULL;
 
     TRY(find_root(&body_of(keyring)->epochs, epoch, &root, err));
     TRY(buffer_add_text(&info, "sijil subject keys v1", err));
     TRY(buffer_add_u32(&info, epoch, err));
-    return hkdf_sha256(root, (struct bytes){0}, buffer_bytes(&info), key_out, 32, err);
+    return hkdf_sha256((struct bytes){root->bytes, sizeof root->bytes}, (struct bytes){0}, buffer_bytes(&info), key_out, 32,
+                       err);
 }
 
 void keyring_free(struct keyring *keyring)

@@ -10,6 +10,7 @@
 #include "crypto/ecdsa.h"
 #include "crypto/keyd_client.h"
 #include "crypto/password.h"
+#include "keyd/hsm.h"
 #include "keyd/keyring_format.h"
 
 #define KEYRING_FILE "keyring"
@@ -20,6 +21,7 @@ struct keyring_options {
     const char *origin;          /* of the audit log; fixed from now on */
     struct bytes passphrase;     /* at least one byte */
     struct password_cost cost;   /* PASSWORD_COST_DEFAULT but in tests */
+    struct hsm *hsm;             /* the first version is a key in its token; NULL: a root in the file */
 };
 /**
  * Makes a key ring with fresh keys in the folder `directory`; ERROR_CONFLICT if there is one, ERROR_INVALID for an
@@ -31,14 +33,32 @@ RESULT keyring_create(int directory, const struct keyring_options *options,
                       struct error *err);
 /** ERROR_DENIED for a wrong passphrase (or a changed file), ERROR_NOT_FOUND, ERROR_CORRUPT. */
 RESULT keyring_open(int directory, struct bytes passphrase, struct keyring **keyring_out, struct error *err);
-/** Adds a version of the key-encryption keys, used from the next start on; the old ones still unwrap. */
-RESULT keyring_add_version(int directory, struct bytes passphrase, uint32_t *number_out, struct error *err);
+/** Adds a version of the key-encryption keys, in a token if there is `hsm`; used from the next start on, the old ones
+ *  still unwrap. */
+RESULT keyring_add_version(int directory, struct bytes passphrase, struct hsm *hsm, uint32_t *number_out,
+                           struct error *err);
 
 /**
  * Forgets a version for good, and when: what is still wrapped under it never opens again. ERROR_CONFLICT for the newest
  * and for one that was destroyed, ERROR_NOT_FOUND. Copies of the key ring elsewhere keep it.
  */
-RESULT keyring_destroy_version(int directory, struct bytes passphrase, uint32_t number, int64_t now_s, struct error *err);
+struct keyring_destruction {
+    struct bytes passphrase;
+    struct hsm *hsm; /* ERROR_INVALID without one, if the version is in a token: it is destroyed there first */
+    uint32_t number;
+    int64_t now_s;
+};
+RESULT keyring_destroy_version(int directory, const struct keyring_destruction *what, struct error *err);
+
+/**
+ * Gives it the token that some versions are in; borrowed, before any other use. ERROR_INVALID when there are such versions
+ * and no token; whatever the token says when it can't be used.
+ */
+RESULT keyring_use_token(struct keyring *keyring, struct hsm *hsm, struct error *err);
+/** The entry of a version. ERROR_CORRUPT for one that is not held. */
+RESULT keyring_find_version(const struct keyring *keyring, uint32_t version, const struct keyring_root **root_out,
+                            struct error *err);
+struct hsm *keyring_token(const struct keyring *keyring);
 
 const char *keyring_origin(const struct keyring *keyring);
 /** The token key, loaded once. */

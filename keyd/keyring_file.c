@@ -92,7 +92,15 @@ static struct result set_origin(struct keyring_body *body, const char *origin, s
     return SUCCESS;
 }
 
-static struct result make_keys(struct keyring_body *body, struct error *err)
+/* In the token first: a crash leaves a key there that nothing names, never a version without its key. */
+static struct result make_version(struct keyring_root *root, uint32_t number, struct hsm *hsm, struct error *err)
+{
+    *root = (struct keyring_root){.number = number, .kind = hsm == NULL ? KEYRING_ROOT : KEYRING_TOKEN};
+    random_bytes(root->bytes, hsm == NULL ? sizeof root->bytes : PKCS11_ID_SIZE);
+    return hsm == NULL ? SUCCESS : hsm_make_key(hsm, root->bytes, number, err);
+}
+
+static struct result make_keys(struct keyring_body *body, struct hsm *hsm, struct error *err)
 {
     OWNED(ecdsa_key) *token_key = NULL;
     OWNED(secret) *scalar = NULL;
@@ -104,11 +112,8 @@ static struct result make_keys(struct keyring_body *body, struct error *err)
     random_bytes(body->index_key, sizeof body->index_key);
     random_bytes(body->ledger_key, sizeof body->ledger_key);
     body->versions.count = body->epochs.count = 1;
-    body->versions.each[0].number = body->epochs.each[0].number = 1;
-    body->versions.each[0].kind = body->epochs.each[0].kind = KEYRING_ROOT;
-    random_bytes(body->versions.each[0].bytes, 32);
-    random_bytes(body->epochs.each[0].bytes, 32);
-    return SUCCESS;
+    TRY(make_version(&body->epochs.each[0], 1, NULL, err));
+    return make_version(&body->versions.each[0], 1, hsm, err);
 }
 
 static struct result check_absent(int directory, struct error *err)
@@ -132,7 +137,7 @@ struct result keyring_create(int directory, const struct keyring_options *option
     TRY(check_absent(directory, err));
     TRY(secret_new(sizeof(struct keyring_body), &body, err));
     TRY(set_origin(body_in(body), options->origin, err));
-    TRY(make_keys(body_in(body), err));
+    TRY(make_keys(body_in(body), options->hsm, err));
     TRY(seal(body_in(body), options->passphrase, options->cost, &file, err));
     TRY(prepare(directory, body_in(body)->ledger_key, err));
     return file_replace_at(directory, KEYRING_FILE, buffer_bytes(&file), 0600, err);
@@ -156,7 +161,8 @@ static struct result open_to_change(int directory, struct bytes passphrase, stru
     return unseal(buffer_bytes(&old), passphrase, header, body_out, err);
 }
 
-struct result keyring_add_version(int directory, struct bytes passphrase, uint32_t *number_out, struct error *err)
+struct result keyring_add_version(int directory, struct bytes passphrase, struct hsm *hsm, uint32_t *number_out,
+                                  struct error *err)
 {
     OWNED(secret) *body = NULL;
     struct keyring_header header;
@@ -166,9 +172,7 @@ struct result keyring_add_version(int directory, struct bytes passphrase, uint32
     if (versions->count == KEYRING_ROOTS_MAX)
         return failure(err, ERROR_LIMIT, "the key ring holds %d versions already", KEYRING_ROOTS_MAX);
     struct keyring_root *added = &versions->each[versions->count];
-    added->number = versions->each[versions->count - 1].number + 1;
-    added->kind = KEYRING_ROOT;
-    random_bytes(added->bytes, sizeof added->bytes);
+    TRY(make_version(added, versions->each[versions->count - 1].number + 1, hsm, err));
     versions->count++;
     TRY(replace(directory, body_in(body), passphrase, header.cost, err));
     *number_out = added->number;
@@ -191,18 +195,28 @@ static struct result find_to_destroy(struct keyring_roots *versions, uint32_t nu
     return failure(err, ERROR_NOT_FOUND, "the key ring has no version %u", number);
 }
 
-struct result keyring_destroy_version(int directory, struct bytes passphrase, uint32_t number, int64_t now_s,
-                                      struct error *err)
+/* One that is no more in the token was destroyed there by an attempt that did not come to its end. */
+static struct result destroy_in_token(const struct keyring_root *root, struct hsm *hsm, struct error *err)
+{
+    if (root->kind != KEYRING_TOKEN) return SUCCESS;
+    if (hsm == NULL) return failure(err, ERROR_INVALID, "version %u is in a token: give the --token options", root->number);
+    const struct result destroyed = hsm_destroy_key(hsm, root->bytes, err);
+    return destroyed.ok || err->kind != ERROR_NOT_FOUND ? destroyed : SUCCESS;
+}
+
+struct result keyring_destroy_version(int directory, const struct keyring_destruction *what, struct error *err)
 {
     OWNED(secret) *body = NULL;
     struct keyring_header header;
     struct keyring_root *root = NULL;
 
-    TRY(open_to_change(directory, passphrase, &header, &body, err));
-    TRY(find_to_destroy(&body_in(body)->versions, number, &root, err));
+    TRY(open_to_change(directory, what->passphrase, &header, &body, err));
+    TRY(find_to_destroy(&body_in(body)->versions, what->number, &root, err));
+    if (what->hsm != NULL && root->kind == KEYRING_TOKEN) TRY(hsm_check(what->hsm, err)); /* or all would look destroyed */
+    TRY(destroy_in_token(root, what->hsm, err));
     secret_wipe(root->bytes, sizeof root->bytes);
     memset(root->bytes, 0, sizeof root->bytes);
     root->kind = KEYRING_DESTROYED;
-    store_u64(root->bytes, (uint64_t)now_s);
-    return replace(directory, body_in(body), passphrase, header.cost, err);
+    store_u64(root->bytes, (uint64_t)what->now_s);
+    return replace(directory, body_in(body), what->passphrase, header.cost, err);
 }

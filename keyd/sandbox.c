@@ -74,3 +74,29 @@ struct result sandbox_enter(struct error *err)
         return failure(err, ERROR_UNAVAILABLE, "the kernel refuses the system call filter: %s", strerror(-problem));
     return SUCCESS;
 }
+
+static const int denied[] = {
+    SCMP_SYS(execve),          SCMP_SYS(execveat),        SCMP_SYS(ptrace),      SCMP_SYS(process_vm_readv),
+    SCMP_SYS(process_vm_writev), SCMP_SYS(pidfd_getfd),   SCMP_SYS(kcmp),        SCMP_SYS(mount),
+    SCMP_SYS(umount2),         SCMP_SYS(pivot_root),      SCMP_SYS(chroot),      SCMP_SYS(unshare),
+    SCMP_SYS(setns),           SCMP_SYS(bpf),             SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd),
+    SCMP_SYS(init_module),     SCMP_SYS(finit_module),    SCMP_SYS(delete_module), SCMP_SYS(kexec_load),
+    SCMP_SYS(kexec_file_load), SCMP_SYS(reboot),          SCMP_SYS(swapon),      SCMP_SYS(swapoff),
+    SCMP_SYS(setuid),          SCMP_SYS(setgid),          SCMP_SYS(setreuid),    SCMP_SYS(setregid),
+    SCMP_SYS(setresuid),       SCMP_SYS(setresgid),       SCMP_SYS(setgroups),   SCMP_SYS(capset),
+};
+
+struct result sandbox_enter_helper(struct error *err)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    int problem = 0;
+
+    if (filter == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the system call filter");
+    for (size_t i = 0; i < sizeof denied / sizeof denied[0] && problem == 0; i++)
+        problem = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), denied[i], 0);
+    if (problem == 0) problem = seccomp_load(filter);
+    seccomp_release(filter);
+    if (problem != 0)
+        return failure(err, ERROR_UNAVAILABLE, "the kernel refuses the system call filter: %s", strerror(-problem));
+    return SUCCESS;
+}

@@ -13,5 +13,10 @@ RESULT sandbox_prepare(struct error *err);
  * does not: swap should be encrypted then.
  */
 bool sandbox_lock_memory(void);
+/**
+ * For a worker with a vendor's module in it, which opens files and sockets: it may start no program, look into no other
+ * process, and change no user, mount or kernel. EPERM.
+ */
+RESULT sandbox_enter_helper(struct error *err);
 /** Filters the system calls of all threads from now on; all else fails with EPERM. */
 RESULT sandbox_enter(struct error *err);

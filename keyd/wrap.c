@@ -23,39 +23,91 @@ static struct result write_binding(struct buffer *out, const struct key_binding 
     return buffer_add_prefixed(out, (struct bytes){binding->commitment, sizeof binding->commitment}, err);
 }
 
+/* What one wrapped key is sealed with: its version's entry, and what it is bound to. */
+struct sealing {
+    const struct keyring_root *root;
+    uint8_t memory[BINDING_MAX];
+    struct buffer associated;
+};
+
+static struct result prepare(const struct keyring *keyring, const struct key_binding *binding, uint32_t version,
+                             struct sealing *sealing, struct error *err)
+{
+    sealing->associated =
+        (struct buffer){.data = sealing->memory, .capacity = sizeof sealing->memory, .maximum = sizeof sealing->memory - 1};
+    _Static_assert(BINDING_MAX <= HSM_ASSOCIATED_MAX, "a token takes what a key is bound to");
+    TRY(keyring_find_version(keyring, version, &sealing->root, err));
+    return write_binding(&sealing->associated, binding, version, err);
+}
+
+static struct result seal_in_file(const struct keyring *keyring, const struct key_scope *scope, const struct sealing *sealing,
+                                  struct bytes data_key, struct wrapped_key *wrapped, struct error *err)
+{
+    uint8_t key[XCHACHA_KEY_SIZE];
+
+    TRY(keyring_scope_key(keyring, scope, sealing->root->number, key, err));
+    box_seal(key, buffer_bytes(&sealing->associated), data_key, wrapped->bytes);
+    secret_wipe(key, sizeof key);
+    wrapped->length = data_key.length + BOX_OVERHEAD;
+    return SUCCESS;
+}
+
+/* A token that is not there, locked, or lost a key says nothing of the row: nobody may take it for "no such blob". */
+static struct result of_token(struct result result, struct error *err)
+{
+    if (!result.ok && err->kind != ERROR_CORRUPT) err->kind = ERROR_UNAVAILABLE;
+    return result;
+}
+
+static struct result seal_in_token(const struct keyring *keyring, const struct sealing *sealing, struct bytes data_key,
+                                   struct wrapped_key *wrapped, struct error *err)
+{
+    const struct pkcs11_box box = {.id = sealing->root->bytes, .associated = buffer_bytes(&sealing->associated)};
+
+    wrapped->length = data_key.length + PKCS11_OVERHEAD;
+    return of_token(hsm_seal(keyring_token(keyring), &box, data_key, wrapped->bytes, err), err);
+}
+
 struct result wrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
                             struct bytes data_key, struct wrapped_key *wrapped_out, struct error *err)
 {
-    uint8_t memory[BINDING_MAX], key[XCHACHA_KEY_SIZE];
-    struct buffer associated = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
-    struct wrapped_key wrapped = {.version = keyring_version(keyring), .length = data_key.length + BOX_OVERHEAD};
+    struct wrapped_key wrapped = {.version = keyring_version(keyring)};
+    struct sealing sealing;
 
     _Static_assert(DATA_KEY_SIZE + BOX_OVERHEAD <= WRAPPED_KEY_MAX, "a wrapped key has room");
-    TRY(write_binding(&associated, binding, wrapped.version, err));
-    TRY(keyring_scope_key(keyring, &binding->scope, wrapped.version, key, err));
-    box_seal(key, buffer_bytes(&associated), data_key, wrapped.bytes);
-    secret_wipe(key, sizeof key);
+    TRY(prepare(keyring, binding, wrapped.version, &sealing, err));
+    if (sealing.root->kind == KEYRING_TOKEN) TRY(seal_in_token(keyring, &sealing, data_key, &wrapped, err));
+    else TRY(seal_in_file(keyring, &binding->scope, &sealing, data_key, &wrapped, err));
     *wrapped_out = wrapped;
     return SUCCESS;
+}
+
+static struct result open_in_file(const struct keyring *keyring, const struct key_scope *scope, const struct sealing *sealing,
+                                  struct bytes wrapped, uint8_t data_key_out[DATA_KEY_SIZE], struct error *err)
+{
+    uint8_t key[XCHACHA_KEY_SIZE];
+
+    TRY(keyring_scope_key(keyring, scope, sealing->root->number, key, err));
+    const struct result result = box_open(key, buffer_bytes(&sealing->associated), wrapped, data_key_out, err);
+    secret_wipe(key, sizeof key);
+    if (result.ok) return result;
+    return failure(err, ERROR_CORRUPT, "a wrapped data key does not belong to this project, region and blob");
 }
 
 struct result unwrap_data_key(const struct keyring *keyring, const struct key_binding *binding,
                               const struct wrapped_key *wrapped, uint8_t data_key_out[DATA_KEY_SIZE],
                               struct error *err)
 {
-    uint8_t memory[BINDING_MAX], key[XCHACHA_KEY_SIZE];
-    struct buffer associated = {.data = memory, .capacity = sizeof memory, .maximum = sizeof memory - 1};
+    const struct bytes box = {wrapped->bytes, wrapped->length};
+    struct sealing sealing;
 
-    if (wrapped->length != DATA_KEY_SIZE + BOX_OVERHEAD)
+    TRY(prepare(keyring, binding, wrapped->version, &sealing, err));
+    const bool is_in_token = sealing.root->kind == KEYRING_TOKEN;
+    if (wrapped->length != DATA_KEY_SIZE + (is_in_token ? PKCS11_OVERHEAD : BOX_OVERHEAD))
         return failure(err, ERROR_CORRUPT, "a wrapped data key of the wrong length");
-    TRY(write_binding(&associated, binding, wrapped->version, err));
-    TRY(keyring_scope_key(keyring, &binding->scope, wrapped->version, key, err));
-    const struct result result = box_open(key, buffer_bytes(&associated),
-                                          (struct bytes){wrapped->bytes, wrapped->length}, data_key_out, err);
-    secret_wipe(key, sizeof key);
-    if (!result.ok)
-        return failure(err, ERROR_CORRUPT, "a wrapped data key does not belong to this project, region and blob");
-    return SUCCESS;
+    if (!is_in_token) return open_in_file(keyring, &binding->scope, &sealing, box, data_key_out, err);
+    const struct pkcs11_box sealed = {.id = sealing.root->bytes, .associated = buffer_bytes(&sealing.associated)};
+    return of_token(hsm_unseal(keyring_token(keyring), &sealed, box, data_key_out, err), err);
 }
 
 struct result rewrap_data_key(const struct keyring *keyring, const struct key_binding *binding,

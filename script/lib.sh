@@ -17,9 +17,9 @@ as_root() {
 # The Debian packages that building, testing and the demo need, each once.
 build_packages="build-essential ca-certificates cmake git ninja-build pkg-config
     libcmocka-dev libconfuse-dev libcurl4-openssl-dev libexpat1-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev
-    liboauth2-dev libpq-dev libseccomp-dev libsodium-dev libssl-dev"
+    liboauth2-dev libp11-kit-dev libpq-dev libseccomp-dev libsodium-dev libssl-dev"
 run_packages="postgresql-15 curl openssl skopeo python3-sklearn python3-onnx"
-test_packages="universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema jq netcat-openbsd procps psmisc"
+test_packages="universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema jq netcat-openbsd procps psmisc softhsm2"
 # Only script/check needs these.
 check_packages="clang clang-tidy cppcheck gcovr"
 # Only script/fuzz needs these: libFuzzer, and names in stack traces.

@@ -152,7 +152,7 @@ static void keys_differ_by_all_that_they_are_for(void **state)
     scopes[3].project.bytes[0] = 1;
     folder_make(&folder);
     assert_true(create(&folder, "secret", "x.example/log", &err).ok);
-    assert_true(keyring_add_version(folder.fd, bytes_of_text("secret"), &added, &err).ok);
+    assert_true(keyring_add_version(folder.fd, bytes_of_text("secret"), NULL, &added, &err).ok);
     assert_int_equal(added, 2);
     assert_true(keyring_open(folder.fd, bytes_of_text("secret"), &keyring, &err).ok);
     assert_int_equal(keyring_version(keyring), 2);
@@ -174,9 +174,9 @@ static void key_rings_have_a_last_version(void **state)
     folder_make(&folder);
     assert_true(create(&folder, "secret", "x.example/log", &err).ok);
     for (uint32_t i = 2; i <= KEYRING_ROOTS_MAX; i++)
-        assert_true(keyring_add_version(folder.fd, bytes_of_text("secret"), &added, &err).ok);
+        assert_true(keyring_add_version(folder.fd, bytes_of_text("secret"), NULL, &added, &err).ok);
     assert_int_equal(added, KEYRING_ROOTS_MAX);
-    assert_false(keyring_add_version(folder.fd, bytes_of_text("secret"), &added, &err).ok);
+    assert_false(keyring_add_version(folder.fd, bytes_of_text("secret"), NULL, &added, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
