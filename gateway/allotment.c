@@ -2,19 +2,21 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "registry/quota.h"
 
-#define PROJECTS_MAX 4096 /* with a quota of events; in order of their ids */
+#define PROJECTS_MAX QUOTA_EVENTS_PROJECTS
 #define PORTIONS     64   /* of a minute: more, and gateways ask often; fewer, and one holds what another needs */
 
 struct pocket {
     struct quota_events quota;
-    int64_t minute, left;
-    bool is_over; /* nothing is left for anybody in this minute */
+    int64_t left, until_ms; /* until_ms: end of the database's minute, by our monotonic clock; 0: nothing was taken yet */
+    bool is_over;           /* nothing is left for anybody in this minute */
 };
 
 struct allotment {
@@ -35,24 +37,15 @@ struct result allotment_new(struct allotment **allotment_out, struct error *err)
     return SUCCESS;
 }
 
-static int64_t minute_now(void)
+static int compare(const void *project, const void *pocket)
 {
-    return clock_wall_ms() / 60000;
-}
-
-unsigned allotment_wait_s(void)
-{
-    return 60 - (unsigned)(clock_wall_ms() / 1000 % 60);
+    return memcmp(((const struct uuid *)project)->bytes, ((const struct pocket *)pocket)->quota.project.bytes, 16);
 }
 
 /* With the mutex. */
 static struct pocket *find(struct allotment *allotment, const struct uuid *project)
 {
-    const size_t count = atomic_load(&allotment->count);
-
-    for (size_t i = 0; i < count; i++)
-        if (uuid_equal(&allotment->pockets[i].quota.project, project)) return &allotment->pockets[i];
-    return NULL;
+    return bsearch(project, allotment->pockets, atomic_load(&allotment->count), sizeof *allotment->pockets, compare);
 }
 
 static void replace(struct allotment *allotment, struct pocket *pockets, const struct quota_events *events, size_t count)
@@ -84,10 +77,9 @@ void allotment_refresh(struct allotment *allotment, struct pg *pg)
 }
 
 /* With the mutex: out of the pocket, if it is for this minute. */
-static enum allotted take_of(struct pocket *pocket, int64_t minute)
+static enum allotted take_of(struct pocket *pocket, int64_t now_ms)
 {
-    if (pocket->minute != minute) {
-        pocket->minute = minute;
+    if (now_ms >= pocket->until_ms) {
         pocket->left = 0;
         pocket->is_over = false;
     }
@@ -98,40 +90,51 @@ static enum allotted take_of(struct pocket *pocket, int64_t minute)
     return pocket->is_over ? ALLOTTED_NOTHING : ALLOTTED_LATER;
 }
 
-static enum allotted take(struct allotment *allotment, const struct uuid *project, int64_t minute, struct quota_events *quota)
+static struct allotted_now take(struct allotment *allotment, const struct uuid *project, struct quota_events *quota)
 {
+    const int64_t now_ms = clock_monotonic_ms();
+    struct allotted_now now = {.allotted = ALLOTTED};
+
     pthread_mutex_lock(&allotment->mutex);
     struct pocket *pocket = find(allotment, project);
-    const enum allotted allotted = pocket == NULL ? ALLOTTED : take_of(pocket, minute);
-    if (pocket != NULL) *quota = pocket->quota;
+    if (pocket != NULL) {
+        now.allotted = take_of(pocket, now_ms);
+        now.wait_s = pocket->until_ms > now_ms ? (unsigned)((pocket->until_ms - now_ms + 999) / 1000) : 1;
+        *quota = pocket->quota;
+    }
     pthread_mutex_unlock(&allotment->mutex);
-    return allotted;
+    return now;
 }
 
 /* One of the portion is for who asked. */
-static enum allotted fill(struct allotment *allotment, const struct quota_events *quota, int64_t minute, int64_t portion)
+static enum allotted fill(struct allotment *allotment, const struct quota_events *quota, const struct quota_portion *portion)
 {
+    const int64_t now_ms = clock_monotonic_ms();
+
     pthread_mutex_lock(&allotment->mutex);
     struct pocket *pocket = find(allotment, &quota->project);
-    if (pocket != NULL && pocket->minute == minute && portion > 0) pocket->left += portion - 1;
-    if (pocket != NULL && pocket->minute == minute && portion == 0) pocket->is_over = true;
+    if (pocket != NULL) {
+        if (now_ms >= pocket->until_ms) pocket->left = 0; /* of the minute before */
+        pocket->left += portion->count > 0 ? portion->count - 1 : 0;
+        pocket->is_over = portion->count == 0;
+        pocket->until_ms = now_ms + portion->left_s * 1000;
+    }
     pthread_mutex_unlock(&allotment->mutex);
-    return portion > 0 ? ALLOTTED : ALLOTTED_NOTHING;
+    return portion->count > 0 ? ALLOTTED : ALLOTTED_NOTHING;
 }
 
 struct result allotment_take(struct allotment *allotment, const struct uuid *project, struct pg *pg,
-                             enum allotted *allotted_out, struct error *err)
+                             struct allotted_now *now_out, struct error *err)
 {
-    const int64_t minute = minute_now();
     struct quota_events quota = {.most = 0};
-    int64_t portion = 0;
+    struct quota_portion portion;
 
-    *allotted_out = ALLOTTED;
+    *now_out = (struct allotted_now){.allotted = ALLOTTED};
     if (allotment == NULL || atomic_load(&allotment->count) == 0) return SUCCESS;
-    *allotted_out = take(allotment, project, minute, &quota);
-    if (*allotted_out != ALLOTTED_LATER || pg == NULL) return SUCCESS;
-    TRY(quota_events_take(pg, &quota, minute, quota.most / PORTIONS + 1, &portion, err));
-    *allotted_out = fill(allotment, &quota, minute, portion);
+    *now_out = take(allotment, project, &quota);
+    if (now_out->allotted != ALLOTTED_LATER || pg == NULL) return SUCCESS;
+    TRY(quota_events_take(pg, &quota, quota.most / PORTIONS + 1, &portion, err));
+    *now_out = (struct allotted_now){.allotted = fill(allotment, &quota, &portion), .wait_s = (unsigned)portion.left_s};
     return SUCCESS;
 }
 

@@ -23,10 +23,12 @@ enum allotted {
 RESULT allotment_new(struct allotment **allotment_out, struct error *err);
 /** Reads which projects have a quota; a failure leaves what was known. Blocks. */
 void allotment_refresh(struct allotment *allotment, struct pg *pg);
+struct allotted_now {
+    enum allotted allotted;
+    unsigned wait_s; /* with ALLOTTED_NOTHING: until the next minute, of the database's clock */
+};
 /** One request of `project`. `pg` NULL: never blocks. ERROR_UNAVAILABLE when the database can't be asked. */
-RESULT allotment_take(struct allotment *allotment, const struct uuid *project, struct pg *pg, enum allotted *allotted_out,
+RESULT allotment_take(struct allotment *allotment, const struct uuid *project, struct pg *pg, struct allotted_now *now_out,
                       struct error *err);
-/** Seconds until the next minute: 1 to 60. */
-unsigned allotment_wait_s(void);
 void allotment_free(struct allotment *allotment);
 DEFINE_OWNED(allotment);

@@ -43,12 +43,12 @@ static struct event_context context_of(const struct request *request)
     return context;
 }
 
-static void too_many_of_project(struct exchange *exchange)
+static void too_many_of_project(struct exchange *exchange, unsigned wait_s)
 {
     static const char why[] = "the project's quota of requests for this minute is used up; Retry-After says when to come again";
 
     response_oci_error(&exchange->request, 429, "TOOMANYREQUESTS", why, NULL);
-    response_header(&exchange->request, "Retry-After", "%u", allotment_wait_s());
+    response_header(&exchange->request, "Retry-After", "%u", wait_s);
     metric_add(&metrics_gateway[METRIC_REFUSED_PROJECT], 1);
     sequencer_count_refused(exchange->request.gateway->sequencer);
     exchange->is_recorded = true;
@@ -59,15 +59,18 @@ struct result exchange_allot(struct exchange *exchange, struct pg *pg, enum allo
 {
     const struct request *request = &exchange->request;
 
+    struct allotted_now now;
+
     *allotted_out = ALLOTTED;
     const bool counts = request->route->record != RECORD_NONE && request->speaks_oci && !exchange->is_allotted &&
                         !uuid_is_nil(&request->pairs[0].resource.project) &&
                         decision_verdict(exchange->decision) == VERDICT_ALLOW;
     if (!counts) return SUCCESS;
-    TRY(allotment_take(request->gateway->allotment, &request->pairs[0].resource.project, pg, allotted_out, err));
-    if (*allotted_out == ALLOTTED_LATER) return SUCCESS;
+    TRY(allotment_take(request->gateway->allotment, &request->pairs[0].resource.project, pg, &now, err));
+    *allotted_out = now.allotted;
+    if (now.allotted == ALLOTTED_LATER) return SUCCESS;
     exchange->is_allotted = true;
-    if (*allotted_out == ALLOTTED_NOTHING) too_many_of_project(exchange);
+    if (now.allotted == ALLOTTED_NOTHING) too_many_of_project(exchange, now.wait_s);
     return SUCCESS;
 }
 

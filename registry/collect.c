@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "registry/collect_priv.h"
 #include "registry/manifest_use.h"
@@ -48,6 +49,9 @@ static struct result prepare(const struct collect_run *run, struct removal *remo
     TRY(record_prepare_for_job(&pair, &removal->change, &removal->record, err));
     uuid_format(&run->id, id);
     (void)snprintf(removal->record.note, sizeof removal->record.note, "collection %s", id);
+    if (removal->manifest.manifest.tags > 0)
+        (void)snprintf(removal->record.note, sizeof removal->record.note, "collection %s, %lld tags", id,
+                       (long long)removal->manifest.manifest.tags);
     removal->record.done = removed;
     return SUCCESS;
 }
@@ -192,14 +196,25 @@ static struct result report_project(struct collect_run *run, const struct collec
 
 /* ---- a run ---- */
 
+/* Rules that nobody can read any more keep everything, and keep nobody else's garbage. */
+static struct result read_rules(struct collect_run *run, struct error *err)
+{
+    const char *document = run->try_rules == NULL ? run->project.rules : run->try_rules;
+
+    const struct result read = rules_read(bytes_of_text(document), &run->rules, err);
+    if (read.ok || run->try_rules != NULL || err->kind == ERROR_NO_MEMORY) return read;
+    log_error("a project's rules can't be read, so all its manifests are kept", err);
+    run->is_cut = true;
+    return rules_read(bytes_of_text("{}"), &run->rules, err);
+}
+
 static struct result collect_project(struct collect_run *run, struct error *err)
 {
     const struct collect_totals before = run->totals;
-    const char *document = run->try_rules == NULL ? run->project.rules : run->try_rules;
 
     rules_free(GIVE(run->rules));
     run->gone.count = run->gone.from = 0;
-    TRY(rules_read(bytes_of_text(document), &run->rules, err));
+    TRY(read_rules(run, err));
     TRY(collect_manifests(run, err));
     TRY(collect_blobs(run, err));
     return report_project(run, &before, err);
@@ -220,18 +235,26 @@ static struct result collect_projects(struct collect_run *run, struct error *err
     }
 }
 
-static struct result do_run(struct collect_run *run, struct error *err)
+static struct result end_sessions(struct collect_run *run, struct error *err)
 {
     size_t ended = 1;
 
+    if (run->is_dry_run) return collect_count_expired(run->pg, &run->totals.sessions, err);
+    while (ended > 0) {
+        TRY(collect_go_on(run, err));
+        TRY(registry_end_expired(run->registry, run->pg, &ended, err));
+        run->totals.sessions += (int64_t)ended;
+    }
+    return SUCCESS;
+}
+
+static struct result do_run(struct collect_run *run, struct error *err)
+{
     run->projects = json_array();
     run->removed = json_array();
     if (run->projects == NULL || run->removed == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
     TRY(collection_write_notes(run->registry, run->pg, err));
-    if (!run->is_dry_run && uuid_is_nil(&run->only)) {
-        TRY(registry_tidy(run->registry, run->pg, &ended, err));
-        run->totals.sessions += (int64_t)ended;
-    }
+    if (uuid_is_nil(&run->only)) TRY(end_sessions(run, err));
     TRY(collect_projects(run, err));
     return save(run, "done", err);
 }

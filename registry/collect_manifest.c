@@ -138,13 +138,15 @@ static struct result retain(struct collect_run *run, struct harvest *harvest, st
         .repository = &run->repository.id, .gone = &gone, .age_s = run->registry->lease_s};
     __attribute__((cleanup(judged_done))) struct judged judged = {0};
     OWNED(pg_rows) *rows = NULL;
+    bool is_too_large = false;
 
     if (!rules_retain(run->rules, run->repository.path)) return SUCCESS;
-    TRY(collect_read_tags(run->pg, &scope, &rows, err));
-    if (pg_rows_count(rows) > COLLECT_TAGS_MAX) {
+    TRY(collect_has_too_many_tags(run->pg, &run->repository.id, &is_too_large, err));
+    if (is_too_large) {
         run->is_cut = true; /* all of it is kept: a judgement over a part of the tags would be wrong */
         return SUCCESS;
     }
+    TRY(collect_read_tags(run->pg, &scope, &rows, err));
     TRY(judge(run, rows, &judged, err));
     return remove_judged(run, harvest, rows, judged.is_kept, err);
 }
@@ -162,11 +164,11 @@ static struct result remove_untagged(struct collect_run *run, struct harvest *ha
         const struct collect_scope scope = {
             .repository = &run->repository.id, .gone = &gone, .age_s = rule_s > lease_s ? rule_s : lease_s};
         OWNED(pg_rows) *rows = NULL;
+        TRY(collect_go_on(run, err));
         TRY(collect_read_untagged(run->pg, &scope, manifest.digest, COLLECT_PAGE, &rows, err));
         found = pg_rows_count(rows);
         for (size_t i = 0; i < found; i++) {
-            collect_untagged_of(rows, i, &manifest);
-            TRY(add(run, harvest, &manifest, true, err));
+            if (collect_untagged_of(rows, i, &manifest)) TRY(add(run, harvest, &manifest, true, err));
         }
         TRY(remove_all(run, harvest, err));
     }

@@ -38,14 +38,18 @@ static const struct pg_statement statements[] = {
      " WHERE t.repository_id = $1 AND t.manifest_digest <> ALL($2) ORDER BY t.updated_at DESC, t.name LIMIT $4",
      "uuid text[] int8 int8", "text text timestamptz timestamptz bool bool bool int8 int8 int8 int8"},
     {"collect_untagged",
-     "SELECT m.digest, m.size_bytes::int8, " MICROSECONDS("m.renewed_at") ", coalesce(" MICROSECONDS("u.used_at") ", 0)"
-     " FROM manifest m LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest"
-     " WHERE m.repository_id = $1 AND m.digest > $4 AND m.digest <> ALL($2) AND NOT " IS_LISTED
+     "SELECT m.digest, m.size_bytes::int8, " MICROSECONDS("m.renewed_at") ", coalesce(" MICROSECONDS("u.used_at") ", 0),"
+     " m.digest <> ALL($2) AND NOT " IS_LISTED
      " AND NOT EXISTS (SELECT FROM tag t WHERE t.repository_id = $1 AND t.manifest_digest = m.digest)"
      " AND (m.subject_digest IS NULL OR m.subject_digest = ANY($2) OR NOT EXISTS"
      " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
-     " AND greatest(m.renewed_at, u.used_at) <= now() - $3::int8 * interval '1 second' ORDER BY m.digest LIMIT $5",
-     "uuid text[] int8 text int8", "text int8 int8 int8"},
+     " AND greatest(m.renewed_at, u.used_at) <= now() - $3::int8 * interval '1 second'"
+     " FROM (SELECT repository_id, digest, size_bytes, renewed_at, subject_digest FROM manifest"
+     " WHERE repository_id = $1 AND digest > $4 ORDER BY digest LIMIT $5) m"
+     " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest ORDER BY m.digest",
+     "uuid text[] int8 text int8", "text int8 int8 int8 bool"},
+    {"collect_tag_count", "SELECT count(*) FROM (SELECT FROM tag WHERE repository_id = $1 LIMIT $2) t", "uuid int8", "int8"},
+    {"collect_expired", "SELECT count(*) FROM upload WHERE expires_at <= now()", "", "int8"},
     {"collect_manifest",
      "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m"
      " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest"
@@ -170,11 +174,33 @@ struct result collect_read_untagged(struct pg *pg, const struct collect_scope *s
     return pg_run(pg, "collect_untagged", &arguments, rows_out, err);
 }
 
-void collect_untagged_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out)
+struct result collect_has_too_many_tags(struct pg *pg, const struct uuid *repository, bool *too_many_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, repository);
+    pg_add_int8(&arguments, COLLECT_TAGS_MAX + 1);
+    TRY(pg_run(pg, "collect_tag_count", &arguments, &rows, err));
+    *too_many_out = pg_int8(rows, 0, 0) > COLLECT_TAGS_MAX;
+    return SUCCESS;
+}
+
+struct result collect_count_expired(struct pg *pg, int64_t *count_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, "collect_expired", NULL, &rows, err));
+    *count_out = pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+bool collect_untagged_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out)
 {
     *manifest_out = (struct collect_manifest){.size_bytes = pg_int8(rows, row, 1), .renewed_us = pg_int8(rows, row, 2),
                                               .used_us = pg_int8(rows, row, 3)};
     (void)snprintf(manifest_out->digest, sizeof manifest_out->digest, "%s", pg_text(rows, row, 0));
+    return pg_bool(rows, row, 4);
 }
 
 struct result collect_manifest_row_delete(struct pg *pg, const struct collect_manifest_row *row, struct error *err)

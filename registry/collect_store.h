@@ -52,14 +52,19 @@ struct collect_scope {
     const struct collect_gone *gone; /* of this repository */
     int64_t age_s;                   /* nothing younger is looked at */
 };
+/** Sessions that have expired and were not ended yet. */
+RESULT collect_count_expired(struct pg *pg, int64_t *count_out, struct error *err);
+/** More than COLLECT_TAGS_MAX tags? */
+RESULT collect_has_too_many_tags(struct pg *pg, const struct uuid *repository, bool *too_many_out, struct error *err);
 /** All tags, newest push first. */
 RESULT collect_read_tags(struct pg *pg, const struct collect_scope *scope, struct pg_rows **rows_out, struct error *err);
 void collect_tag_of(const struct pg_rows *rows, size_t row, struct collect_tag *tag_out);
 void collect_manifest_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
-/** Up to `limit` manifests after `last` that nothing refers to: no tag, no index, no subject that is there. */
+/** The next `limit` manifests after `last`; all are read, whether or not something refers to them. */
 RESULT collect_read_untagged(struct pg *pg, const struct collect_scope *scope, const char *last, size_t limit,
                              struct pg_rows **rows_out, struct error *err);
-void collect_untagged_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
+/** True: nothing refers to it, no tag, no index, no subject that is there, and it is old enough. */
+bool collect_untagged_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
 
 /** One change of a batch. */
 struct collect_manifest_row {

@@ -11,6 +11,7 @@
 #define QUOTA_NONE         (-1)             /* not limited; of sessions: as for all projects */
 #define QUOTA_SESSIONS_MAX 100000           /* as in migrations/0011_quota_rules.sql */
 #define QUOTA_EVENTS_MAX   1000000000
+#define QUOTA_EVENTS_PROJECTS 4096 /* may have a quota of events */
 
 struct quota_limits_of_project {
     int64_t bytes, sessions, events; /* QUOTA_NONE, or the most: bytes, open uploads, recorded requests a minute */
@@ -41,9 +42,14 @@ struct quota_events {
     struct uuid project;
     int64_t most;
 };
-/** At most `capacity` projects that have one. */
+/** At most `capacity` projects that have one, in the order of their ids. */
 RESULT quota_events_list(struct pg *pg, struct quota_events *events_out, size_t capacity, size_t *count_out,
                          struct error *err);
-/** Takes up to `portion` requests of `minute` (since 1970) out of `most`; *taken_out may be 0. One statement of its own. */
-RESULT quota_events_take(struct pg *pg, const struct quota_events *events, int64_t minute, int64_t portion,
-                         int64_t *taken_out, struct error *err);
+/** What a gateway has been given of the database's minute. */
+struct quota_portion {
+    int64_t count;  /* may be 0: nothing is left for anybody */
+    int64_t left_s; /* of the minute */
+};
+/** Takes up to `portion` requests out of those that are left of the minute. One statement of its own. */
+RESULT quota_events_take(struct pg *pg, const struct quota_events *events, int64_t portion,
+                         struct quota_portion *portion_out, struct error *err);

@@ -1,6 +1,7 @@
 #include "registry/quota_store.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 
 #define HAS_BYTES                                                                                                       \
     "(SELECT coalesce(sum(size_bytes), 0) FROM blob WHERE project_id = $1)"                                             \
@@ -31,12 +32,15 @@ static const struct pg_statement statements[] = {
      "SELECT project_id, events_max FROM project_quota WHERE events_max IS NOT NULL ORDER BY project_id LIMIT $1", "int8",
      "uuid int8"},
     {"quota_events_take", /* a minute that is over gives nothing back */
-     "WITH old AS MATERIALIZED (SELECT project_id, CASE WHEN minute < $2 THEN 0 WHEN minute > $2 THEN $4 ELSE taken END AS taken"
-     " FROM project_events WHERE project_id = $1 FOR UPDATE)"
-     " UPDATE project_events e SET minute = greatest(e.minute, $2),"
-     " taken = CASE WHEN e.minute > $2 THEN e.taken ELSE o.taken + greatest(least($3, $4 - o.taken), 0) END"
-     " FROM old o WHERE e.project_id = o.project_id RETURNING greatest(least($3, $4 - o.taken), 0)",
-     "uuid int8 int8 int8", "int8"},
+     "WITH clock AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::int8 AS second),"
+     " old AS MATERIALIZED (SELECT project_id, second, second / 60 AS minute, CASE WHEN e.minute < second / 60 THEN 0"
+     " WHEN e.minute > second / 60 THEN $3 ELSE e.taken END AS taken FROM project_events e, clock WHERE project_id = $1"
+     " FOR UPDATE OF e)"
+     " UPDATE project_events e SET minute = greatest(e.minute, o.minute),"
+     " taken = CASE WHEN e.minute > o.minute THEN e.taken ELSE o.taken + greatest(least($2, $3 - o.taken), 0) END"
+     " FROM old o WHERE e.project_id = o.project_id RETURNING greatest(least($2, $3 - o.taken), 0), 60 - o.second % 60",
+     "uuid int8 int8", "int8 int8"},
+    {"quota_events_count", "SELECT count(*) FROM project_quota WHERE events_max IS NOT NULL AND project_id <> $1", "uuid", "int8"},
 };
 const struct pg_table quota_statements = PG_TABLE(statements);
 
@@ -51,6 +55,18 @@ static void add_limit(struct pg_arguments *arguments, int64_t limit)
     else pg_add_int8(arguments, limit);
 }
 
+/* Each gateway has all of them in memory. */
+static struct result check_count(struct pg *pg, const struct uuid *project, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, project);
+    TRY(pg_run(pg, "quota_events_count", &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) < QUOTA_EVENTS_PROJECTS) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "%d projects have a quota of events already: no more can", QUOTA_EVENTS_PROJECTS);
+}
+
 static struct result run_change(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
     const struct quota_change *quota = (const struct quota_change *)(const void *)change; /* its first member */
@@ -62,6 +78,7 @@ static struct result run_change(struct change *change, struct pg *pg, const stru
     pg_add_uuid(&arguments, &quota->where.project);
     if (limits->bytes == QUOTA_NONE && limits->sessions == QUOTA_NONE && limits->events == QUOTA_NONE)
         return pg_run(pg, "quota_remove", &arguments, NULL, err);
+    if (limits->events != QUOTA_NONE) TRY(check_count(pg, &quota->where.project, err));
     add_limit(&arguments, limits->bytes);
     add_limit(&arguments, limits->sessions);
     add_limit(&arguments, limits->events);
@@ -100,21 +117,31 @@ static struct result read_use(struct pg *pg, const struct uuid *project, struct 
     return SUCCESS;
 }
 
+/* Of a large project that takes a while, and whoever may read it may ask again and again: one at a time. */
+static struct result count_now(struct pg *pg, const struct uuid *project, int64_t *bytes_out, struct error *err)
+{
+    static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (pthread_mutex_trylock(&counting) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "a project without a quota is being counted already; try again in a moment");
+    pg_add_uuid(&arguments, project);
+    const struct result counted = pg_run(pg, "quota_count", &arguments, &rows, err);
+    pthread_mutex_unlock(&counting);
+    if (counted.ok) *bytes_out = pg_int8(rows, 0, 0);
+    return counted;
+}
+
 struct result quota_read(struct pg *pg, const struct permit *permit, const struct resource *where,
                          struct quota_use *use_out, struct error *err)
 {
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
     struct quota_use use;
     bool is_kept = false;
 
     permit_require(permit, ACTION_PROJECT_READ, where);
     TRY(read_use(pg, &where->project, &use, &is_kept, err));
-    if (!is_kept) {
-        pg_add_uuid(&arguments, &where->project);
-        TRY(pg_run(pg, "quota_count", &arguments, &rows, err));
-        use.bytes_used = pg_int8(rows, 0, 0);
-    }
+    if (!is_kept) TRY(count_now(pg, &where->project, &use.bytes_used, err));
     *use_out = use;
     return SUCCESS;
 }
@@ -152,18 +179,19 @@ struct result quota_events_list(struct pg *pg, struct quota_events *events_out, 
     return SUCCESS;
 }
 
-struct result quota_events_take(struct pg *pg, const struct quota_events *events, int64_t minute, int64_t portion,
-                                int64_t *taken_out, struct error *err)
+struct result quota_events_take(struct pg *pg, const struct quota_events *events, int64_t portion,
+                                struct quota_portion *portion_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, &events->project);
-    pg_add_int8(&arguments, minute);
     pg_add_int8(&arguments, portion);
     pg_add_int8(&arguments, events->most);
     TRY(pg_run(pg, "quota_events_take", &arguments, &rows, err));
     /* Without a row the quota has just been removed. */
-    *taken_out = pg_rows_count(rows) == 1 ? pg_int8(rows, 0, 0) : portion;
+    *portion_out = (struct quota_portion){.count = portion, .left_s = 1};
+    if (pg_rows_count(rows) == 1)
+        *portion_out = (struct quota_portion){.count = pg_int8(rows, 0, 0), .left_s = pg_int8(rows, 0, 1)};
     return SUCCESS;
 }

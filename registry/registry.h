@@ -72,3 +72,5 @@ bool registry_recall(struct registry *registry, struct resource *resource);
  * gateway does it. Blocks.
  */
 RESULT registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);
+/** Of it the first part: up to a hundred sessions that expired. Several may do it at once. */
+RESULT registry_end_expired(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);

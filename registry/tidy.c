@@ -91,6 +91,11 @@ static struct result tidy(struct registry *registry, struct pg *pg, size_t *coun
     return SUCCESS;
 }
 
+struct result registry_end_expired(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
+{
+    return expire_all(registry, pg, count_out, err);
+}
+
 struct result registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
 {
     struct error unlocking = {0};

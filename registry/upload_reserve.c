@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "registry/quota_store.h"
 #include "registry/upload_priv.h"
 
 #define PIECE ((uint64_t)16 << 20) /* of a body of unknown length: one event each */
@@ -40,6 +41,7 @@ struct result upload_reserve(struct upload *upload, const struct upload_announce
 
     assert(upload->is_claimed);
     if (!upload->row.is_counted || needed <= upload->row.reserved) return SUCCESS;
+    if (needed > INT64_MAX) return quota_is_used_up(err); /* more than any quota, and than a row's number */
     if (announced->more_may_come && announced->length < PIECE) change.wanted.wished = offset + PIECE;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are asked for", change.wanted.wished);
     TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err));
