@@ -152,7 +152,6 @@ def middle_of(times, measure_once):
 
 # --- what is measured ----------------------------------------------------------------------------------------------
 def measure(target, quick):
-    empty_page_cache()
     large = 256 * MIB if quick else GIB
     rows = {}
     for clients in (1, 4):
@@ -173,11 +172,17 @@ def measure(target, quick):
     return rows
 
 
-def empty_page_cache():
-    """A cache full of what others left there costs whoever writes next: the kernel clears up and compacts in his time."""
-    os.sync()
-    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
-        file.write("3")
+def fill_page_cache(folder):
+    """A virtual machine gets its memory from its host page by page, and whoever writes there first pays: as much again as for
+    the write. So all of it is in use before, by pages that the kernel gives to others when they ask."""
+    path = os.path.join(folder, "filler")
+    with open("/proc/meminfo", encoding="ascii") as file:
+        available = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    with open(path, "wb") as file:
+        file.truncate(max(available - 2 * GIB, 0))
+    with open(path, "rb", buffering=0) as file:
+        while file.readinto(bytearray(8 * MIB)):
+            pass
 
 
 def curl_rate(url, ca_file, times=3):
@@ -282,6 +287,7 @@ def main():
     results = {"time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "machine": platform.machine(),
                "cores": os.cpu_count(), "quick": options.quick, "load before": os.getloadavg()}
     try:
+        fill_page_cache(folder)
         results["bounds"] = bounds(folder)
         with Sijil() as sijil:
             tls = sijil.server.folder + "/tls"
