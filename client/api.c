@@ -10,8 +10,8 @@
 #define PAGES_MAX      10000
 #define COLUMNS_MAX    8
 
-static struct result call_in(struct session *session, const char *method, const char *path, const json_t *body,
-                             json_t **answer_out, struct error *err)
+struct result api_call_in(struct session *session, const char *method, const char *path, const json_t *body,
+                          json_t **answer_out, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER url = BUFFER(4096);
@@ -34,7 +34,7 @@ struct result api_call(struct invocation *invocation, const char *method, const 
     OWNED(session) *session = NULL;
 
     TRY(session_open(invocation, invocation->operands[0], &session, err));
-    return call_in(session, method, path, body, answer_out, err);
+    return api_call_in(session, method, path, body, answer_out, err);
 }
 
 void cell_text(const json_t *value, char cell[CELL_MAX])
@@ -115,7 +115,7 @@ struct result api_list(struct invocation *invocation, const char *path, const ch
         OWNED_JSON answer = NULL;
         struct buffer OWNED_BUFFER url = BUFFER(2048);
         TRY(page_path(&url, path, next, err));
-        TRY(call_in(session, "GET", buffer_text(&url), NULL, &answer, err));
+        TRY(api_call_in(session, "GET", buffer_text(&url), NULL, &answer, err));
         if (json_array_extend(rows, json_object_get(answer, list)) != 0)
             return failure(err, ERROR_INVALID, "the registry answered without '%s'", list);
         json_decref(next);

@@ -11,6 +11,10 @@
 RESULT api_call(struct invocation *invocation, const char *method, const char *path, const json_t *body,
                 json_t **answer_out, struct error *err);
 
+/** The same in a session that is there: no new token for each call. */
+RESULT api_call_in(struct session *session, const char *method, const char *path, const json_t *body, json_t **answer_out,
+                   struct error *err);
+
 #define CELL_MAX 256 /* bytes of one value in a table; what is longer is cut */
 
 /** A value for a person's eyes: text, or JSON, or "-". Whoever named it does not steer the terminal: no control

@@ -77,19 +77,27 @@ static struct result conclude(struct invocation *invocation, const json_t *job, 
     return SUCCESS;
 }
 
+/* Each look is an event of the log: often at first, then every few seconds. */
+static void rest(unsigned looks)
+{
+    const struct timespec short_while = {.tv_nsec = 500000000}, long_while = {.tv_sec = 5};
+
+    (void)nanosleep(looks < 10 ? &short_while : &long_while, NULL);
+}
+
 static struct result follow(struct invocation *invocation, const char *id, struct error *err)
 {
-    const struct timespec wait = {.tv_nsec = 500000000};
+    OWNED(session) *session = NULL;
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
     TRY(job_path(&path, id, "", err));
-    for (;;) {
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    for (unsigned looks = 0;; looks++) {
         OWNED_JSON job = NULL;
-        TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &job, err));
+        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &job, err));
         if (!invocation->json) show(job, is_over(job));
         if (is_over(job)) return conclude(invocation, job, id, err);
-        (void)nanosleep(&wait, NULL);
-        for (unsigned i = 0; i < 3 && !isatty(STDERR_FILENO); i++) (void)nanosleep(&wait, NULL);
+        rest(looks);
     }
 }
 

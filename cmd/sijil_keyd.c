@@ -189,16 +189,9 @@ static struct result add_version(int directory, struct bytes passphrase, struct 
  * keyd sees no database. That nothing is wrapped under a version any more it was told by a re-wrap that found no such row,
  * and it takes that back by itself as soon as somebody asks for that version (keyd/answer.c).
  */
-static struct result check_unused(int directory, struct bytes passphrase, uint32_t version, struct error *err)
+static struct result check_unused(const struct ledger_state *state, uint32_t version, struct error *err)
 {
-    OWNED(keyring) *keyring = NULL;
-    OWNED(ledger) *ledger = NULL;
-    struct ledger_state state;
-
-    TRY(keyring_open(directory, passphrase, &keyring, err));
-    TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
-    ledger_read(ledger, &state);
-    if (version < state.unused_below) return SUCCESS;
+    if (version < state->unused_below) return SUCCESS;
     return failure(err, ERROR_DENIED,
                    "version %u may be in use: 'sijil admin rewrap' must end first, and 'sijil admin keys' says how many keys "
                    "are under which version. With --force they are lost for good, and every blob that they open",
@@ -209,10 +202,17 @@ static struct result destroy_version(const struct settings *settings, int direct
                                      struct hsm *hsm, struct error *err)
 {
     const uint32_t version = (uint32_t)settings->destroyed;
+    OWNED(keyring) *keyring = NULL;
+    OWNED(ledger) *ledger = NULL;
+    struct ledger_state state;
     const struct keyring_destruction what = {
         .passphrase = passphrase, .hsm = hsm, .number = version, .now_s = clock_wall_ms() / 1000};
 
-    if (!settings->force) TRY(check_unused(directory, passphrase, version, err));
+    /* Open as long as this takes: a sijil-keyd that serves has the version in its memory. */
+    TRY(keyring_open(directory, passphrase, &keyring, err));
+    TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
+    ledger_read(ledger, &state);
+    if (!settings->force) TRY(check_unused(&state, version, err));
     TRY(keyring_destroy_version(directory, &what, err));
     (void)printf("version %u is destroyed in this key ring; destroy or replace every copy and backup of the file too\n",
                  version);

@@ -13,7 +13,8 @@ static bool is_held(const struct keyd_identity *identity, uint32_t version)
 static const char *state_of(const struct keyd_identity *identity, uint32_t version)
 {
     if (version == identity->key_version) return "newest";
-    if (!is_held(identity, version)) return version > identity->key_version ? "unknown" : "destroyed";
+    if (version == 0 || version > identity->key_version) return "unknown";
+    if (!is_held(identity, version)) return "destroyed";
     return version < identity->unused_below ? "unused" : "held";
 }
 
@@ -26,22 +27,26 @@ static const struct key_count *count_of(const struct key_count *counts, size_t c
     return &none;
 }
 
-/* Up to the newest that either side knows: rows under a version that keyd does not know are what one must see. */
+static struct result add_version(const struct keyd_identity *identity, uint32_t version, const struct key_count *keys,
+                                 json_t *list, struct error *err)
+{
+    json_t *value = json_pack("{s:I, s:s, s:I, s:I, s:I}", "version", (json_int_t)version, "state",
+                              state_of(identity, version), "blobs", (json_int_t)keys->keys[KEYS_OF_BLOBS], "projects",
+                              (json_int_t)keys->keys[KEYS_OF_PROJECTS], "uploads", (json_int_t)keys->keys[KEYS_OF_UPLOADS]);
+
+    if (value != NULL && json_array_append_new(list, value) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+}
+
+/* All that keyd ever had, then rows under versions that it does not know: those one must see. */
 static struct result list_versions(const struct keyd_identity *identity, const struct key_count *counts, size_t count,
                                    json_t *list, struct error *err)
 {
-    const uint32_t last_row = count == 0 ? 0 : counts[count - 1].version;
-    const uint32_t last = last_row > identity->key_version ? last_row : identity->key_version;
-
-    for (uint32_t version = 1; version <= last; version++) {
-        const struct key_count *keys = count_of(counts, count, version);
-        json_t *value = json_pack("{s:I, s:s, s:I, s:I, s:I}", "version", (json_int_t)version, "state",
-                                  state_of(identity, version), "blobs", (json_int_t)keys->keys[KEYS_OF_BLOBS], "projects",
-                                  (json_int_t)keys->keys[KEYS_OF_PROJECTS], "uploads",
-                                  (json_int_t)keys->keys[KEYS_OF_UPLOADS]);
-        if (value == NULL || json_array_append_new(list, value) != 0)
-            return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    }
+    for (uint32_t version = 1; version <= identity->key_version; version++)
+        TRY(add_version(identity, version, count_of(counts, count, version), list, err));
+    for (size_t i = 0; i < count; i++)
+        if (counts[i].version == 0 || counts[i].version > identity->key_version)
+            TRY(add_version(identity, counts[i].version, &counts[i], list, err));
     return SUCCESS;
 }
 

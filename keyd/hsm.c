@@ -64,6 +64,16 @@ static struct result read_pin(const char *path, struct secret **pin_out, struct 
     return SUCCESS;
 }
 
+/* Whoever may write it runs as us. */
+static struct result check_module(const char *path, struct error *err)
+{
+    struct stat about;
+
+    if (stat(path, &about) != 0) return failure(err, ERROR_NOT_FOUND, "the PKCS#11 module can't be loaded: %s", strerror(errno));
+    if ((about.st_mode & 022) == 0 && (about.st_uid == 0 || about.st_uid == geteuid())) return SUCCESS;
+    return failure(err, ERROR_DENIED, "others may write the PKCS#11 module: chown root and chmod go-w %.180s", path);
+}
+
 static void become_supervisor(const struct hsm_options *options, struct bytes pin, const int *sockets)
 {
     /* Shared by all workers: whichever is refused, none tries again. */
@@ -110,6 +120,7 @@ struct result hsm_start(const struct hsm_options *options, struct hsm **hsm_out,
     hsm->timeout_ms = options->timeout_ms;
     (void)pthread_mutex_init(&hsm->lock, NULL);
     (void)pthread_cond_init(&hsm->freed, NULL);
+    TRY(check_module(options->module, err));
     TRY(read_pin(options->pin_file, &pin, err));
     TRY(start(hsm, options, secret_bytes(pin), err));
     *hsm_out = GIVE(hsm);

@@ -13,6 +13,7 @@ struct job_run {
     struct job job;
     struct permit *permit; /* for job.run on `where` */
     struct resource where; /* the system, with the region */
+    int64_t began_ms; /* monotonic: when this gateway took it up */
     int64_t saved_ms;
     bool is_lost;          /* another gateway has it now */
     int64_t next_read_us;  /* monotonic: when the next bytes may be read */

@@ -225,7 +225,7 @@ static struct result work_on(struct job_run *run, struct error *err)
         release(run);
         return permitted;
     }
-    run->saved_ms = clock_monotonic_ms();
+    run->began_ms = run->saved_ms = clock_monotonic_ms();
     metric_add(&registry_metrics_rows[METRIC_JOBS_NOW], 1);
     const struct result worked = work(run, err);
     metric_add(&registry_metrics_rows[METRIC_JOBS_NOW], -1);

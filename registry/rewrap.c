@@ -159,7 +159,7 @@ static struct result conclude(struct rewrapping *rewrapping, struct error *err)
 {
     struct job_run *run = rewrapping->run;
     const int64_t settled_ms = run->options->settle_ms == 0 ? SETTLE_MS : run->options->settle_ms;
-    const int64_t age_ms = clock_wall_ms() - run->job.started_ms;
+    const int64_t age_ms = clock_monotonic_ms() - run->began_ms; /* no clock of another machine is asked */
     uint64_t old = 0;
 
     TRY(count_old(run, rewrapping->version, &old, err));

@@ -12,6 +12,8 @@ enum {
     PAGE = 32,          /* blobs that are read from the table together */
     TRIES = 3,          /* before a blob that can't be read is a finding */
     TRY_AGAIN_MS = 2000,
+    OBJECT_COST = 65536, /* bytes that an object counts for beside its own: its key comes from sijil-keyd, which bounds how
+                          * many a project may have in a second, and those who read have the same bound */
     IN_A_ROW_MAX = 8,   /* findings without a sound blob between: then it is the region that is wrong, or the key ring */
 };
 
@@ -57,8 +59,8 @@ static struct result verify(struct job_run *run, const struct scrub_blob *blob, 
 
     (void)snprintf(identity.region, sizeof identity.region, "%s", run->job.region);
     TRY(registry_blobs(run->registry, run->job.region, &blobs, err));
+    if (!job_pace(run, OBJECT_COST)) return failure(err, ERROR_UNAVAILABLE, "the check was stopped");
     TRY(blob_reader_open(blobs, &identity, &blob->row.content, key, &reader, err));
-    if (blob->row.content.length == 0 && !job_pace(run, 0)) return failure(err, ERROR_UNAVAILABLE, "stopped");
     return blob_verify(reader, &options, err);
 }
 

@@ -84,6 +84,13 @@ static void check_blob(struct blob_test *test, const struct blob_content *conten
     must(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err), &err);
 }
 
+static struct result keep_entry(void *context, const struct driver_entry *entry, struct error *err)
+{
+    (void)err;
+    *(struct driver_entry *)context = *entry;
+    return SUCCESS;
+}
+
 static const struct round_row {
     const char *name;
     uint64_t length;
@@ -94,9 +101,11 @@ static void makes_a_round_trip(void **state)
     const struct round_row *row = *state;
     const struct digest expected = blob_test_digest(DIGEST_SHA256, 7, row->length);
     OWNED(blob_writer) *writer = NULL;
+    struct driver_entry entry = {.part = UINT32_MAX};
     struct blob_test test;
     struct blob_content content;
     struct error err = {0};
+    bool there = false;
 
     open_test(&test);
     must(blob_test_writer(&test, &writer, &err), &err);
@@ -104,7 +113,12 @@ static void makes_a_round_trip(void **state)
     must(blob_writer_close(writer, &expected, &content, &err), &err);
     blob_writer_committed(writer);
     check_blob(&test, &content, 7);
+    must(blob_list(test.store, keep_entry, &entry, &err), &err);
+    must(blob_has(test.store, &entry, &there, &err), &err);
+    assert_true(there);
     must(blob_remove(test.store, &test.upload.identity.blob, &err), &err);
+    must(blob_has(test.store, &entry, &there, &err), &err);
+    assert_false(there);
     blob_writer_free(GIVE(writer));
     blob_test_done(&test);
 }

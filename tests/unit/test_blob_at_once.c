@@ -40,9 +40,60 @@ static void reads_at_once_what_is_in_memory(void **state)
     }
 }
 
+/* How many of the blob's pieces are in the page cache. */
+static unsigned pieces_in_memory(struct blob_reader *reader, uint64_t length)
+{
+    static uint8_t piece[BLOB_RECORD_PLAIN];
+    unsigned count = 0;
+
+    for (uint64_t at = 0; at < length; at += 20 * BLOB_RECORD_PLAIN) count += blob_reader_read_at_once(reader, at, piece, sizeof piece);
+    return count;
+}
+
+/* A check leaves the page cache as it found it: what is served stays, the rest does not push it out. */
+static void a_check_leaves_the_page_cache_alone(void **state)
+{
+    enum { RECORDS = 200, LENGTH = RECORDS * BLOB_RECORD_PLAIN };
+    static uint8_t all[LENGTH];
+    const struct digest digest = blob_test_digest(DIGEST_SHA256, 4, LENGTH);
+    OWNED(blob_writer) *writer = NULL;
+    OWNED(blob_reader) *reader = NULL;
+    struct blob_test test = {.kind = DRIVER_MEMORY};
+    struct blob_content closed;
+    struct error err = {0};
+    char path[160];
+
+    (void)state;
+    assert_true(blob_test_open(&test, DRIVER_FS_ON_DISK, &err));
+    assert_true(blob_test_writer(&test, &writer, &err).ok);
+    assert_true(blob_test_write(writer, 4, LENGTH, 1 << 20, &err).ok);
+    assert_true(blob_writer_close(writer, &digest, &closed, &err).ok);
+    assert_true(blob_reader_open(test.store, &test.upload.identity, &closed, test.key, &reader, &err).ok);
+    assert_true(blob_reader_read(reader, 0, all, LENGTH, &err).ok);
+    const unsigned served = pieces_in_memory(reader, LENGTH);
+    assert_true(blob_verify(reader, &(struct blob_verify_options){0}, &err).ok);
+    assert_int_equal(pieces_in_memory(reader, LENGTH), served); /* 0 where the file system can't say */
+
+    blob_test_path(&test, "e0", path);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    blob_reader_free(GIVE(reader)); /* which has a record of its own in memory */
+    assert_true(blob_reader_open(test.store, &test.upload.identity, &closed, test.key, &reader, &err).ok);
+    const unsigned before = pieces_in_memory(reader, LENGTH);
+    (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    assert_true(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err).ok);
+    assert_true(pieces_in_memory(reader, LENGTH) <= before + 1); /* what the kernel read ahead behind the last one may be there */
+    (void)close(file);
+    blob_reader_free(GIVE(reader));
+    blob_writer_free(GIVE(writer));
+    blob_test_done(&test);
+}
+
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(reads_at_once_what_is_in_memory)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(reads_at_once_what_is_in_memory),
+                                             cmocka_unit_test(a_check_leaves_the_page_cache_alone)};
 
     return cmocka_run_group_tests_name("at once", tests, NULL, NULL);
 }
