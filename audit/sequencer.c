@@ -107,10 +107,9 @@ struct result record_prepare_for_job(const struct action_pair *pair, struct chan
 struct result permit_for_job(struct sequencer *sequencer, const struct action_pair *pair, struct permit **permit_out,
                              struct error *err)
 {
-    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .epoch = EPOCH_OF_JOBS, .pair_count = 1, .pairs = {*pair}};
-    struct record record = {.change = NULL};
+    struct record record;
 
-    TRY(decision_make(&parts, &record.decision, err));
+    TRY(record_prepare_for_job(pair, NULL, &record, err));
     sequencer_submit_and_wait(sequencer, &record);
     const struct error error = record.error;
     if (record.status == RECORD_DONE) *permit_out = GIVE(record.permit);

@@ -110,7 +110,7 @@ RESULT permit_for_job(struct sequencer *sequencer, const struct action_pair *pai
  * submit it. *record_out is overwritten.
  */
 RESULT record_prepare_for_job(const struct action_pair *pair, struct change *change, struct record *record_out, struct error *err)
-    __attribute__((nonnull));
+    __attribute__((nonnull(1, 3, 4)));
 
 /**
  * A number that is another one once a durable change, of this gateway or any other, reached what may be kept in memory

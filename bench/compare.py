@@ -180,8 +180,9 @@ def fill_page_cache(folder):
         available = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
     with open(path, "wb") as file:
         file.truncate(max(available - 2 * GIB, 0))
+    piece = bytearray(8 * MIB)
     with open(path, "rb", buffering=0) as file:
-        while file.readinto(bytearray(8 * MIB)):
+        while file.readinto(piece):
             pass
 
 

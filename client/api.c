@@ -37,6 +37,14 @@ struct result api_call(struct invocation *invocation, const char *method, const 
     return api_call_in(session, method, path, body, answer_out, err);
 }
 
+int64_t number_of(const json_t *object, const char *member)
+{
+    int64_t number = 0;
+
+    (void)json_integer_of(object, member, &number);
+    return number;
+}
+
 void cell_text(const json_t *value, char cell[CELL_MAX])
 {
     struct buffer OWNED_BUFFER text = BUFFER(CELL_MAX - 1);

@@ -20,6 +20,8 @@ RESULT api_call_in(struct session *session, const char *method, const char *path
 /** A value for a person's eyes: text, or JSON, or "-". Whoever named it does not steer the terminal: no control
  *  characters, neither of ASCII nor of Latin-1. */
 void cell_text(const json_t *value, char cell_out[CELL_MAX]);
+/** A member that is a whole number; 0 without one. */
+int64_t number_of(const json_t *object, const char *member);
 
 struct column {
     const char *title, *member; /* of each object; values that are no text are shown as JSON */

@@ -128,14 +128,6 @@ static struct result compose(const struct invocation *invocation, const char *pr
     return SUCCESS;
 }
 
-static int64_t number_of(const json_t *object, const char *member)
-{
-    int64_t number = 0;
-
-    (void)json_integer_of(object, member, &number);
-    return number;
-}
-
 static void show_progress(const struct invocation *invocation, const json_t *run)
 {
     const json_t *report = json_object_get(run, "report");
@@ -156,11 +148,13 @@ static bool is_over(const json_t *run)
 /* The run goes on whether or not anybody looks. */
 static struct result wait_for(struct invocation *invocation, const char *path, json_t **run_out, struct error *err)
 {
-    long pause_ms = 100; /* each look is a request, and an event */
+    OWNED(session) *session = NULL; /* one for all looks: each login is an event, too */
+    long pause_ms = 100;            /* each look is a request, and an event */
 
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
     for (;;) {
         OWNED_JSON run = NULL;
-        TRY(api_call(invocation, "GET", path, NULL, &run, err));
+        TRY(api_call_in(session, "GET", path, NULL, &run, err));
         show_progress(invocation, run);
         if (is_over(run)) {
             if (!invocation->json && isatty(STDERR_FILENO) == 1) (void)fputc('\n', stderr);

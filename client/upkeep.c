@@ -13,14 +13,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static int64_t number_of(const json_t *job, const char *member)
-{
-    int64_t value = 0;
-
-    (void)json_integer_of(job, member, &value);
-    return value;
-}
-
 static bool is_over(const json_t *job)
 {
     return json_object_get(job, "ended") != NULL;

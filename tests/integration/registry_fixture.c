@@ -209,3 +209,29 @@ void fixture_check(const struct resource *repository, uint64_t seed, size_t leng
     fixture_check_as(repository, digest, content, length);
     free(content);
 }
+
+void fixture_path_of(const char *digest, char path_out[256])
+{
+    char sql[256], name[64], command[256];
+
+    (void)snprintf(sql, sizeof sql, "SELECT replace(blob_id::text, '-', '') FROM blob WHERE digest = '%s'", digest);
+    (void)snprintf(name, sizeof name, "%s", database_ask(fixture.stack->database, sql));
+    (void)snprintf(command, sizeof command, "find %s -type f -name '*%s*' | sort | head -1", fixture.folder.path, name);
+    FILE *found = popen(command, "re"); /* NOLINT(cert-env33-c): our own mkdtemp() name */
+    assert_non_null(found);
+    assert_non_null(fgets(path_out, 256, found));
+    (void)pclose(found);
+    path_out[strcspn(path_out, "\n")] = '\0';
+}
+
+void fixture_flip(const char *path, long offset)
+{
+    FILE *file = fopen(path, "r+be");
+
+    assert_non_null(file);
+    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+    const int byte = fgetc(file);
+    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+}

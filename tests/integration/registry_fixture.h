@@ -69,6 +69,10 @@ struct upload *fixture_find(struct registry *registry, const struct upload_begin
 uint8_t *fixture_content(uint64_t seed, size_t length, char digest_out[DIGEST_TEXT_SIZE]);
 /** Pushes content as one blob. */
 void fixture_push(struct resource *repository, uint64_t seed, size_t length, char digest_out[DIGEST_TEXT_SIZE]);
+/** The path of the first file of the blob with this digest. */
+void fixture_path_of(const char *digest, char path_out[256]);
+/** Changes a bit of one byte of a file. */
+void fixture_flip(const char *path, long offset);
 /** Reads a blob whole and compares. */
 void fixture_check(const struct resource *repository, uint64_t seed, size_t length);
 /** The same by any digest. */

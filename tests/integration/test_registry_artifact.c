@@ -88,23 +88,10 @@ static void mounts_inside_a_project(void **state)
 /* Changes one byte of the only file with a blob's content. */
 static void damage(const char *digest, long offset)
 {
-    char sql[256], path[256], name[64];
+    char path[256];
 
-    (void)snprintf(sql, sizeof sql, "SELECT replace(blob_id::text, '-', '') FROM blob WHERE digest = '%s'", digest);
-    (void)snprintf(name, sizeof name, "%s", ask(sql));
-    (void)snprintf(path, sizeof path, "find %s -type f -path '*%s*'", fixture.folder.path, name);
-    FILE *found = popen(path, "re"); /* NOLINT(cert-env33-c): our own mkdtemp() name */
-    assert_non_null(found);
-    assert_non_null(fgets(path, sizeof path, found));
-    (void)pclose(found);
-    path[strcspn(path, "\n")] = '\0';
-    FILE *file = fopen(path, "r+be");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
-    const int byte = fgetc(file);
-    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
-    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
-    assert_int_equal(fclose(file), 0);
+    fixture_path_of(digest, path);
+    fixture_flip(path, offset);
 }
 
 static void read_damaged(const struct resource *where, const char *digest)

@@ -3,51 +3,24 @@
 
 #include <utime.h>
 
-
 /* ---- Files ---- */
 
-/* The files of a blob, by its digest; the first one's path. */
-static void path_of(const char *digest, char path_out[256])
-{
-    char command[256];
-
-    (void)snprintf(command, sizeof command, "find %s -type f -name '*%s*' | sort | head -1", fixture.folder.path,
-                   ask_of("replace(blob_id::text, '-', '')", digest));
-    FILE *found = popen(command, "re"); /* NOLINT(cert-env33-c): our own mkdtemp() name */
-    assert_non_null(found);
-    assert_non_null(fgets(path_out, 256, found));
-    (void)pclose(found);
-    path_out[strcspn(path_out, "\n")] = '\0';
-}
-
-static void flip(const char *path, long offset)
-{
-    FILE *file = fopen(path, "r+be");
-
-    assert_non_null(file);
-    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
-    const int byte = fgetc(file);
-    assert_int_equal(fseek(file, offset, SEEK_SET), 0);
-    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void flip_header(const char *path) { flip(path, 60); }
-static void flip_record(const char *path) { flip(path, 4096 + 65536 + 100); }
-static void flip_tag(const char *path) { flip(path, 4096 + 2 * 65536 - 1); }
+static void flip_header(const char *path) { fixture_flip(path, 60); }
+static void flip_record(const char *path) { fixture_flip(path, 4096 + 65536 + 100); }
+static void flip_tag(const char *path) { fixture_flip(path, 4096 + 2 * 65536 - 1); }
 static void flip_footer(const char *path)
 {
     struct stat about;
 
     assert_int_equal(stat(path, &about), 0);
-    flip(path, about.st_size - 2);
+    fixture_flip(path, about.st_size - 2);
 }
 static void flip_trailer(const char *path)
 {
     struct stat about;
 
     assert_int_equal(stat(path, &about), 0);
-    flip(path, about.st_size - 40);
+    fixture_flip(path, about.st_size - 40);
 }
 static void cut(const char *path) { assert_int_equal(truncate(path, 4096 + 65536), 0); }
 static void extend(const char *path)
@@ -80,7 +53,7 @@ static void swap_file(const char *path)
     char digest[DIGEST_TEXT_SIZE];
 
     fixture_push(&where, 4711, ARTIFACTS, digest);
-    path_of(digest, other);
+    fixture_path_of(digest, other);
     (void)snprintf(command, sizeof command, "cp %s %s", other, path);
     assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): our own mkdtemp() names */
 }
@@ -112,7 +85,7 @@ static void damage_is_found_named_marked_and_recorded(void **state)
     size_t count = 0;
 
     fixture_push(&where, 100 + (uint64_t)(row - damage_rows), ARTIFACTS, digest);
-    path_of(digest, path);
+    fixture_path_of(digest, path);
     row->damage(path);
     const unsigned events = stack_events(fixture.stack, "blob.damaged", "completed");
     const struct uuid id = begin_scrub(false);
@@ -185,7 +158,7 @@ static void a_scrub_goes_on_where_it_was(void **state)
 
     (void)state;
     fixture_push(&where, 300, 3 * ARTIFACTS, digest);
-    path_of(digest, path);
+    fixture_path_of(digest, path);
     flip_record(path);
     for (unsigned with_digest = 0; with_digest < 2; with_digest++) {
         const struct uuid id = begin_scrub(with_digest != 0);
@@ -235,7 +208,7 @@ static void strays_are_reported_once_they_are_old(void **state)
 
     (void)state;
     fixture_push(&where, 400, 10, digest);
-    path_of(digest, path);
+    fixture_path_of(digest, path);
     /* The same name, with another id: the folder's first two letters stay. */
     (void)snprintf(stray, sizeof stray, "%s", path);
     char *name = strrchr(stray, '/') + 1;
