@@ -35,6 +35,22 @@ static bool step_manifest(struct runner *runner, unsigned index)
     return load_get_manifest(&runner->link);
 }
 
+static bool step_artifact(struct runner *runner, unsigned index)
+{
+    return load_push_artifact(&runner->link, &runner->load->blobs[index], runner->load->options.size);
+}
+
+static bool step_token(struct runner *runner, unsigned index)
+{
+    (void)index;
+    return load_get_token(&runner->link);
+}
+
+static bool step_ask(struct runner *runner, unsigned index)
+{
+    return load_ask(&runner->link, index);
+}
+
 static void *runner_main(void *argument)
 {
     struct runner *runner = argument;
@@ -54,19 +70,32 @@ static int compare_double(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static void print_phase(struct load *load, const char *name, unsigned total, double *latencies_ms,
-                        const double figures[3])
+/* What a phase took. */
+struct spent {
+    double seconds, server_cpu, client_cpu;
+};
+
+static struct spent spent_until_now(const struct load *load)
+{
+    return (struct spent){load_now(), load_cpu_seconds(&load->options), load_own_cpu_seconds()};
+}
+
+static void print_phase(struct load *load, const char *name, const double amounts[2], double *latencies_ms,
+                        const struct spent *spent)
 {
     static bool first = true;
-    const double seconds = figures[0], bytes = figures[1], cpu = figures[2];
+    const unsigned total = (unsigned)amounts[0];
+    const double seconds = spent->seconds, bytes = amounts[1];
 
     qsort(latencies_ms, total, sizeof *latencies_ms, compare_double);
     (void)printf("%s\"%s\":{\"seconds\":%.4f,\"requests\":%u,\"failures\":%u,\"per_second\":%.1f,\"mb_per_second\":%.1f,"
-                 "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f,\"server_cpu_seconds\":%.3f,\"server_peak_mib\":%.1f",
+                 "\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f,\"server_cpu_seconds\":%.3f,\"client_cpu_seconds\":%.3f,\"server_peak_mib\":%.1f",
                  first ? "{" : ",", name, seconds, total, atomic_load(&load->failures), total / seconds,
                  bytes / seconds / 1e6, latencies_ms[total / 2], latencies_ms[(unsigned)(total * 0.99)],
-                 latencies_ms[total - 1], cpu, load_peak_mib(&load->options));
-    if (bytes > 0) (void)printf(",\"server_cpu_seconds_per_gb\":%.3f", cpu / (bytes / 1e9));
+                 latencies_ms[total - 1], spent->server_cpu, spent->client_cpu, load_peak_mib(&load->options));
+    if (bytes > 0)
+        (void)printf(",\"server_cpu_seconds_per_gb\":%.3f,\"client_cpu_seconds_per_gb\":%.3f",
+                     spent->server_cpu / (bytes / 1e9), spent->client_cpu / (bytes / 1e9));
     (void)printf("}");
     first = false;
 }
@@ -89,15 +118,17 @@ static bool run_phase(struct load *load, const struct phase *phase)
     atomic_store(&load->next, 0);
     atomic_store(&load->failures, 0);
     load_reset_peak(&load->options);
-    const double cpu = load_cpu_seconds(&load->options), start = load_now();
+    const struct spent before = spent_until_now(load);
     for (unsigned i = 0; ok && i < clients; i++) {
         runners[i] = (struct runner){.load = load, .step = phase->step, .total = total, .latencies_ms = latencies_ms};
         ok = link_open(&runners[i].link, load) &&
              pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]) == 0;
     }
     for (unsigned i = 0; ok && i < clients; i++) (void)pthread_join(runners[i].thread, NULL);
-    const double figures[3] = {load_now() - start, phase->bytes, load_cpu_seconds(&load->options) - cpu};
-    if (ok) print_phase(load, phase->name, total, latencies_ms, figures);
+    const struct spent after = spent_until_now(load);
+    const struct spent spent = {after.seconds - before.seconds, after.server_cpu - before.server_cpu,
+                                after.client_cpu - before.client_cpu};
+    if (ok) print_phase(load, phase->name, (const double[2]){total, phase->bytes}, latencies_ms, &spent);
     for (unsigned i = 0; runners != NULL && i < clients; i++) link_close(&runners[i].link);
     free(runners);
     free(latencies_ms);
@@ -153,7 +184,17 @@ static bool run_all(struct load *load)
     bool ok = true;
 
     if (strcmp(options->run, "mixed") == 0) return run_mixed(load);
-    if (strstr(options->run, "push") != NULL)
+    if (strstr(options->run, "token") != NULL)
+        ok = run_phase(load, &(struct phase){"token", options->clients, options->requests, 0, step_token});
+    if (ok && strstr(options->run, "ask") != NULL)
+        ok = load_read_paths(load) &&
+             run_phase(load, &(struct phase){"ask", options->clients, options->requests, 0, step_ask});
+    if (ok && strstr(options->run, "artifact") != NULL) {
+        ok = link_open(&link, load) && load_push_empty(&link);
+        link_close(&link);
+        if (ok) ok = run_phase(load, &(struct phase){"artifact", options->clients, options->count, 0, step_artifact});
+    }
+    if (ok && strstr(options->run, "push") != NULL)
         ok = run_phase(load, &(struct phase){"push", options->clients, options->count, bytes, step_push});
     if (ok && strstr(options->run, "pull") != NULL)
         ok = run_phase(load, &(struct phase){"pull", options->clients, options->count, bytes, step_pull});
@@ -174,17 +215,21 @@ static void usage(FILE *out)
                 "Loads an OCI registry and prints what it saw as JSON.\n"
                 "  --ca-file FILE      certificates to trust\n"
                 "  --login USER:PASS   for tokens at /token (default: no authentication)\n"
-                "  --run LIST          of push,pull,manifest,beside (default: push,pull); or mixed: all at once, for a time\n"
+                "  --run LIST          of token,ask,artifact,push,pull,manifest,beside (default: push,pull); or mixed: all at\n"
+                "                      once, for a time\n"
                 "  --size BYTES        of each blob (default 1048576; at least 16)\n"
                 "  --count NUMBER      blobs (default 10)\n"
                 "  --clients NUMBER    at a time (default 1)\n"
-                "  --requests NUMBER   of manifests (default 1000)\n"
+                "  --requests NUMBER   of manifests, tokens, asked paths (default 1000)\n"
+                "  --scope SCOPE       of tokens (default: pull and push of the repository)\n"
+                "  --paths FILE        what to ask for in turn: lines of GET or HEAD, a blank, and a path\n"
                 "  --uploads NUMBER    beside the manifests (default 3)\n"
                 "  --seconds NUMBER    that a mixed run takes (default 10)\n"
                 "  --interval NUMBER   seconds for which a mixed run prints one line (default 10)\n"
                 "  --patch             POST, PATCH, PUT instead of POST, PUT\n"
                 "  --check             compare the bytes of each pull with those that were pushed\n"
-                "  --pid NUMBER        a process of the server, for CPU time and memory; may be repeated\n",
+                "  --pid NUMBER        a process of the server, for CPU time and memory; may be repeated\n"
+                "  --database-pid NUMBER  another one, for CPU time only\n",
                 out);
 }
 
@@ -209,6 +254,8 @@ static bool take_option(struct load_options *options, int letter, const char *te
     case 'x': options->run = text; return true;
     case 'P': options->patch = true; return true;
     case 'C': options->check = true; return true;
+    case 'o': options->scope = text; return true;
+    case 'a': options->paths_file = text; return true;
     case 's': return take_number(text, 16, (uint64_t)1 << 50, &options->size);
     default: break;
     }
@@ -220,6 +267,8 @@ static bool take_option(struct load_options *options, int letter, const char *te
     if (letter == 'i') options->interval = (unsigned)number;
     if (letter == 'b') options->uploads = number > LOAD_CLIENTS_MAX ? LOAD_CLIENTS_MAX : (unsigned)number;
     if (letter == 'p' && options->pid_count < LOAD_PIDS_MAX) options->pids[options->pid_count++] = (int)number;
+    if (letter == 'd' && options->database_pid_count < LOAD_PIDS_MAX)
+        options->database_pids[options->database_pid_count++] = (int)number;
     return true;
 }
 
@@ -234,6 +283,8 @@ int main(int argc, char **argv)
         {"seconds", required_argument, NULL, 't'},  {"interval", required_argument, NULL, 'i'},
         {"check", no_argument, NULL, 'C'},
         {"patch", no_argument, NULL, 'P'},          {"pid", required_argument, NULL, 'p'},
+        {"scope", required_argument, NULL, 'o'},    {"paths", required_argument, NULL, 'a'},
+        {"database-pid", required_argument, NULL, 'd'},
         {"help", no_argument, NULL, 'h'},           {0}};
     static struct load load = {.options = {.run = "push,pull", .size = 1 << 20, .count = 10, .clients = 1,
                                            .requests = 1000, .uploads = 3, .seconds = 10, .interval = 10},
@@ -256,6 +307,7 @@ int main(int argc, char **argv)
     load.blobs = memory_zeroed(load.options.count, sizeof *load.blobs);
     if (load.blobs == NULL || !load_make_blobs(&load)) return 1;
     const bool ok = run_all(&load);
+    load_free_paths(&load);
     free(load.blobs);
     return ok ? 0 : 1;
 }

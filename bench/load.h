@@ -14,7 +14,8 @@
 #include <stdint.h>
 
 #define LOAD_CLIENTS_MAX 256
-#define LOAD_PIDS_MAX    16 /* processes whose CPU time and memory are counted as the server's */
+#define LOAD_PIDS_MAX    64 /* processes whose CPU time is counted as the server's */
+#define LOAD_PATHS_MAX   65536
 
 struct load_options {
     const char *url, *repository, *ca_file, *login; /* "user:password" for /token, or NULL */
@@ -23,9 +24,13 @@ struct load_options {
     unsigned seconds, interval;                     /* of a mixed run */
     bool patch;                                     /* PATCH then PUT, as docker does; else one PUT */
     bool check;                                     /* compare what is pulled with what was pushed */
-    const char *run;                                /* "push,pull,manifest,beside", or "mixed" */
+    const char *run;                                /* "push,pull,artifact,manifest,token,ask,beside", or "mixed" */
+    const char *scope;                              /* of tokens; NULL: pull and push of the repository */
+    const char *paths_file;                         /* lines "METHOD PATH", asked for in turn */
     int pids[LOAD_PIDS_MAX];
     unsigned pid_count;
+    int database_pids[LOAD_PIDS_MAX];               /* CPU time only: what they have in memory is shared */
+    unsigned database_pid_count;
 };
 
 struct load_blob {
@@ -37,6 +42,8 @@ struct load {
     struct load_options options;
     struct load_blob *blobs;
     char manifest_path[512];
+    char **paths;
+    unsigned path_count;
     pthread_mutex_t token_mutex;
     char token[12288];
     int64_t token_until_ms;
@@ -69,6 +76,16 @@ bool load_push_blob(struct link *link, const struct load_blob *blob, uint64_t si
 bool load_pull_blob(struct link *link, const struct load_blob *blob, uint64_t size);
 bool load_push_manifest(struct link *link);
 bool load_get_manifest(struct link *link);
+/** The config that all manifests here have. */
+bool load_push_empty(struct link *link);
+/** A blob and a manifest with a tag of its own: three requests. */
+bool load_push_artifact(struct link *link, const struct load_blob *blob, uint64_t size);
+/** A new token, which nobody uses. */
+bool load_get_token(struct link *link);
+bool load_read_paths(struct load *load);
+void load_free_paths(struct load *load);
+/** Path number `index`, counted around. */
+bool load_ask(struct link *link, unsigned index);
 /** The common pattern that all blobs consist of, and the digests over it. */
 bool load_make_blobs(struct load *load);
 bool load_make_blob(struct load_blob *blob, uint64_t size);
@@ -80,6 +97,7 @@ bool load_run_mixed(struct load *load);
 
 /** CPU seconds and peak memory of the named processes. */
 double load_cpu_seconds(const struct load_options *options);
+double load_own_cpu_seconds(void);
 double load_peak_mib(const struct load_options *options);
 void load_reset_peak(const struct load_options *options);
 double load_now(void);

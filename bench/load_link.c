@@ -10,6 +10,7 @@
 #include "bench/load.h"
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
+#define EMPTY_DIGEST "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 #define COMPLAINTS_MAX 5 /* the rest is counted */
 #define TOKEN_RENEW_MS 200000 /* tokens live 300 s */
 
@@ -96,6 +97,33 @@ static size_t on_text(char *bytes, size_t size, size_t count, void *context)
     return size * count;
 }
 
+static bool ask_token(struct link *link, struct text *text)
+{
+    const struct load_options *options = &link->load->options;
+    char url[1024];
+
+    if (options->scope != NULL)
+        (void)snprintf(url, sizeof url, "%s/token?scope=%s", options->url, options->scope);
+    else
+        (void)snprintf(url, sizeof url, "%s/token?scope=repository:%s:pull,push", options->url, options->repository);
+    set_common(link);
+    (void)curl_easy_setopt(link->curl, CURLOPT_URL, url);
+    (void)curl_easy_setopt(link->curl, CURLOPT_USERPWD, options->login);
+    (void)curl_easy_setopt(link->curl, CURLOPT_FAILONERROR, 1L);
+    (void)curl_easy_setopt(link->curl, CURLOPT_WRITEFUNCTION, on_text);
+    (void)curl_easy_setopt(link->curl, CURLOPT_WRITEDATA, text);
+    const CURLcode code = curl_easy_perform(link->curl);
+    if (code != CURLE_OK) (void)fprintf(stderr, "GET /token: %s\n", curl_easy_strerror(code));
+    return code == CURLE_OK;
+}
+
+bool load_get_token(struct link *link)
+{
+    struct text text = {.length = 0};
+
+    return ask_token(link, &text) && text.length > 0;
+}
+
 /* All clients share one token: the registry decides each request anew, whoever it came from. */
 static bool renew_token(struct link *link)
 {
@@ -103,17 +131,9 @@ static bool renew_token(struct link *link)
     struct text text = {.length = 0};
     struct error ignored = {0};
     OWNED_JSON answer = NULL;
-    char url[1024];
 
     if (load->token_until_ms > clock_monotonic_ms()) return true;
-    (void)snprintf(url, sizeof url, "%s/token?scope=repository:%s:pull,push", load->options.url,
-                   load->options.repository);
-    set_common(link);
-    (void)curl_easy_setopt(link->curl, CURLOPT_URL, url);
-    (void)curl_easy_setopt(link->curl, CURLOPT_USERPWD, load->options.login);
-    (void)curl_easy_setopt(link->curl, CURLOPT_WRITEFUNCTION, on_text);
-    (void)curl_easy_setopt(link->curl, CURLOPT_WRITEDATA, &text);
-    if (curl_easy_perform(link->curl) != CURLE_OK ||
+    if (!ask_token(link, &text) ||
         !json_read((struct bytes){(uint8_t *)text.bytes, text.length}, sizeof text.bytes, &answer, &ignored).ok)
         return false;
     const char *token = json_text_of(answer, "token");
@@ -161,7 +181,9 @@ long link_call(struct link *link, const struct exchange *exchange)
     link->received = 0;
     (void)curl_easy_setopt(link->curl, CURLOPT_URL, url);
     (void)curl_easy_setopt(link->curl, CURLOPT_HTTPHEADER, link->headers);
-    if (strcmp(exchange->method, "GET") != 0) {
+    if (strcmp(exchange->method, "HEAD") == 0) {
+        (void)curl_easy_setopt(link->curl, CURLOPT_NOBODY, 1L);
+    } else if (strcmp(exchange->method, "GET") != 0) {
         (void)curl_easy_setopt(link->curl, CURLOPT_UPLOAD, 1L);
         (void)curl_easy_setopt(link->curl, CURLOPT_READFUNCTION, on_send);
         (void)curl_easy_setopt(link->curl, CURLOPT_READDATA, &sending);
@@ -230,24 +252,40 @@ bool load_pull_blob(struct link *link, const struct load_blob *blob, uint64_t si
     return expect("GET of a blob", 200, status) && link->received == size && !link->differs;
 }
 
-bool load_push_manifest(struct link *link)
+bool load_push_empty(struct link *link)
 {
-    static const char empty[] = "{}";
-    static const char empty_digest[] = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
-    const struct load_options *options = &link->load->options;
-    char manifest[1024];
+    return begin_upload(link) && close_upload(link, EMPTY_DIGEST, NULL, 2, "{}");
+}
 
-    if (!begin_upload(link) || !close_upload(link, empty_digest, NULL, 2, empty)) return false;
+static bool put_manifest(struct link *link, const struct load_blob *blob, const char *path)
+{
+    char manifest[1024];
     const int length = snprintf(
         manifest, sizeof manifest,
         "{\"schemaVersion\":2,\"mediaType\":\"" MANIFEST_TYPE "\",\"config\":{\"mediaType\":\"application/vnd.oci.empty.v1+json\","
-        "\"digest\":\"%s\",\"size\":2},\"layers\":[{\"mediaType\":\"application/octet-stream\",\"digest\":\"%s\",\"size\":%" PRIu64 "}]}",
-        empty_digest, link->load->blobs[0].digest, options->size);
-    (void)snprintf(link->load->manifest_path, sizeof link->load->manifest_path, "/v2/%s/manifests/bench",
-                   options->repository);
-    const struct exchange put = {.method = "PUT", .path = link->load->manifest_path, .content_type = MANIFEST_TYPE,
+        "\"digest\":\"" EMPTY_DIGEST "\",\"size\":2},\"layers\":[{\"mediaType\":\"application/octet-stream\",\"digest\":\"%s\",\"size\":%" PRIu64 "}]}",
+        blob->digest, link->load->options.size);
+    const struct exchange put = {.method = "PUT", .path = path, .content_type = MANIFEST_TYPE,
                                  .text = manifest, .length = (uint64_t)length};
+
     return expect("PUT of a manifest", 201, link_call(link, &put));
+}
+
+bool load_push_manifest(struct link *link)
+{
+    struct load *load = link->load;
+
+    (void)snprintf(load->manifest_path, sizeof load->manifest_path, "/v2/%s/manifests/bench", load->options.repository);
+    return load_push_empty(link) && put_manifest(link, &load->blobs[0], load->manifest_path);
+}
+
+bool load_push_artifact(struct link *link, const struct load_blob *blob, uint64_t size)
+{
+    const char *hex = strchr(blob->digest, ':') + 1;
+    char path[512];
+
+    (void)snprintf(path, sizeof path, "/v2/%s/manifests/a%.16s", link->load->options.repository, hex);
+    return load_push_blob(link, blob, size) && put_manifest(link, blob, path);
 }
 
 bool load_get_manifest(struct link *link)
@@ -255,4 +293,13 @@ bool load_get_manifest(struct link *link)
     const struct exchange get = {.method = "GET", .path = link->load->manifest_path, .accept = MANIFEST_TYPE};
 
     return expect("GET of a manifest", 200, link_call(link, &get));
+}
+
+bool load_ask(struct link *link, unsigned index)
+{
+    const char *line = link->load->paths[index % link->load->path_count];
+    const bool is_head = strncmp(line, "HEAD ", 5) == 0;
+    const struct exchange ask = {.method = is_head ? "HEAD" : "GET", .path = strchr(line, ' ') + 1, .accept = MANIFEST_TYPE};
+
+    return expect(line, 200, link_call(link, &ask));
 }

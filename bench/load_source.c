@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "bench/load.h"
 #include "crypto/digest.h"
@@ -75,6 +77,30 @@ bool load_make_blobs(struct load *load)
     return true;
 }
 
+bool load_read_paths(struct load *load)
+{
+    char line[2048];
+    FILE *file = load->options.paths_file == NULL ? NULL : fopen(load->options.paths_file, "re");
+
+    load->paths = memory_zeroed(LOAD_PATHS_MAX, sizeof *load->paths);
+    while (file != NULL && load->paths != NULL && load->path_count < LOAD_PATHS_MAX && fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strchr(line, ' ') == NULL) continue;
+        load->paths[load->path_count] = memory_copy_text(line, strlen(line));
+        if (load->paths[load->path_count] == NULL) break;
+        load->path_count++;
+    }
+    if (file != NULL) (void)fclose(file);
+    if (load->path_count == 0) (void)fprintf(stderr, "--paths names no file with paths in it\n");
+    return load->path_count > 0;
+}
+
+void load_free_paths(struct load *load)
+{
+    for (unsigned i = 0; i < load->path_count; i++) free(load->paths[i]);
+    free(load->paths);
+}
+
 double load_now(void)
 {
     struct timespec now;
@@ -109,7 +135,18 @@ double load_cpu_seconds(const struct load_options *options)
 
     for (unsigned i = 0; i < options->pid_count; i++)
         ticks += stat_field(options->pids[i], 14) + stat_field(options->pids[i], 15);
+    for (unsigned i = 0; i < options->database_pid_count; i++)
+        ticks += stat_field(options->database_pids[i], 14) + stat_field(options->database_pids[i], 15);
     return ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+double load_own_cpu_seconds(void)
+{
+    struct rusage usage;
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
 double load_peak_mib(const struct load_options *options)

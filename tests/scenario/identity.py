@@ -2,13 +2,10 @@
 import base64
 import json
 import os
-import re
-import subprocess
-import tempfile
 import time
 import urllib.parse
 
-from sijil_test import Server, make_robot, run, sha256
+from sijil_test import Issuer, Server, make_robot, run, sha256
 
 server = Server().start()
 admin = server.client(server.admin)
@@ -275,34 +272,8 @@ def who_may_grant_does_not_grant_himself_or_beyond():
     assert api(officer, "GET", "/robots").status == 403
 
 
-class Issuer:
-    """An OIDC issuer with one P-256 key, made with the openssl tool."""
-
-    def __init__(self, url):
-        self.url, self.folder = url, tempfile.TemporaryDirectory()
-        self.key = os.path.join(self.folder.name, "key.pem")
-        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key], check=True)
-        der = subprocess.run(["openssl", "ec", "-in", self.key, "-pubout", "-outform", "DER"], check=True,
-                             capture_output=True).stdout
-        self.jwks = {"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "x": self.encode(der[-64:-32]), "y": self.encode(der[-32:])}]}
-
-    @staticmethod
-    def encode(data):
-        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-    def token(self, **more):
-        now = int(time.time())
-        said = {"iss": self.url, "sub": "repo:acme/train:ref:refs/heads/main", "iat": now, "exp": now + 600, "jti": os.urandom(8).hex(),
-                "aud": f"https://127.0.0.1:{server.port}", **more}
-        text = self.encode(b'{"alg":"ES256","kid":"one"}') + "." + self.encode(json.dumps(said).encode())
-        shown = subprocess.run(f"openssl dgst -sha256 -sign {self.key} | openssl asn1parse -inform DER", shell=True, check=True,
-                               input=text.encode(), capture_output=True).stdout.decode()
-        numbers = re.findall(r"INTEGER +:([0-9A-F]+)", shown)
-        return text + "." + self.encode(b"".join(int(number, 16).to_bytes(32, "big") for number in numbers))
-
-
 def a_ci_job_needs_no_stored_secret():
-    issuer = Issuer("https://token.actions.example")
+    issuer = Issuer("https://token.actions.example", f"https://127.0.0.1:{server.port}")
     subject = "repo:acme/train:ref:refs/heads/main"
     trust = {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks, "lifetime_max": 900}
     token = issuer.token()

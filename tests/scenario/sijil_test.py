@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -313,6 +314,32 @@ def make_robot(server, name, role, scope, organisation="main", **more):
     robot = admin.api("POST", "/robots", {**where, **more, "name": name})
     admin.api("POST", "/bindings", {"robot": robot["id"], "role": role, "scope": scope})
     return robot["name"], robot["secret"]
+
+
+class Issuer:
+    """An OIDC issuer with one P-256 key, made with the openssl tool."""
+
+    def __init__(self, url, audience):
+        self.url, self.audience, self.folder = url, audience, tempfile.TemporaryDirectory()
+        self.key = os.path.join(self.folder.name, "key.pem")
+        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key], check=True)
+        der = subprocess.run(["openssl", "ec", "-in", self.key, "-pubout", "-outform", "DER"], check=True,
+                             capture_output=True).stdout
+        self.jwks = {"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "x": self.encode(der[-64:-32]), "y": self.encode(der[-32:])}]}
+
+    @staticmethod
+    def encode(data):
+        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+    def token(self, **more):
+        now = int(time.time())
+        said = {"iss": self.url, "sub": "repo:acme/train:ref:refs/heads/main", "iat": now, "exp": now + 600, "jti": os.urandom(8).hex(),
+                "aud": self.audience, **more}
+        text = self.encode(b'{"alg":"ES256","kid":"one"}') + "." + self.encode(json.dumps(said).encode())
+        shown = subprocess.run(f"openssl dgst -sha256 -sign {self.key} | openssl asn1parse -inform DER", shell=True, check=True,
+                               input=text.encode(), capture_output=True).stdout.decode()
+        numbers = re.findall(r"INTEGER +:([0-9A-F]+)", shown)
+        return text + "." + self.encode(b"".join(int(number, 16).to_bytes(32, "big") for number in numbers))
 
 
 def run(*cases, server=None):

@@ -1,0 +1,73 @@
+"""The rows of the table: what is asked of each registry, in turn, so that the machine's mood is the same for all."""
+import os
+
+from registries import MIB, Sink, load
+
+
+class Row:
+    """One run of the load client; `phases` says which row of the table each of its phases is."""
+
+    def __init__(self, phases, times=3, targets=lambda target: True, **options):
+        self.phases, self.times, self.targets, self.options = phases, times, targets, options
+
+
+def is_no_sink(target):
+    return not isinstance(target, Sink)
+
+
+def rows(quick):
+    """Long rows once, what takes seconds three times. Blobs are new each time, so nothing is deduplicated."""
+    found = []
+    large, times = (256, 1) if quick else (1024, 3)
+    for clients in (1, 4):
+        found += [Row({"push": f"push {large} MiB, {clients} clients", "pull": f"pull {large} MiB, {clients} clients"},
+                      1, is_no_sink, size=large * MIB, count=4, clients=clients, run="push,pull"),
+                  Row({"push": f"push {large} MiB, {clients} clients"}, 1, lambda target: isinstance(target, Sink),
+                      size=large * MIB, count=4, clients=clients, run="push")]
+    found.append(Row({"push": "push 128 MiB, 16 clients", "pull": "pull 128 MiB, 16 clients"}, 1, is_no_sink,
+                     size=(16 if quick else 128) * MIB, count=16, clients=16, run="push,pull"))
+    for clients in (1, 4, 16, 64):
+        found.append(Row({"push": f"push 200 x 1 MiB, {clients} clients", "pull": f"pull 200 x 1 MiB, {clients} clients"},
+                         times, is_no_sink, size=MIB, count=200, clients=clients, run="push,pull"))
+    for clients in (1, 16, 64):
+        found.append(Row({"artifact": f"push of 4 KiB with manifest and tag, {clients} clients"}, times, is_no_sink,
+                         size=4096, count=100 if quick else 100 + 25 * clients, clients=clients, run="artifact"))
+    for clients, requests in ((1, 4000), (4, 8000), (16, 16000), (64, 16000)):
+        found.append(Row({"manifest": f"manifest GET, {clients} clients"}, times, is_no_sink, size=1024, count=1,
+                         clients=clients, requests=requests // (10 if quick else 1), run="push,manifest"))
+    found.append(Row({"manifest_beside_uploads": "manifest GET beside 3 uploads"}, times, is_no_sink, size=64 * MIB, count=1,
+                     uploads=3, requests=500 if quick else 1500, run="push,beside"))
+    return found
+
+
+def settle():
+    """What one registry left to be written must not be written in the other one's time."""
+    os.sync()
+
+
+def middle(runs):
+    """The run that is neither the best nor the worst: what takes a second varies by a fifth."""
+    return sorted(runs, key=lambda found: found["per_second"])[len(runs) // 2]
+
+
+def measure_row(row, targets):
+    """{phase: {target: figures}}; each round begins with another target."""
+    targets = [target for target in targets if row.targets(target)]
+    runs = {target.name: [] for target in targets}
+    for round_number in range(row.times):
+        first = round_number % max(len(targets), 1)
+        for target in targets[first:] + targets[:first]:
+            settle()
+            runs[target.name].append(load(target, **row.options))
+    return {title: {name: middle([run[phase] for run in found]) for name, found in runs.items()}
+            for phase, title in row.phases.items()}
+
+
+def measure(targets, quick, tell):
+    """{title: {target: figures}}, in the order of the table."""
+    found = {}
+    for row in rows(quick):
+        tell(", ".join(row.phases.values()))
+        for title, figures in measure_row(row, targets).items():
+            found.setdefault(title, {}).update(figures)
+    return found

@@ -1,0 +1,36 @@
+# script/go.sh -- foreign programs that are Go modules, built at pinned versions. Sourced after script/lib.sh, never run.
+# shellcheck shell=bash
+
+programs=$root/build/interop
+build_seconds=900 # for one program; the largest has over a thousand packages
+
+# build_go NAME MODULE VERSION PACKAGE [TAGS]: leaves the program in $programs, or says why not.
+build_go() {
+    local name=$1 module=$2 version=$3 package=$4 tags=${5:-} folder
+    [ ! -x "$programs/$name-$version" ] || { ln -sf "$name-$version" "$programs/$name"; return 0; }
+    folder=$(mktemp -d)
+    printf 'module interop\ngo 1.24\nrequire %s %s\n' "$module" "$version" > "$folder/go.mod"
+    if (cd "$folder" && timeout "$build_seconds" go build -mod=mod -tags "$tags" -o "$programs/$name-$version" "$package") \
+        > "$folder/log" 2>&1; then
+        ln -sf "$name-$version" "$programs/$name"
+    else
+        say "can't get $name $version: $(tail -n 1 "$folder/log" | cut -c1-200)"
+    fi
+    rm -rf "$folder"
+}
+
+# get_go LIST: builds what the list names, as far as it can be had; what was built before is not asked for again. A line is
+# name, module, version, package, and build tags if there are any.
+get_go() {
+    local name module version package tags
+    mkdir -p "$programs"
+    while read -r name module version package tags; do
+        [ -n "$name" ] || continue
+        rm -f "${programs:?}/$name"
+        if [ -x "$programs/$name-$version" ] || command -v go > /dev/null; then
+            build_go "$name" "$module" "$version" "$package" "$tags"
+        else
+            say "can't get $name $version: there is no go (Debian's golang-go is too old for it)"
+        fi
+    done <<< "$1"
+}
