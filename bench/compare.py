@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sijil beside Debian's docker-registry and zot, all over TLS, in one run, with the bounds of the machine in the same run.
 
-usage: compare.py [--quick] [--output FILE]     the programs are taken from SIJIL_BUILD (a release build)
+The programs are taken from SIJIL_BUILD, a release build, which script/bench makes.
 Prints tables of ratios and writes all figures as JSON. Absolute figures mean little on a shared machine; the ratios
 of one run mean something. ZOT_PROGRAM names zot; without it docker-registry is the only peer."""
 import argparse
