@@ -8,7 +8,7 @@
 
 #define API_ROOT       "/api/v1"
 #define PAGES_MAX      10000
-#define COLUMNS_MAX    8
+#define COLUMNS_MAX    9
 
 struct result api_call_in(struct session *session, const char *method, const char *path, const json_t *body,
                           json_t **answer_out, struct error *err)
@@ -98,12 +98,12 @@ struct result api_print_json(const json_t *value, struct error *err)
     return SUCCESS;
 }
 
-/* "?limit=1000&after=<what the page before said>" */
+/* "limit=1000&after=<what the page before said>" */
 static struct result page_path(struct buffer *path, const char *root, const json_t *next, struct error *err)
 {
     char cell[CELL_MAX];
 
-    TRY(buffer_format(path, err, "%s?limit=1000", root));
+    TRY(buffer_format(path, err, "%s%climit=1000", root, strchr(root, '?') == NULL ? '?' : '&'));
     if (next == NULL) return SUCCESS;
     cell_text(next, cell);
     TRY(buffer_add_text(path, "&after=", err));

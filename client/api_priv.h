@@ -27,7 +27,7 @@ struct column {
     const char *title, *member; /* of each object; values that are no text are shown as JSON */
 };
 
-/** Gets all pages of a list and prints them, as a table or (--json) as one array. `path` has no query. */
+/** Gets all pages of a list and prints them, as a table or (--json) as one array. `path` may have a query. */
 RESULT api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
                 size_t column_count, struct error *err);
 

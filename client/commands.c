@@ -62,7 +62,9 @@ static const struct option_row certificate_options[] = {
     {'o', "output", "FILE", "where it goes (default: standard output)"},
 };
 static const struct option_row rewrap_options[] = {DETACH_OPTION};
-static const struct option_row job_show_options[] = {{'f', "follow", NULL, "show how far it is until it ends"}};
+#define PROJECT_OPTION {'P', "project", "ORGANISATION/PROJECT", "a collection of this project, as its administrators may"}
+static const struct option_row job_options[] = {PROJECT_OPTION};
+static const struct option_row job_show_options[] = {{'f', "follow", NULL, "show how far it is until it ends"}, PROJECT_OPTION};
 static const struct option_row quota_options[] = {
     {'b', "bytes", "NUMBER", "most bytes of blobs and manifests, and of uploads on their way; with K, M, G or T; none"},
     {'s', "sessions", "NUMBER", "most open uploads; none: as for all projects"},
@@ -71,6 +73,7 @@ static const struct option_row quota_options[] = {
 static const struct option_row gc_options[] = {
     {'n', "dry-run", NULL, "remove nothing; tell what would be"},
     {'r', "rules", "FILE", "with --dry-run of one project: try these rules instead of its own"},
+    DETACH_OPTION,
 };
 static const struct option_row policy_sign_options[] = {
     {'k', "key", "FILE", "private key of the approver (PEM)"},
@@ -146,11 +149,12 @@ static const struct command table[] = {
      "version of the key-encryption key that it was wrapped under destroyed.",
      OPTIONS(certificate_options), command_deletion_certificate},
     {"admin keys", "HOST[:PORT]", 1, 1, "Show how many keys are under which version", "", NO_OPTIONS, command_keys},
-    {"admin job list", "HOST[:PORT]", 1, 1, "List scrubs and re-wraps, the newest first", "", NO_OPTIONS, command_job_list},
+    {"admin job list", "HOST[:PORT]", 1, 1, "List scrubs, re-wraps and collections, the newest first", "",
+     OPTIONS(job_options), command_job_list},
     {"admin job show", "HOST[:PORT] ID", 2, 2, "Show how far one is", "", OPTIONS(job_show_options), command_job_show},
-    {"admin job findings", "HOST[:PORT] ID", 2, 2, "Show what a scrub found", "", NO_OPTIONS, command_job_findings},
-    {"admin job stop", "HOST[:PORT] ID", 2, 2, "End one before it is done; what was found stays", "", NO_OPTIONS,
-     command_job_stop},
+    {"admin job findings", "HOST[:PORT] ID", 2, 2, "Show what a scrub found", "", OPTIONS(job_options), command_job_findings},
+    {"admin job stop", "HOST[:PORT] ID", 2, 2, "End one before it is done; what was found or removed stays so", "",
+     OPTIONS(job_options), command_job_stop},
     {"policy show", "HOST[:PORT]", 1, 1, "Show which policies are in force", "", NO_OPTIONS, command_policy_show},
     {"policy sign", "SET.json", 1, 1, "Sign a policy set with the approver's key", "Needs no registry.",
      OPTIONS(policy_sign_options), command_policy_sign},

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "client/command.h"
 
 RESULT command_login(struct invocation *invocation, struct error *err);
@@ -29,6 +31,8 @@ RESULT command_binding_list(struct invocation *invocation, struct error *err);
 RESULT command_binding_revoke(struct invocation *invocation, struct error *err);
 RESULT command_scrub(struct invocation *invocation, struct error *err);
 RESULT command_rewrap(struct invocation *invocation, struct error *err);
+/** Begins a job and, without --detach, follows it to its end. `project`: of which it is looked at, or NULL. */
+RESULT job_begin(struct invocation *invocation, const char *path, const char *project, const json_t *body, struct error *err);
 RESULT command_job_list(struct invocation *invocation, struct error *err);
 RESULT command_job_show(struct invocation *invocation, struct error *err);
 RESULT command_job_findings(struct invocation *invocation, struct error *err);

@@ -1,8 +1,6 @@
 /* `sijil admin gc`, `admin project quota` and `admin project rules`: what a registry keeps, and how much of it. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -128,111 +126,11 @@ static struct result compose(const struct invocation *invocation, const char *pr
     return SUCCESS;
 }
 
-static void show_progress(const struct invocation *invocation, const json_t *run)
-{
-    const json_t *report = json_object_get(run, "report");
-
-    if (invocation->json || isatty(STDERR_FILENO) != 1) return;
-    (void)fprintf(stderr, "\r%lld blobs looked at, %lld blobs and %lld manifests to go, %lld bytes ",
-                  (long long)number_of(report, "blobs_looked_at"), (long long)number_of(report, "blobs"),
-                  (long long)number_of(report, "manifests"), (long long)number_of(report, "bytes"));
-}
-
-static bool is_over(const json_t *run)
-{
-    const char *state = json_text_of(run, "state");
-
-    return state == NULL || strcmp(state, "done") == 0 || strcmp(state, "failed") == 0;
-}
-
-/* The run goes on whether or not anybody looks. */
-static struct result wait_for(struct invocation *invocation, const char *path, json_t **run_out, struct error *err)
-{
-    OWNED(session) *session = NULL; /* one for all looks: each login is an event, too */
-    long pause_ms = 100;            /* each look is a request, and an event */
-
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
-    for (;;) {
-        OWNED_JSON run = NULL;
-        TRY(api_call_in(session, "GET", path, NULL, &run, err));
-        show_progress(invocation, run);
-        if (is_over(run)) {
-            if (!invocation->json && isatty(STDERR_FILENO) == 1) (void)fputc('\n', stderr);
-            *run_out = GIVE(run);
-            return SUCCESS;
-        }
-        const struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000};
-        (void)nanosleep(&pause, NULL);
-        if (pause_ms < 2000) pause_ms *= 2;
-    }
-}
-
-static void print_row(const json_t *row, const char *name, const char *member)
-{
-    char cell[CELL_MAX];
-
-    cell_text(json_object_get(row, member), cell);
-    (void)printf("%s%s", name, cell);
-}
-
-static void print_report(const json_t *run)
-{
-    const json_t *report = json_object_get(run, "report"), *removed = json_object_get(report, "removed");
-    const json_t *projects = json_object_get(report, "projects");
-    const bool is_dry = json_is_true(json_object_get(run, "dry_run"));
-
-    for (size_t i = 0; i < json_array_size(removed); i++) {
-        const json_t *row = json_array_get(removed, i);
-        print_row(row, "", "repository");
-        print_row(row, "@", "digest");
-        print_row(row, "  ", "why");
-        (void)putchar('\n');
-    }
-    for (size_t i = 0; i < json_array_size(projects); i++) {
-        const json_t *row = json_array_get(projects, i);
-        print_row(row, "", "name");
-        print_row(row, "  manifests ", "manifests");
-        print_row(row, "  tags ", "tags");
-        print_row(row, "  blobs ", "blobs");
-        print_row(row, "  bytes ", "bytes");
-        (void)putchar('\n');
-    }
-    (void)printf("%s: %lld manifests with %lld tags, %lld of %lld blobs, %lld bytes, %lld sessions\n",
-                 is_dry ? "would be removed" : "removed", (long long)number_of(report, "manifests"),
-                 (long long)number_of(report, "tags"), (long long)number_of(report, "blobs"),
-                 (long long)number_of(report, "blobs_looked_at"), (long long)number_of(report, "bytes"),
-                 (long long)number_of(report, "sessions"));
-    if (json_is_false(json_object_get(report, "is_whole")))
-        (void)printf("there is more than one report tells; the figures are lower bounds\n");
-}
-
-static struct result path_of_run(struct buffer *path, const json_t *begun, const char *project, struct error *err)
-{
-    const char *id = json_text_of(begun, "id");
-
-    if (id == NULL) return failure(err, ERROR_INVALID, "the registry answered without an id");
-    TRY(buffer_add_text(path, "/collections/", err));
-    TRY(http_escape(path, id, err));
-    if (project == NULL) return SUCCESS;
-    TRY(buffer_add_text(path, "?project=", err));
-    return http_escape(path, project, err);
-}
-
 struct result command_gc(struct invocation *invocation, struct error *err)
 {
     const char *project = invocation->operand_count > 1 ? invocation->operands[1] : NULL;
-    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
     OWNED_JSON body = NULL;
-    OWNED_JSON begun = NULL;
-    OWNED_JSON run = NULL;
 
     TRY(compose(invocation, project, &body, err));
-    TRY(api_call(invocation, "POST", "/collections", body, &begun, err));
-    TRY(path_of_run(&path, begun, project, err));
-    TRY(wait_for(invocation, buffer_text(&path), &run, err));
-    if (invocation->json) TRY(api_print_json(run, err));
-    else print_report(run);
-    const char *state = json_text_of(run, "state");
-    if (state != NULL && strcmp(state, "done") == 0) return SUCCESS;
-    return failure(err, ERROR_UNAVAILABLE, "the collection failed; the registry's log says why");
+    return job_begin(invocation, "/collections", project, body, err);
 }

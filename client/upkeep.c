@@ -1,4 +1,4 @@
-/* `sijil admin scrub`, `rewrap`, `job`, `keys`: work that takes hours, begun, followed, stopped; certificates. */
+/* `sijil admin scrub`, `rewrap`, `job`, `keys`, and the end of `gc`: long work, begun, followed, stopped; certificates. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +18,16 @@ static bool is_over(const json_t *job)
     return json_object_get(job, "ended") != NULL;
 }
 
+/* A job, and of which project it is looked at; NULL: of the registry. */
+struct job_place {
+    const char *id, *project;
+};
+
 /* One line; on a terminal each takes the place of the one before. */
 static void show(const json_t *job, bool is_last)
 {
     const int64_t done = number_of(job, "bytes_done"), total = number_of(job, "bytes_total");
+    const json_t *report = json_object_get(job, "report");
     char state[CELL_MAX], phase[CELL_MAX], waits[CELL_MAX];
 
     cell_text(json_object_get(job, "state"), state);
@@ -29,7 +35,10 @@ static void show(const json_t *job, bool is_last)
     (void)fprintf(stderr, "%s%s, %s: %" PRId64 " of %" PRId64, isatty(STDERR_FILENO) ? "\r\033[K" : "", state, phase,
                   number_of(job, "done"), number_of(job, "total"));
     if (total > 0) (void)fprintf(stderr, ", %.1f of %.1f MiB", (double)done / 1048576.0, (double)total / 1048576.0);
-    (void)fprintf(stderr, ", %" PRId64 " found", number_of(job, "found"));
+    if (report == NULL) (void)fprintf(stderr, ", %" PRId64 " found", number_of(job, "found"));
+    else
+        (void)fprintf(stderr, ", garbage: %" PRId64 " manifests, %" PRId64 " blobs, %" PRId64 " bytes", number_of(report, "manifests"),
+                      number_of(report, "blobs"), number_of(report, "bytes"));
     if (json_object_get(job, "waits_for") != NULL) {
         cell_text(json_object_get(job, "waits_for"), waits);
         (void)fprintf(stderr, " (%s: %s)", is_over(job) ? "because" : "waits", waits);
@@ -37,63 +46,117 @@ static void show(const json_t *job, bool is_last)
     if (is_last || !isatty(STDERR_FILENO)) (void)fputc('\n', stderr);
 }
 
-static struct result job_path(struct buffer *path, const char *id, const char *what, struct error *err)
+static struct result add_project(struct buffer *path, const char *project, struct error *err)
 {
-    TRY(buffer_add_text(path, "/jobs/", err));
-    TRY(http_escape(path, id, err));
-    return buffer_add_text(path, what, err);
+    if (project == NULL) return SUCCESS;
+    TRY(buffer_add_text(path, "?project=", err));
+    return http_escape(path, project, err);
 }
 
-static struct result print_findings(struct invocation *invocation, const char *id, struct error *err)
+static struct result job_path(struct buffer *path, const struct job_place *place, const char *what, struct error *err)
+{
+    TRY(buffer_add_text(path, "/jobs/", err));
+    TRY(http_escape(path, place->id, err));
+    TRY(buffer_add_text(path, what, err));
+    return add_project(path, place->project, err);
+}
+
+static struct job_place place_of(const struct invocation *invocation)
+{
+    return (struct job_place){.id = invocation->operands[1], .project = invocation_option(invocation, 'P')};
+}
+
+static struct result print_findings(struct invocation *invocation, const struct job_place *place, struct error *err)
 {
     static const struct column columns[] = {
         {"KIND", "kind"}, {"NAME", "name"}, {"DIGEST", "digest"}, {"OBJECT", "subject"}, {"WHAT", "detail"}};
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(job_path(&path, id, "/findings", err));
+    TRY(job_path(&path, place, "/findings", err));
     return api_list(invocation, buffer_text(&path), "findings", columns, COUNT(columns), err);
 }
 
+/* ---- what a collection removed ---- */
+
+static void print_member(const json_t *row, const char *name, const char *member)
+{
+    char cell[CELL_MAX];
+
+    cell_text(json_object_get(row, member), cell);
+    (void)printf("%s%s", name, cell);
+}
+
+static void print_rows(const json_t *rows, const struct column *members, size_t count)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        for (size_t m = 0; m < count; m++) print_member(json_array_get(rows, i), members[m].title, members[m].member);
+        (void)putchar('\n');
+    }
+}
+
+static void print_report(const json_t *job)
+{
+    static const struct column removed[] = {{"", "repository"}, {"@", "digest"}, {"  ", "why"}};
+    static const struct column projects[] = {
+        {"", "name"}, {"  manifests ", "manifests"}, {"  tags ", "tags"}, {"  blobs ", "blobs"}, {"  bytes ", "bytes"}};
+    const json_t *report = json_object_get(job, "report");
+
+    print_rows(json_object_get(report, "removed"), removed, COUNT(removed));
+    print_rows(json_object_get(report, "projects"), projects, COUNT(projects));
+    (void)printf("%s: %" PRId64 " manifests with %" PRId64 " tags, %" PRId64 " of %" PRId64 " blobs, %" PRId64 " bytes, %" PRId64
+                 " sessions\n",
+                 json_is_true(json_object_get(job, "dry_run")) ? "would be removed" : "removed", number_of(report, "manifests"),
+                 number_of(report, "tags"), number_of(report, "blobs"), number_of(report, "blobs_looked_at"),
+                 number_of(report, "bytes"), number_of(report, "sessions"));
+    if (json_is_false(json_object_get(report, "is_whole")))
+        (void)printf("there is more than one report tells; the figures are lower bounds\n");
+}
+
+/* ---- begun and followed ---- */
+
 /* What was found decides the exit status: a script shall not have to read a table. */
-static struct result conclude(struct invocation *invocation, const json_t *job, const char *id, struct error *err)
+static struct result conclude(struct invocation *invocation, const json_t *job, const struct job_place *place, struct error *err)
 {
     char state[CELL_MAX];
 
     cell_text(json_object_get(job, "state"), state);
     if (invocation->json) TRY(api_print_json(job, err));
-    else if (number_of(job, "found") > 0) TRY(print_findings(invocation, id, err));
+    else if (json_object_get(job, "report") != NULL) print_report(job);
+    else if (number_of(job, "found") > 0) TRY(print_findings(invocation, place, err));
     if (strcmp(state, "completed") != 0) return failure(err, ERROR_UNAVAILABLE, "the job was not completed: %s", state);
     if (number_of(job, "found") > 0)
         return failure(err, ERROR_CORRUPT, "%" PRId64 " findings; 'sijil admin job findings HOST %.40s' has them",
-                       number_of(job, "found"), id);
+                       number_of(job, "found"), place->id);
     return SUCCESS;
 }
 
 /* Each look is an event of the log: often at first, then every few seconds. */
 static void rest(unsigned looks)
 {
-    const struct timespec short_while = {.tv_nsec = 500000000}, long_while = {.tv_sec = 5};
+    const long pause_ms = looks < 6 ? 100L << looks : 5000;
+    const struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000};
 
-    (void)nanosleep(looks < 10 ? &short_while : &long_while, NULL);
+    (void)nanosleep(&pause, NULL);
 }
 
-static struct result follow(struct invocation *invocation, const char *id, struct error *err)
+static struct result follow(struct invocation *invocation, const struct job_place *place, struct error *err)
 {
-    OWNED(session) *session = NULL;
+    OWNED(session) *session = NULL; /* one for all looks: each login is an event, too */
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(job_path(&path, id, "", err));
+    TRY(job_path(&path, place, "", err));
     TRY(session_open(invocation, invocation->operands[0], &session, err));
     for (unsigned looks = 0;; looks++) {
         OWNED_JSON job = NULL;
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &job, err));
         if (!invocation->json) show(job, is_over(job));
-        if (is_over(job)) return conclude(invocation, job, id, err);
+        if (is_over(job)) return conclude(invocation, job, place, err);
         rest(looks);
     }
 }
 
-static struct result begin(struct invocation *invocation, const char *path, const json_t *body, struct error *err)
+struct result job_begin(struct invocation *invocation, const char *path, const char *project, const json_t *body,
+                        struct error *err)
 {
     OWNED_JSON answer = NULL;
     char id[CELL_MAX];
@@ -103,7 +166,7 @@ static struct result begin(struct invocation *invocation, const char *path, cons
     cell_text(json_object_get(answer, "id"), id);
     if (invocation_option(invocation, 'd') != NULL) return api_print(invocation, answer, err);
     (void)fprintf(stderr, "job %s; it goes on also when this ends\n", id);
-    return follow(invocation, id, err);
+    return follow(invocation, &(struct job_place){.id = id, .project = project}, err);
 }
 
 struct result command_scrub(struct invocation *invocation, struct error *err)
@@ -118,47 +181,55 @@ struct result command_scrub(struct invocation *invocation, struct error *err)
         (rate != NULL && json_object_set_new(body, "bytes_per_second", json_integer((json_int_t)bytes)) != 0) ||
         (invocation_option(invocation, 'g') != NULL && json_object_set_new(body, "digest", json_true()) != 0))
         return failure(err, ERROR_INVALID, "a region that is not UTF-8, or no memory");
-    return begin(invocation, "/scrubs", body, err);
+    return job_begin(invocation, "/scrubs", NULL, body, err);
 }
 
 struct result command_rewrap(struct invocation *invocation, struct error *err)
 {
     OWNED_JSON body = json_object();
 
-    return begin(invocation, "/rewraps", body, err);
+    return job_begin(invocation, "/rewraps", NULL, body, err);
 }
 
 struct result command_job_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"ID", "id"},     {"KIND", "kind"}, {"REGION", "region"}, {"STATE", "state"},
-                                            {"DONE", "done"}, {"OF", "total"},  {"FOUND", "found"},   {"REQUESTED", "requested"}};
+    static const struct column columns[] = {{"ID", "id"},       {"KIND", "kind"}, {"REGION", "region"}, {"PROJECT", "project"},
+                                            {"STATE", "state"}, {"DONE", "done"}, {"OF", "total"},      {"FOUND", "found"},
+                                            {"REQUESTED", "requested"}};
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    return api_list(invocation, "/jobs", "jobs", columns, COUNT(columns), err);
+    TRY(buffer_add_text(&path, "/jobs", err));
+    TRY(add_project(&path, invocation_option(invocation, 'P'), err));
+    return api_list(invocation, buffer_text(&path), "jobs", columns, COUNT(columns), err);
 }
 
 struct result command_job_show(struct invocation *invocation, struct error *err)
 {
+    const struct job_place place = place_of(invocation);
     OWNED_JSON job = NULL;
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    if (invocation_option(invocation, 'f') != NULL) return follow(invocation, invocation->operands[1], err);
-    TRY(job_path(&path, invocation->operands[1], "", err));
+    if (invocation_option(invocation, 'f') != NULL) return follow(invocation, &place, err);
+    TRY(job_path(&path, &place, "", err));
     TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &job, err));
     return api_print(invocation, job, err);
 }
 
 struct result command_job_findings(struct invocation *invocation, struct error *err)
 {
-    return print_findings(invocation, invocation->operands[1], err);
+    const struct job_place place = place_of(invocation);
+
+    return print_findings(invocation, &place, err);
 }
 
 struct result command_job_stop(struct invocation *invocation, struct error *err)
 {
+    const struct job_place place = place_of(invocation);
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(job_path(&path, invocation->operands[1], "", err));
+    TRY(job_path(&path, &place, "", err));
     TRY(api_call(invocation, "DELETE", buffer_text(&path), NULL, NULL, err));
-    if (!invocation->json) (void)fprintf(stderr, "stops: %s\n", invocation->operands[1]);
+    if (!invocation->json) (void)fprintf(stderr, "stops: %s\n", place.id);
     return SUCCESS;
 }
 

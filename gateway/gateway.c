@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "crypto/keyd_client.h"
 #include "gateway/allotment.h"
-#include "gateway/collector.h"
 #include "gateway/janitor.h"
 #include "gateway/quota.h"
 #include "gateway/regions.h"
@@ -162,14 +161,12 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_senders(gateway, err));
     TRY(allotment_new(&gateway->allotment, err));
     TRY(janitor_start(gateway, &gateway->janitor, err));
-    TRY(upkeep_start(gateway, &gateway->upkeep, err));
-    return collector_start(gateway, &gateway->collector, err);
+    return upkeep_start(gateway, &gateway->upkeep, err);
 }
 
 /* In the opposite order: what works goes before what it works with. */
 static void gateway_close(struct gateway *gateway)
 {
-    collector_free(gateway->collector);
     upkeep_free(gateway->upkeep);
     janitor_free(gateway->janitor);
     work_pool_free(gateway->senders);

@@ -11,7 +11,6 @@
 struct allotment;
 struct authenticator;
 struct authz_directory;
-struct collector;
 struct decider;
 struct janitor;
 struct keyd_client;
@@ -37,9 +36,8 @@ struct gateway {
     struct work_pool *senders;           /* bodies that go out: never behind uploads that wait for a disk. No database */
     struct quota *quota;
     struct janitor *janitor;             /* cleans up behind uploads */
-    struct upkeep *upkeep;               /* works on jobs: scrubs and re-wraps */
+    struct upkeep *upkeep;               /* works on jobs: scrubs, re-wraps, collections */
     struct allotment *allotment;         /* requests of projects with a quota of events */
-    struct collector *collector;         /* collects garbage */
 };
 
 /**

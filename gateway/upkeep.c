@@ -4,16 +4,18 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "gateway/allotment.h"
 #include "gateway/gateway.h"
 #include "gateway/tables.h"
 #include "registry/forgotten.h"
 #include "registry/job.h"
 
-#define LOOK_EVERY_S    5
-#define WATCH_MS        500 /* how long a wait for a notification lasts */
-#define ROUNDS_PER_LOOK 20  /* ten seconds, for what was told while the connection was away */
+#define LOOK_EVERY_S 5
+#define WATCH_MS     500    /* how long a wait for a notification lasts */
+#define FIRST_RUN_MS 600000 /* a fresh registry has nothing to collect at its start */
 
 struct keeper {
     struct upkeep *upkeep;
@@ -29,10 +31,11 @@ struct upkeep {
     pthread_cond_t woken;
     unsigned wakes; /* how often somebody called */
     atomic_bool is_stopping;
-    struct keeper keepers[2];
+    struct keeper keepers[JOB_KIND_COUNT];
     struct pg *watching;
     pthread_t watcher;
     bool has_watcher;
+    int64_t began_ms;
 };
 
 static bool is_stopping(void *context)
@@ -63,7 +66,8 @@ static void work(struct keeper *keeper)
     const struct job_options options = {.kind = keeper->kind,
                                         .instance = gateway->settings->instance,
                                         .is_stopping = is_stopping,
-                                        .context = keeper->upkeep};
+                                        .context = keeper->upkeep,
+                                        .kept = (unsigned)gateway->settings->jobs_kept};
     struct error err = {0};
     bool worked = true;
 
@@ -86,26 +90,82 @@ static void *keeper_main(void *argument)
     return NULL;
 }
 
-/* Forgotten keys are dropped at once when the database says so, and looked for every ten seconds in case it could not. */
+/* ---- what the watcher does now and then ---- */
+
+static struct result drop_forgotten(struct upkeep *upkeep, struct error *err)
+{
+    return registry_drop_forgotten(upkeep->gateway->registry, upkeep->watching, err);
+}
+
+static struct result record_forgotten(struct upkeep *upkeep, struct error *err)
+{
+    size_t recorded = 1;
+
+    while (recorded > 0 && !is_stopping(upkeep)) /* as many as there are */
+        TRY(registry_record_forgotten(upkeep->gateway->registry, upkeep->watching, &recorded, err));
+    return SUCCESS;
+}
+
+static struct result refresh_allotment(struct upkeep *upkeep, struct error *err)
+{
+    (void)err; /* what was known stays */
+    allotment_refresh(upkeep->gateway->allotment, upkeep->watching);
+    return SUCCESS;
+}
+
+static struct result write_notes(struct upkeep *upkeep, struct error *err)
+{
+    return registry_write_notes(upkeep->gateway->registry, upkeep->watching, err);
+}
+
+static struct result begin_if_due(struct upkeep *upkeep, struct error *err)
+{
+    const int64_t interval_s = upkeep->gateway->settings->collect_interval;
+    const int64_t first_ms = interval_s * 1000 < FIRST_RUN_MS ? interval_s * 1000 : FIRST_RUN_MS;
+
+    if (interval_s == 0 || clock_monotonic_ms() - upkeep->began_ms < first_ms) return SUCCESS;
+    return job_begin_collection_if_due(upkeep->gateway->registry, upkeep->watching, interval_s, err);
+}
+
+static const struct chore {
+    int64_t every_ms;
+    struct result (*run)(struct upkeep *upkeep, struct error *err);
+    const char *failed; /* what the log says */
+} chores[] = {
+    {10000, drop_forgotten, "forgotten keys can't be dropped"},
+    {2000, record_forgotten, "forgotten keys can't be recorded"},
+    {2000, refresh_allotment, ""},
+    {10000, write_notes, "what was pulled lately can't be written down"},
+    {10000, begin_if_due, "a garbage collection can't begin"},
+};
+#define CHORES           (sizeof chores / sizeof chores[0])
+#define CHORES_OF_NOTICE 2 /* the first ones, which the database also asks for */
+
+static void do_chores(struct upkeep *upkeep, int64_t due_ms[CHORES])
+{
+    for (size_t i = 0; i < CHORES && !is_stopping(upkeep) && !pg_is_broken(upkeep->watching); i++) {
+        struct error err = {0};
+        if (clock_monotonic_ms() < due_ms[i]) continue;
+        due_ms[i] = clock_monotonic_ms() + chores[i].every_ms;
+        if (!chores[i].run(upkeep, &err).ok) log_error(chores[i].failed, &err);
+    }
+}
+
 static void *watcher_main(void *argument)
 {
     struct upkeep *upkeep = argument;
-    struct error err = {0};
-    bool is_told = true;
+    int64_t due_ms[CHORES] = {0};
+    struct error ignored = {0};
+    bool is_told = false;
 
-    for (unsigned round = 0; !is_stopping(upkeep); round++) {
-        size_t recorded = 0;
-        if (pg_is_broken(upkeep->watching) && !pg_reopen(upkeep->watching, &err).ok) {
+    while (!is_stopping(upkeep)) {
+        if (pg_is_broken(upkeep->watching) && !pg_reopen(upkeep->watching, &ignored).ok) { /* the readers say so already */
             rest(upkeep);
             continue;
         }
-        if (!(is_told || round % ROUNDS_PER_LOOK == 0) ||
-            registry_drop_forgotten(upkeep->gateway->registry, upkeep->watching, &err).ok)
-            do /* as many as there are */
-                if (!registry_record_forgotten(upkeep->gateway->registry, upkeep->watching, &recorded, &err).ok) break;
-            while (recorded > 0 && !is_stopping(upkeep));
-        is_told = false;
-        if (!pg_wait_notify(upkeep->watching, WATCH_MS, &is_told, &err).ok) is_told = true;
+        do_chores(upkeep, due_ms);
+        if (!pg_wait_notify(upkeep->watching, WATCH_MS, &is_told, &ignored).ok) is_told = true;
+        for (size_t i = 0; i < CHORES_OF_NOTICE && is_told; i++) due_ms[i] = 0;
     }
     return NULL;
 }
@@ -136,13 +196,13 @@ struct result upkeep_start(struct gateway *gateway, struct upkeep **upkeep_out, 
 
     if (upkeep == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for jobs");
     upkeep->gateway = gateway;
+    upkeep->began_ms = clock_monotonic_ms();
     pthread_mutex_init(&upkeep->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&upkeep->woken, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    TRY(start_keeper(upkeep, JOB_SCRUB, err));
-    TRY(start_keeper(upkeep, JOB_REWRAP, err));
+    for (enum job_kind kind = 0; kind < JOB_KIND_COUNT; kind++) TRY(start_keeper(upkeep, kind, err));
     TRY(start_watcher(upkeep, err));
     *upkeep_out = GIVE(upkeep);
     return SUCCESS;

@@ -1,8 +1,10 @@
 /*
- * gateway/upkeep.h -- the threads that work on jobs (registry/job.h): one for scrubs, one for re-wraps; and one that drops
- * and records keys that were forgotten (registry/forgotten.h).
+ * gateway/upkeep.h -- the threads that work on jobs (registry/job.h), one for each kind; and one that drops and records keys
+ * that were forgotten (registry/forgotten.h), begins the collections of the clock, writes down what was pulled, and asks
+ * which projects have a quota of events (gateway/allotment.h).
  *
- * Each has a database connection of its own, and asks every few seconds whether there is a job that nobody works on.
+ * Each has a database connection of its own, and asks every few seconds whether there is a job that nobody works on. The
+ * janitor (gateway/janitor.h) waits for none of them.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* One run, from project to project: what rules no longer keep, then what nothing needs. */
+/* A collection, from project to project: what rules no longer keep, then what nothing needs (docs/garbage-collection.md). */
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "registry/collect_priv.h"
 #include "registry/manifest_use.h"
 
-#define BEAT_MS 1000 /* how often a run says where it is; docs/garbage-collection.md */
+#define TELL_MS 1000 /* how often the report is written anew; the job saves the newest */
 
 /* ---- removing ---- */
 
@@ -47,7 +47,7 @@ static struct result prepare(const struct collect_run *run, struct removal *remo
     if (!is_blob) removal->change.reach = CHANGE_REACHES_REPOSITORY;
     removal->change.repository = removal->manifest.repository;
     TRY(record_prepare_for_job(&pair, &removal->change, &removal->record, err));
-    uuid_format(&run->id, id);
+    uuid_format(&run->job->job.id, id);
     (void)snprintf(removal->record.note, sizeof removal->record.note, "collection %s", id);
     if (removal->manifest.manifest.tags > 0)
         (void)snprintf(removal->record.note, sizeof removal->record.note, "collection %s, %lld tags", id,
@@ -78,7 +78,7 @@ struct result collect_remove(struct collect_run *run, struct removal *removals, 
     for (; submitted < count && result.ok; submitted++) {
         result = prepare(run, &removals[submitted], &batch, err);
         if (!result.ok) break;
-        sequencer_submit(run->registry->sequencer, &removals[submitted].record);
+        sequencer_submit(run->job->registry->sequencer, &removals[submitted].record);
     }
     for (size_t i = 0; i < submitted; i++)
         while (sem_wait(&batch.done) != 0) continue;
@@ -153,25 +153,42 @@ static struct result write_report(const struct collect_run *run, struct buffer *
     if (json_object_set(report, "projects", run->projects) != 0 || json_object_set(report, "removed", run->removed) != 0 ||
         json_object_set_new(report, "is_whole", json_boolean(!run->is_cut)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a report");
+    buffer_clear(text);
     return json_write_canonical(text, report, err);
 }
 
-static struct result save(struct collect_run *run, const char *state, struct error *err)
+static struct result tell(struct collect_run *run, struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(COLLECTION_REPORT_MAX);
-
-    TRY(write_report(run, &text, err));
-    return collection_row_save(run->pg, run, state, buffer_text(&text), err);
+    run->told_ms = clock_monotonic_ms();
+    run->job->job.done = (uint64_t)run->totals.looked_at;
+    return write_report(run, &run->job->report, err);
 }
 
 struct result collect_go_on(struct collect_run *run, struct error *err)
 {
-    const int64_t now_ms = clock_monotonic_ms();
+    if (clock_monotonic_ms() - run->told_ms >= TELL_MS) TRY(tell(run, err));
+    if (job_go_on(run->job)) return SUCCESS;
+    run->is_stopped = true;
+    return failure(err, ERROR_UNAVAILABLE, "the collection was stopped");
+}
 
-    if (run->runner->is_stopping(run->runner->context)) return failure(err, ERROR_UNAVAILABLE, "this gateway stops");
-    if (now_ms - run->beat_ms < BEAT_MS) return SUCCESS;
-    run->beat_ms = now_ms;
-    return save(run, "running", err);
+/* What an earlier runner removed is gone, and counts. */
+static struct result read_report(struct collect_run *run, const char *text, struct error *err)
+{
+    struct collect_totals *totals = &run->totals;
+    OWNED_JSON report = NULL;
+
+    TRY(json_read(bytes_of_text(text), JOB_REPORT_MAX, &report, err));
+    (void)json_integer_of(report, "blobs", &totals->blobs);
+    (void)json_integer_of(report, "bytes", &totals->bytes);
+    (void)json_integer_of(report, "manifests", &totals->manifests);
+    (void)json_integer_of(report, "tags", &totals->tags);
+    (void)json_integer_of(report, "sessions", &totals->sessions);
+    totals->looked_at = (int64_t)run->job->job.cursor_bytes;
+    run->is_cut = json_is_false(json_object_get(report, "is_whole"));
+    json_t *projects = json_object_get(report, "projects");
+    if (projects == NULL || json_array_extend(run->projects, projects) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a report");
 }
 
 #define PROJECTS_MAX 1000 /* with something to tell, in one report */
@@ -215,23 +232,26 @@ static struct result collect_project(struct collect_run *run, struct error *err)
     rules_free(GIVE(run->rules));
     run->gone.count = run->gone.from = 0;
     TRY(read_rules(run, err));
+    run->job->job.phase = COLLECT_MANIFESTS;
     TRY(collect_manifests(run, err));
+    run->job->job.phase = COLLECT_BLOBS;
     TRY(collect_blobs(run, err));
     return report_project(run, &before, err);
 }
 
 static struct result collect_projects(struct collect_run *run, struct error *err)
 {
-    const struct uuid *only = uuid_is_nil(&run->only) ? NULL : &run->only;
-    struct uuid last = {0};
+    struct job *job = &run->job->job;
+    const struct uuid *only = uuid_is_nil(&job->project) ? NULL : &job->project;
 
     for (;;) {
         OWNED(pg_rows) *rows = NULL;
         TRY(collect_go_on(run, err));
-        TRY(collect_next_project(run->pg, &last, only, &run->project, &rows, err));
+        TRY(collect_next_project(run->pg, &job->cursor, only, &run->project, &rows, err));
         if (pg_rows_count(rows) == 0) return SUCCESS;
-        last = run->project.id;
         TRY(collect_project(run, err));
+        job->cursor = run->project.id;
+        job->cursor_bytes = (uint64_t)run->totals.looked_at;
     }
 }
 
@@ -239,24 +259,44 @@ static struct result end_sessions(struct collect_run *run, struct error *err)
 {
     size_t ended = 1;
 
-    if (run->is_dry_run) return collect_count_expired(run->pg, &run->totals.sessions, err);
+    if (run->job->job.is_dry_run) return collect_count_expired(run->pg, &run->totals.sessions, err);
     while (ended > 0) {
         TRY(collect_go_on(run, err));
-        TRY(registry_end_expired(run->registry, run->pg, &ended, err));
+        TRY(registry_end_expired(run->job->registry, run->pg, &ended, err));
         run->totals.sessions += (int64_t)ended;
     }
     return SUCCESS;
 }
 
-static struct result do_run(struct collect_run *run, struct error *err)
+/* A dry run begins again: what it took away in its mind is in no table. */
+static struct result take_up(struct collect_run *run, const char *report, struct error *err)
 {
+    struct job *job = &run->job->job;
+
     run->projects = json_array();
     run->removed = json_array();
     if (run->projects == NULL || run->removed == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a report");
-    TRY(collection_write_notes(run->registry, run->pg, err));
-    if (uuid_is_nil(&run->only)) TRY(end_sessions(run, err));
+    if (job->is_dry_run) {
+        job->phase = COLLECT_SESSIONS;
+        job->cursor = (struct uuid){0};
+    } else {
+        TRY(read_report(run, report, err));
+    }
+    TRY(registry_write_notes(run->job->registry, run->pg, err));
+    TRY(collect_count_blobs(run->pg, uuid_is_nil(&job->project) ? NULL : &job->project, &job->total, err));
+    job->total += (uint64_t)run->totals.blobs;
+    return SUCCESS;
+}
+
+static struct result collect(struct collect_run *run, const char *report, struct error *err)
+{
+    struct job *job = &run->job->job;
+
+    TRY(take_up(run, report, err));
+    if (job->phase == COLLECT_SESSIONS && uuid_is_nil(&job->project)) TRY(end_sessions(run, err));
     TRY(collect_projects(run, err));
-    return save(run, "done", err);
+    job->phase = JOB_DONE;
+    return SUCCESS;
 }
 
 static void run_done(struct collect_run *run)
@@ -269,35 +309,54 @@ static void run_done(struct collect_run *run)
     free(run->gone.digests);
 }
 
-/* A gateway that stops, or that something fails for a while, leaves the run to whoever comes next. */
-static void put_back(struct collect_run *run, const struct error *why)
+struct result collection_run(struct job_run *job, struct error *err)
 {
-    const bool will_pass = why->kind == ERROR_UNAVAILABLE || why->kind == ERROR_NO_MEMORY || why->kind == ERROR_UNCERTAIN ||
-                           why->kind == ERROR_FULL;
-    struct error ignored = {0};
-
-    if (!pg_is_broken(run->pg)) (void)save(run, will_pass ? "waiting" : "failed", &ignored).ok;
-}
-
-struct result collection_run_next(struct registry *registry, struct pg *pg, const struct collection_runner *runner,
-                                  bool *found_out, struct error *err)
-{
-    struct collect_run run = {.registry = registry, .pg = pg, .runner = runner};
+    struct collect_run run = {.job = job, .pg = job->pg, .lease_s = job->registry->lease_s};
+    struct job_texts texts;
+    struct error untold = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(collection_row_take(pg, &runner->id, &run, &rows, err));
-    if (pg_rows_count(rows) == 0) {
-        *found_out = false;
-        return SUCCESS;
-    }
-    const struct result done = do_run(&run, err);
-    if (!done.ok) put_back(&run, err);
-    else *found_out = true;
+    permit_require(job->permit, ACTION_JOB_RUN, &job->where);
+    TRY(job_row_texts(job->pg, &job->job.id, &texts, &rows, err));
+    job->job.waits_for[0] = '\0';
+    run.try_rules = texts.rules;
+    const struct result done = collect(&run, texts.report, err);
+    const struct result told = run.projects == NULL ? done : tell(&run, &untold);
     run_done(&run);
-    return done;
+    if (!done.ok && !run.is_stopped) return done;
+    if (!told.ok) return failure(err, untold.kind, "%s", untold.message);
+    return SUCCESS;
 }
 
-struct result collection_write_notes(struct registry *registry, struct pg *pg, struct error *err)
+struct result registry_write_notes(struct registry *registry, struct pg *pg, struct error *err)
 {
     return manifest_uses_write(registry->uses, pg, err);
+}
+
+/* ---- runs that the clock begins ---- */
+
+static struct result begin(struct registry *registry, struct error *err)
+{
+    struct action_pair pair = {.action = ACTION_STORAGE_COLLECT, .resource.kind = RESOURCE_SYSTEM};
+    const struct job job = {.kind = JOB_COLLECTION, .id = uuid_random()};
+    struct job_begin change;
+    struct record record;
+
+    uuid_format(&job.id, pair.resource.detail);
+    job_begin_prepare(&pair.resource, &job, &change);
+    TRY(record_prepare_for_job(&pair, &change.change, &record, err));
+    sequencer_submit_and_wait(registry->sequencer, &record);
+    const enum record_status status = record.status;
+    const struct error why = record.error;
+    record_done(&record);
+    if (status == RECORD_DONE || (status == RECORD_REFUSED && why.kind == ERROR_CONFLICT)) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "a collection can't be recorded: %.180s", why.message);
+}
+
+struct result job_begin_collection_if_due(struct registry *registry, struct pg *pg, int64_t interval_s, struct error *err)
+{
+    bool is_due = false;
+
+    TRY(job_collection_is_due(pg, interval_s, &is_due, err));
+    return is_due ? begin(registry, err) : SUCCESS;
 }

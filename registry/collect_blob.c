@@ -44,7 +44,7 @@ static struct result collect_page(struct collect_run *run, const struct pg_rows 
         collect_blob_of(rows, i, last);
         run->totals.looked_at++;
         if (!last->is_garbage) continue;
-        if (run->is_dry_run) {
+        if (run->job->job.is_dry_run) {
             count(run, last);
             continue;
         }

@@ -74,7 +74,7 @@ static struct result add(struct collect_run *run, struct harvest *harvest, const
                                              .rules_version = run->project.rules_version, .is_untagged = is_untagged,
                                              .manifest = *manifest};
 
-    if (run->is_dry_run) return remove_in_mind(run, harvest, &row, err);
+    if (run->job->job.is_dry_run) return remove_in_mind(run, harvest, &row, err);
     struct removal *removal = &harvest->removals[harvest->size++];
     *removal = (struct removal){.where = {.kind = RESOURCE_REPOSITORY, .organisation = run->project.organisation,
                                           .project = run->project.id, .repository = run->repository.id},
@@ -135,7 +135,7 @@ static struct result retain(struct collect_run *run, struct harvest *harvest, st
 {
     const struct collect_gone gone = collect_gone_of_repository(run);
     const struct collect_scope scope = {
-        .repository = &run->repository.id, .gone = &gone, .age_s = run->registry->lease_s};
+        .repository = &run->repository.id, .gone = &gone, .age_s = run->lease_s};
     __attribute__((cleanup(judged_done))) struct judged judged = {0};
     OWNED(pg_rows) *rows = NULL;
     bool is_too_large = false;
@@ -155,7 +155,7 @@ static struct result retain(struct collect_run *run, struct harvest *harvest, st
 
 static struct result remove_untagged(struct collect_run *run, struct harvest *harvest, struct error *err)
 {
-    const int64_t rule_s = run->rules->untagged_days * DAY_S, lease_s = run->registry->lease_s;
+    const int64_t rule_s = run->rules->untagged_days * DAY_S, lease_s = run->lease_s;
     struct collect_manifest manifest = {.digest = ""};
 
     if (run->rules->untagged_days == RULES_NONE) return SUCCESS;
@@ -186,7 +186,7 @@ static struct result collect_repository(struct collect_run *run, struct harvest 
         TRY(remove_untagged(run, harvest, err));
         if (harvest->removed == 0) break;
     }
-    return run->is_dry_run ? SUCCESS : manifest_uses_clean(run->pg, &run->repository.id, err);
+    return run->job->job.is_dry_run ? SUCCESS : manifest_uses_clean(run->pg, &run->repository.id, err);
 }
 
 static struct result collect_repositories(struct collect_run *run, struct harvest *harvest, struct error *err)

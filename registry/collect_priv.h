@@ -5,8 +5,7 @@
 
 #include "base/json.h"
 #include "registry/collect_store.h"
-#include "registry/registry_priv.h"
-#include "registry/collection.h"
+#include "registry/job_priv.h"
 #include "registry/rules.h"
 
 /* Each is a step of its own: small, so that neither the log nor a stop waits for it. */
@@ -29,16 +28,15 @@ struct gone_list {
 };
 
 struct collect_run {
-    struct registry *registry;
-    struct pg *pg;
-    const struct collection_runner *runner;
-    struct uuid id, only; /* only: the one project, nil for all */
-    bool is_dry_run;
-    const char *try_rules;
+    struct job_run *job;
+    struct pg *pg;              /* the job's */
+    int64_t lease_s;            /* of the registry */
+    const char *try_rules;      /* of a dry run, or NULL */
     struct collect_totals totals;
-    json_t *projects, *removed; /* of the report; NULL in a run that nobody reports */
-    bool is_cut;                /* the report has not all that was removed, or is_gone not all that is gone */
-    int64_t beat_ms;
+    json_t *projects, *removed; /* of the report */
+    bool is_cut;                /* the report has not all that was removed, or gone not all that is gone */
+    bool is_stopped;            /* between two steps: what failed since is no failure */
+    int64_t told_ms;            /* when the report was written last */
     /* Where it is. */
     struct collect_project project;
     struct rules *rules;
@@ -66,20 +64,9 @@ RESULT collect_manifests(struct collect_run *run, struct error *err);
 /** The project's blobs that no manifest needs. */
 RESULT collect_blobs(struct collect_run *run, struct error *err);
 
-/** Between steps: ERROR_UNAVAILABLE when somebody else has the run, or this gateway stops. Writes the report now and then. */
+/** Between steps: ERROR_UNAVAILABLE, and run->is_stopped, when somebody else has the run, or it is to stop. */
 RESULT collect_go_on(struct collect_run *run, struct error *err);
 /** The project's repositories so far, and that they are gone, for a dry run. ERROR_NO_MEMORY. */
 RESULT collect_note_gone(struct collect_run *run, const char *digest, struct error *err);
 struct collect_gone collect_gone_of_repository(const struct collect_run *run);
 struct collect_gone collect_gone_of_project(const struct collect_run *run);
-
-/* ---- rows ---- */
-
-/** The last run of all projects was asked for longer ago. */
-RESULT collection_is_due(struct pg *pg, int64_t interval_s, bool *is_due_out, struct error *err);
-/** Takes the oldest run that waits, or whose runner says nothing any more; an earlier report goes on for a real one. */
-RESULT collection_row_take(struct pg *pg, const struct uuid *runner, struct collect_run *run, struct pg_rows **rows_out,
-                           struct error *err);
-/** ERROR_CONFLICT: another runner has it. `state`: "running", "done", "failed", "waiting". */
-RESULT collection_row_save(struct pg *pg, const struct collect_run *run, const char *state, const char *report,
-                           struct error *err);

@@ -49,6 +49,7 @@ static const struct pg_statement statements[] = {
      " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest ORDER BY m.digest",
      "uuid text[] int8 text int8", "text int8 int8 int8 bool"},
     {"collect_tag_count", "SELECT count(*) FROM (SELECT FROM tag WHERE repository_id = $1 LIMIT $2) t", "uuid int8", "int8"},
+    {"collect_count", "SELECT count(*) FROM blob WHERE $1::uuid IS NULL OR project_id = $1", "uuid", "int8"},
     {"collect_expired", "SELECT count(*) FROM upload WHERE expires_at <= now()", "", "int8"},
     {"collect_manifest",
      "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m"
@@ -192,6 +193,17 @@ struct result collect_count_expired(struct pg *pg, int64_t *count_out, struct er
 
     TRY(pg_run(pg, "collect_expired", NULL, &rows, err));
     *count_out = pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result collect_count_blobs(struct pg *pg, const struct uuid *project, uint64_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, project);
+    TRY(pg_run(pg, "collect_count", &arguments, &rows, err));
+    *count_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
 }
 

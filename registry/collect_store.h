@@ -54,6 +54,8 @@ struct collect_scope {
 };
 /** Sessions that have expired and were not ended yet. */
 RESULT collect_count_expired(struct pg *pg, int64_t *count_out, struct error *err);
+/** How many blobs a project has; NULL: all. */
+RESULT collect_count_blobs(struct pg *pg, const struct uuid *project, uint64_t *count_out, struct error *err);
 /** More than COLLECT_TAGS_MAX tags? */
 RESULT collect_has_too_many_tags(struct pg *pg, const struct uuid *repository, bool *too_many_out, struct error *err);
 /** All tags, newest push first. */

@@ -18,6 +18,7 @@ struct job_run {
     bool is_lost;          /* another gateway has it now */
     int64_t next_read_us;  /* monotonic: when the next bytes may be read */
     unsigned in_a_row;     /* findings without a sound blob between */
+    struct buffer report;  /* of a collection, saved with the rest; empty: none yet */
 };
 
 /** Saves how far it is, if the last time was a while ago; false: stop now (lost, stop wanted, or the gateway ends). */
@@ -38,6 +39,7 @@ RESULT scrub_run(struct job_run *run, struct error *err);
 RESULT scrub_manifests(struct job_run *run, struct error *err);
 RESULT scrub_others(struct job_run *run, struct error *err);
 RESULT rewrap_run(struct job_run *run, struct error *err);
+RESULT collection_run(struct job_run *run, struct error *err);
 
 /* ---- job_store.c ---- */
 /** Ids of the regions that this gateway serves. */
@@ -49,11 +51,24 @@ int64_t job_lease_ms(const struct job_options *options);
 /** *found_out is false, and nothing written, when there is none. */
 RESULT job_row_claim(struct pg *pg, const struct job_options *options, const struct job_regions *regions,
                      struct job *job_out, bool *found_out, struct error *err);
-/** Lease and progress; *stop_out: somebody wants it to end. ERROR_CONFLICT: lost. */
-RESULT job_row_save(struct pg *pg, const struct job *job, int64_t lease_ms, bool *stop_out, struct error *err);
-RESULT job_row_release(struct pg *pg, const struct job *job, struct error *err);
-/** For changes. ERROR_CONFLICT: lost. */
-RESULT job_row_end(struct pg *pg, const struct job *job, const char *outcome, struct error *err);
+/** How far it is, and what comes then. */
+struct job_saving {
+    int64_t lease_ms;    /* 0: whoever comes first may take it up */
+    const char *report;  /* NULL: as it was */
+    const char *outcome; /* it is over (for changes); NULL: it goes on */
+};
+/** *stop_out: somebody wants it to end. ERROR_CONFLICT: lost. */
+RESULT job_row_save(struct pg *pg, const struct job *job, const struct job_saving *saving, bool *stop_out, struct error *err);
+/** Removes the oldest ended jobs like this one, a few at a time, so that `kept` stay; their findings go with them. */
+RESULT job_rows_prune(struct pg *pg, const struct job *job, unsigned kept, struct error *err);
+/** Two texts of a collection; the rules are NULL if it has none to try. Views of *rows_out. */
+struct job_texts {
+    const char *rules, *report;
+};
+RESULT job_row_texts(struct pg *pg, const struct uuid *id, struct job_texts *texts_out, struct pg_rows **rows_out,
+                     struct error *err);
 RESULT job_row_add_finding(struct pg *pg, const struct job *job, const struct job_finding *finding, struct error *err);
 RESULT job_row_has_finding(struct pg *pg, const struct job *job, const struct job_finding *finding, bool *has_out,
                            struct error *err);
+/** Was the last collection of all projects asked for longer ago? */
+RESULT job_collection_is_due(struct pg *pg, int64_t interval_s, bool *is_due_out, struct error *err);

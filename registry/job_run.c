@@ -27,17 +27,28 @@ static bool is_stopping(const struct job_run *run)
     return run->is_lost || run->job.stop_wanted || run->options->is_stopping(run->options->context);
 }
 
-struct result job_save(struct job_run *run, struct error *err)
+static const char *report_of(const struct job_run *run)
 {
+    return run->report.length == 0 ? NULL : buffer_text(&run->report);
+}
+
+static struct result save(struct job_run *run, int64_t lease_ms, struct error *err)
+{
+    const struct job_saving saving = {.lease_ms = lease_ms, .report = report_of(run)};
     bool stop = false;
 
     if (pg_is_broken(run->pg)) TRY(pg_reopen(run->pg, err));
-    const struct result saved = job_row_save(run->pg, &run->job, job_lease_ms(run->options), &stop, err);
+    const struct result saved = job_row_save(run->pg, &run->job, &saving, &stop, err);
     if (!saved.ok && err->kind == ERROR_CONFLICT) run->is_lost = true;
     TRY(saved);
     run->job.stop_wanted = stop;
     run->saved_ms = clock_monotonic_ms();
     return SUCCESS;
+}
+
+struct result job_save(struct job_run *run, struct error *err)
+{
+    return save(run, job_lease_ms(run->options), err);
 }
 
 /* Past its lease it may be another's: whoever could not save in time stops and asks again. */
@@ -150,8 +161,11 @@ static struct result run_end(struct change *change, struct pg *pg, const struct 
 {
     const struct end_change *end = (const struct end_change *)(const void *)change; /* its first member */
 
+    const struct job_saving saving = {.report = report_of(end->run), .outcome = end->outcome};
+    bool ignored = false;
+
     permit_require(permit, ACTION_JOB_RUN, &end->run->where);
-    return job_row_end(pg, &end->run->job, end->outcome, err);
+    return job_row_save(pg, &end->run->job, &saving, &ignored, err);
 }
 
 /* `why` is NULL for an end that is none of trouble. */
@@ -166,7 +180,11 @@ static struct result end(struct job_run *run, const char *outcome, const char *w
     (void)snprintf(note, sizeof note, "%s: %" PRIu64 " done, %" PRIu64 " found", outcome, run->job.done, run->job.found);
     job_recorder_init(&recorder, run->registry->sequencer, run->permit);
     const enum outcome recorded = strcmp(outcome, "failed") == 0 ? OUTCOME_FAILED : OUTCOME_COMPLETED;
-    return recorder.recorder.record(&recorder.recorder, recorded, note, &change.change, err);
+    TRY(recorder.recorder.record(&recorder.recorder, recorded, note, &change.change, err));
+    const unsigned kept = run->options->kept == 0 ? JOBS_KEPT : run->options->kept;
+    struct error ignored = {0}; /* what stays is pruned by the next one that ends */
+    (void)job_rows_prune(run->pg, &run->job, kept, &ignored).ok;
+    return SUCCESS;
 }
 
 /* Let go of: another gateway, or this one after its next start, goes on from here. */
@@ -174,9 +192,14 @@ static void release(struct job_run *run)
 {
     struct error ignored = {0};
 
-    if (run->is_lost) return;
-    if (job_save(run, &ignored).ok) (void)job_row_release(run->pg, &run->job, &ignored).ok;
+    if (!run->is_lost) (void)save(run, 0, &ignored).ok;
 }
+
+static struct result (*const runners[JOB_KIND_COUNT])(struct job_run *run, struct error *err) = {
+#define X(constant, name, action, run, first, second, third) [constant] = run,
+    JOB_KINDS(X)
+#undef X
+};
 
 static bool may_be_over_soon(enum error_kind kind)
 {
@@ -185,8 +208,7 @@ static bool may_be_over_soon(enum error_kind kind)
 
 static struct result work(struct job_run *run, struct error *err)
 {
-    const struct result worked =
-        run->job.kind == JOB_SCRUB ? scrub_run(run, err) : rewrap_run(run, err);
+    const struct result worked = runners[run->job.kind](run, err);
 
     if (!worked.ok && may_be_over_soon(err->kind)) {
         (void)snprintf(run->job.waits_for, sizeof run->job.waits_for, "%.255s", err->message);
@@ -230,13 +252,14 @@ static struct result work_on(struct job_run *run, struct error *err)
     const struct result worked = work(run, err);
     metric_add(&registry_metrics_rows[METRIC_JOBS_NOW], -1);
     permit_free(run->permit);
+    buffer_done(&run->report);
     return worked;
 }
 
 struct result registry_work(struct registry *registry, struct pg *pg, const struct job_options *options,
                             bool *worked_out, struct error *err)
 {
-    struct job_run run = {.registry = registry, .pg = pg, .options = options};
+    struct job_run run = {.registry = registry, .pg = pg, .options = options, .report = BUFFER(JOB_REPORT_MAX)};
     struct job_regions regions = {.count = registry->region_count};
     bool found = false;
 

@@ -15,7 +15,7 @@ struct registry;
 /** The statements of this folder: for pg_open() of every worker, and for the sequencer's changes. */
 extern const struct pg_table project_statements, repository_statements, seal_statements, stored_blob_statements,
     upload_statements, stored_manifest_statements, tag_statements, job_statements, scrub_statements,
-    rewrap_statements, forgotten_statements, quota_statements, rules_statements, collect_statements, collection_statements;
+    rewrap_statements, forgotten_statements, quota_statements, rules_statements, collect_statements;
 
 /** A region that this gateway serves; its row must be in the database before a project can have it as its home. */
 struct registry_region {
@@ -74,3 +74,5 @@ bool registry_recall(struct registry *registry, struct resource *resource);
 RESULT registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);
 /** Of it the first part: up to a hundred sessions that expired. Several may do it at once. */
 RESULT registry_end_expired(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);
+/** What was noted in memory of pulls goes to the database; what fails is lost. Blocks. */
+RESULT registry_write_notes(struct registry *registry, struct pg *pg, struct error *err);

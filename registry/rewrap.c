@@ -148,7 +148,7 @@ static struct result count_old(struct job_run *run, uint32_t version, uint64_t *
 
 static struct result begin_again(struct job_run *run, int64_t wait_ms, const char *why)
 {
-    run->job.phase = JOB_BLOBS;
+    run->job.phase = REWRAP_BLOBS;
     run->job.cursor = (struct uuid){0};
     (void)job_wait(run, (unsigned)wait_ms, why);
     return SUCCESS;

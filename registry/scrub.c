@@ -229,7 +229,7 @@ static struct result scrub_page(struct job_run *run, struct error *err)
     TRY(scrub_blobs(run->pg, &page, blobs, &count, err));
     for (size_t i = 0; i < count && job_go_on(run); i++) TRY(scrub_one(run, &blobs[i], err));
     if (count > 0) return SUCCESS;
-    run->job.phase = JOB_MANIFESTS;
+    run->job.phase = SCRUB_MANIFESTS;
     run->job.cursor = (struct uuid){0};
     run->job.cursor_text[0] = '\0';
     return SUCCESS;
@@ -240,9 +240,9 @@ struct result scrub_run(struct job_run *run, struct error *err)
     permit_require(run->permit, ACTION_JOB_RUN, &run->where);
     TRY(registry_check_region(run->registry, run->job.region, run->pg, err));
     run->job.waits_for[0] = '\0';
-    if (run->job.phase == JOB_BLOBS && run->job.done == 0) TRY(scrub_total(run->pg, run->job.region, &run->job, err));
-    while (run->job.phase == JOB_BLOBS && job_go_on(run)) TRY(scrub_page(run, err));
-    if (run->job.phase == JOB_MANIFESTS) TRY(scrub_manifests(run, err));
-    if (run->job.phase == JOB_OTHERS) TRY(scrub_others(run, err));
+    if (run->job.phase == SCRUB_BLOBS && run->job.done == 0) TRY(scrub_total(run->pg, run->job.region, &run->job, err));
+    while (run->job.phase == SCRUB_BLOBS && job_go_on(run)) TRY(scrub_page(run, err));
+    if (run->job.phase == SCRUB_MANIFESTS) TRY(scrub_manifests(run, err));
+    if (run->job.phase == SCRUB_OBJECTS) TRY(scrub_others(run, err));
     return SUCCESS;
 }

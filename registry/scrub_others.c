@@ -86,7 +86,7 @@ static struct result scrub_manifest_page(struct job_run *run, struct error *err)
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count && job_go_on(run); i++) TRY(scrub_manifest(run, &manifests[i], err));
     if (count > 0) return SUCCESS;
-    run->job.phase = JOB_OTHERS;
+    run->job.phase = SCRUB_OBJECTS;
     run->job.cursor = (struct uuid){0};
     run->job.cursor_text[0] = '\0';
     return SUCCESS;
@@ -95,7 +95,7 @@ static struct result scrub_manifest_page(struct job_run *run, struct error *err)
 struct result scrub_manifests(struct job_run *run, struct error *err)
 {
     permit_require(run->permit, ACTION_JOB_RUN, &run->where);
-    while (run->job.phase == JOB_MANIFESTS && job_go_on(run)) TRY(scrub_manifest_page(run, err));
+    while (run->job.phase == SCRUB_MANIFESTS && job_go_on(run)) TRY(scrub_manifest_page(run, err));
     return SUCCESS;
 }
 

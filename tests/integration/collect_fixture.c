@@ -1,23 +1,13 @@
 #include "tests/integration/collect_fixture.h"
 
-#include "registry/collection.h"
+#include "registry/job.h"
 #include "registry/rules.h"
-
-const char *collect_ask(const char *sql)
-{
-    return database_ask(fixture.stack->database, sql);
-}
-
-void collect_execute(const char *sql)
-{
-    database_execute(fixture.stack->database, sql);
-}
 
 /* The row of a project with a quota says what a sum over all says. */
 void collect_count_is_exact(void)
 {
     assert_string_equal(
-        collect_ask("SELECT count(*) FROM project_quota q WHERE bytes_used <>"
+        ask("SELECT count(*) FROM project_quota q WHERE bytes_used <>"
             " (SELECT coalesce(sum(size_bytes), 0) FROM blob b WHERE b.project_id = q.project_id)"
             " + (SELECT coalesce(sum(m.size_bytes), 0) FROM manifest m JOIN repository r USING (repository_id)"
             "    WHERE r.project_id = q.project_id)"
@@ -27,7 +17,6 @@ void collect_count_is_exact(void)
 
 /* ---- a run, and what is done in between ---- */
 
-
 static bool between_steps(void *context)
 {
     struct between *between = context;
@@ -36,43 +25,73 @@ static bool between_steps(void *context)
     return false;
 }
 
+static struct result request(const struct resource *where, bool is_dry_run, const char *rules, struct error *err)
+{
+    const struct job job = {.kind = JOB_COLLECTION, .id = uuid_random(), .is_dry_run = is_dry_run};
+    struct job_begin change;
+
+    job_begin_prepare(where, &job, &change);
+    change.rules = rules;
+    return fixture_change(ACTION_STORAGE_COLLECT, where, &change.change, err);
+}
+
 struct result collect_request_run(bool is_dry_run, const char *rules, struct error *err)
 {
     struct resource where = fixture_repository(&fixture.models, "any");
-    struct collection_request request;
 
     where.kind = RESOURCE_PROJECT;
     where.repository = (struct uuid){0};
     (void)snprintf(where.name, sizeof where.name, "acme/models");
-    TRY(collection_request_prepare(&where, is_dry_run, rules, &request, err));
-    return fixture_change(ACTION_STORAGE_COLLECT, &where, &request.change, err);
+    return request(&where, is_dry_run, rules, err);
+}
+
+struct result collect_request_all(struct error *err)
+{
+    const struct resource where = {.kind = RESOURCE_SYSTEM};
+
+    return request(&where, false, NULL, err);
+}
+
+struct result collect_work(struct pg *pg, bool (*is_stopping)(void *context), void *context, struct error *err)
+{
+    const struct job_options options = {
+        .kind = JOB_COLLECTION, .instance = "gw1", .is_stopping = is_stopping, .context = context, .kept = 3};
+    bool worked = false;
+
+    TRY(registry_work(fixture.registry, pg, &options, &worked, err));
+    assert_true(worked);
+    return SUCCESS;
 }
 
 struct result collect_do_run(struct pg *pg, struct between *between, struct error *err)
 {
-    const struct collection_runner runner = {.id = uuid_random(), .is_stopping = between_steps, .context = between};
-    bool found = false;
-
-    TRY(collection_run_next(fixture.registry, pg, &runner, &found, err));
-    assert_true(found);
-    return SUCCESS;
+    return collect_work(pg, between_steps, between, err);
 }
 
 const char *collect_all(bool is_dry_run, const char *figure)
 {
     struct between nothing = {.act = NULL};
-    char sql[160];
 
     MUST(collect_request_run(is_dry_run, NULL, &err));
     MUST(collect_do_run(fixture.stack->pg, &nothing, &err));
-    (void)snprintf(sql, sizeof sql, "SELECT report::jsonb->>'%s' FROM collection ORDER BY requested_at DESC LIMIT 1", figure);
-    return collect_ask(sql);
+    return collect_told(figure);
+}
+
+const char *collect_told(const char *figure)
+{
+    char sql[160];
+
+    (void)snprintf(sql, sizeof sql, "SELECT outcome || ' ' || (report::jsonb->>'%s') FROM job WHERE kind = 'collection'"
+                   " ORDER BY number DESC LIMIT 1", figure);
+    const char *told = ask(sql);
+    if (strncmp(told, "completed ", 10) != 0) fail_msg("%s: %s", figure, told);
+    return told + 10;
 }
 
 void collect_end_leases(void)
 {
-    collect_execute("UPDATE blob SET lease_until = now() - interval '1 second'");
-    collect_execute("UPDATE manifest SET renewed_at = '2020-01-01'");
+    execute("UPDATE blob SET lease_until = now() - interval '1 second'");
+    execute("UPDATE manifest SET renewed_at = '2020-01-01'");
 }
 
 /* ---- manifests ---- */
@@ -128,7 +147,7 @@ void collect_tidy_all(void)
 {
     size_t count = 1;
 
-    collect_execute("UPDATE abandoned_object SET abandoned_at = now()");
+    execute("UPDATE abandoned_object SET abandoned_at = now()");
     while (count > 0) MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
 }
 

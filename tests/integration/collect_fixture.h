@@ -7,21 +7,25 @@
 
 #define SMALL 3000 /* bytes of a blob here: one record */
 
-const char *collect_ask(const char *sql);
-void collect_execute(const char *sql);
 /** The row of a project with a quota says what a sum over all says. */
 void collect_count_is_exact(void);
 
 /** What is done at the due-th question between two small steps. */
 struct between {
-    int step, due;       
+    int step, due;
     void (*act)(void *context);
     void *context;
 };
 
 /** Of acme/models. */
 RESULT collect_request_run(bool is_dry_run, const char *rules, struct error *err);
+/** Of all projects. */
+RESULT collect_request_all(struct error *err);
+/** Works on one that was requested, until it is over or is_stopping(). */
+RESULT collect_work(struct pg *pg, bool (*is_stopping)(void *context), void *context, struct error *err);
 RESULT collect_do_run(struct pg *pg, struct between *between, struct error *err);
+/** A figure of the newest report; fails unless that run was completed. */
+const char *collect_told(const char *figure);
 /** A whole run; a figure of its report. */
 const char *collect_all(bool is_dry_run, const char *figure);
 /** All that is there is old. */

@@ -7,11 +7,6 @@
 
 #include "registry/job.h"
 
-static inline const char *ask(const char *sql)
-{
-    return database_ask(fixture.stack->database, sql);
-}
-
 /* The only answer of a question about the blob with that digest. */
 static inline const char *ask_of(const char *what, const char *digest)
 {
@@ -22,6 +17,8 @@ static inline const char *ask_of(const char *what, const char *digest)
 }
 
 /* ---- Jobs ---- */
+
+#define KEPT 5 /* ended jobs of a kind */
 
 struct stopper {
     unsigned asked, after; /* 0: never */
@@ -47,6 +44,15 @@ static inline struct uuid begin(const struct job *wanted)
     return job.id;
 }
 
+static inline void stop(const struct uuid *id)
+{
+    const struct resource where = {.kind = RESOURCE_SYSTEM};
+    struct job_stop change;
+
+    job_stop_prepare(&where, id, &change);
+    MUST(fixture_change(ACTION_JOB_STOP, &where, &change.change, &err));
+}
+
 static inline struct uuid begin_scrub(bool with_digest)
 {
     struct job job = {.kind = JOB_SCRUB, .with_digest = with_digest, .rate_bytes = 1 << 30};
@@ -58,7 +64,7 @@ static inline struct uuid begin_scrub(bool with_digest)
 static inline bool work_as(struct registry *registry, enum job_kind kind, struct stopper *stopper)
 {
     const struct job_options options = {.kind = kind, .instance = "gw1", .is_stopping = is_stopping, .context = stopper,
-                                        .settle_ms = 1};
+                                        .settle_ms = 1, .kept = KEPT};
     bool worked = false;
 
     MUST(registry_work(registry, fixture.stack->pg, &options, &worked, &err));
@@ -74,9 +80,10 @@ static inline struct job look(const struct uuid *id)
 {
     const struct resource where = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_JOB_READ, &where);
+    const struct job_view view = {.permit = permit, .where = &where};
     struct job job;
 
-    MUST(job_find(fixture.stack->pg, permit, id, &job, &err));
+    MUST(job_find(fixture.stack->pg, &view, id, &job, &err));
     return job;
 }
 
@@ -85,9 +92,10 @@ static inline struct job_finding *findings_of(const struct uuid *id, size_t *cou
 {
     const struct resource where = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_JOB_READ, &where);
+    const struct job_view view = {.permit = permit, .where = &where};
     const struct job_page page = {.job = id, .limit = 100};
     struct job_finding *findings = NULL;
 
-    MUST(job_findings(fixture.stack->pg, permit, &page, &findings, count, &err));
+    MUST(job_findings(fixture.stack->pg, &view, &page, &findings, count, &err));
     return findings;
 }

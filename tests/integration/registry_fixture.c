@@ -6,7 +6,7 @@ static const struct pg_table *const tables[] = {
     &project_statements, &repository_statements,      &seal_statements, &stored_blob_statements,
     &upload_statements,  &stored_manifest_statements, &tag_statements,  &region_store_table,
     &job_statements,     &scrub_statements,           &rewrap_statements, &turn_statements,
-    &quota_statements,   &rules_statements,           &collect_statements, &collection_statements, NULL};
+    &quota_statements,   &rules_statements,           &collect_statements, NULL};
 
 #define PERMITS_MAX 4096 /* permits of one test program; uploads borrow them */
 static struct permit *permits[PERMITS_MAX];
@@ -215,7 +215,7 @@ void fixture_path_of(const char *digest, char path_out[256])
     char sql[256], name[64], command[256];
 
     (void)snprintf(sql, sizeof sql, "SELECT replace(blob_id::text, '-', '') FROM blob WHERE digest = '%s'", digest);
-    (void)snprintf(name, sizeof name, "%s", database_ask(fixture.stack->database, sql));
+    (void)snprintf(name, sizeof name, "%s", ask(sql));
     (void)snprintf(command, sizeof command, "find %s -type f -name '*%s*' | sort | head -1", fixture.folder.path, name);
     FILE *found = popen(command, "re"); /* NOLINT(cert-env33-c): our own mkdtemp() name */
     assert_non_null(found);

@@ -3,11 +3,6 @@
 
 #include <dirent.h>
 
-static const char *ask(const char *sql)
-{
-    return database_ask(fixture.stack->database, sql);
-}
-
 static struct permit *permit_of(enum action action, const struct resource *where)
 {
     return stack_permit(fixture.stack, action, where);
@@ -223,8 +218,7 @@ static void a_changed_row_is_found(void **state)
     write_manifest(&two, config, "", "2");
     MUST(push_body(&where, "a", &one, &err));
     MUST(push_body(&where, "b", &two, &err));
-    database_execute(fixture.stack->database,
-                     "UPDATE manifest m SET sealed = o.sealed FROM manifest o, tag a, tag b, repository r"
+    execute("UPDATE manifest m SET sealed = o.sealed FROM manifest o, tag a, tag b, repository r"
                      " WHERE r.name = 'tampered' AND a.repository_id = r.repository_id AND a.name = 'a'"
                      " AND b.repository_id = r.repository_id AND b.name = 'b' AND m.repository_id = r.repository_id"
                      " AND o.repository_id = r.repository_id AND m.digest = a.manifest_digest AND o.digest = b.manifest_digest");

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "registry/collection.h"
+#include "registry/job.h"
 
 /* ---- pushes beside ---- */
 
@@ -120,7 +120,7 @@ static void *run_in_thread(void *context)
 
 static struct pg *another_connection(void)
 {
-    static const struct pg_table *const tables[] = {&collect_statements, &collection_statements, &upload_statements, NULL};
+    static const struct pg_table *const tables[] = {&collect_statements, &job_statements, &upload_statements, NULL};
     struct pg *pg = NULL;
 
     MUST(pg_open(database_app(fixture.stack->database), tables, &pg, &err));
@@ -134,7 +134,7 @@ static void renew(struct pg *pg, const char *digest)
     char sql[256];
 
     (void)snprintf(sql, sizeof sql, "SELECT blob_id FROM blob WHERE digest = '%s'", digest);
-    assert_true(uuid_parse(bytes_of_text(collect_ask(sql)), &blob));
+    assert_true(uuid_parse(bytes_of_text(ask(sql)), &blob));
     pg_add_uuid(&arguments, &blob);
     pg_add_int8(&arguments, 1000);
     MUST(pg_run(pg, "blob_renew", &arguments, NULL, &err));
@@ -154,8 +154,8 @@ static void a_lease_that_is_being_renewed_is_waited_for(void **state)
     MUST(pg_begin(fixture.stack->pg, &err));
     renew(fixture.stack->pg, digest);
     assert_int_equal(pthread_create(&thread, NULL, run_in_thread, &other), 0);
-    for (int i = 0; i < 100 && strcmp(collect_ask("SELECT count(*) FROM pg_locks WHERE NOT granted"), "0") == 0; i++) (void)usleep(50000);
-    assert_string_not_equal(collect_ask("SELECT count(*) FROM pg_locks WHERE NOT granted"), "0"); /* the removal waits for the row */
+    for (int i = 0; i < 100 && strcmp(ask("SELECT count(*) FROM pg_locks WHERE NOT granted"), "0") == 0; i++) (void)usleep(50000);
+    assert_string_not_equal(ask("SELECT count(*) FROM pg_locks WHERE NOT granted"), "0"); /* the removal waits for the row */
     MUST(pg_commit(fixture.stack->pg, &err));
     assert_int_equal(pthread_join(thread, NULL), 0);
     if (!other.ok) fail_msg("%s", other.err.message);
@@ -179,7 +179,7 @@ static unsigned count_garbage(void)
 {
     uint64_t count = 0;
 
-    assert_true(text_to_u64(bytes_of_text(collect_ask("SELECT count(*) FROM blob b WHERE NOT EXISTS (SELECT FROM repository_blob r"
+    assert_true(text_to_u64(bytes_of_text(ask("SELECT count(*) FROM blob b WHERE NOT EXISTS (SELECT FROM repository_blob r"
                                                       " JOIN manifest_reference m USING (repository_id, digest)"
                                                       " WHERE r.blob_id = b.blob_id)")), UINT32_MAX, &count));
     assert_true(count >= 20);
@@ -198,7 +198,11 @@ static void two_collections_remove_each_thing_once(void **state)
     for (uint64_t seed = 3000; seed < 3060; seed++) fixture_push(&where, seed, SMALL, digest);
     collect_end_leases();
     const unsigned garbage = count_garbage();
-    for (int i = 0; i < 2; i++) MUST(collect_request_run(false, NULL, &err));
+    MUST(collect_request_run(false, NULL, &err));
+    MUST_FAIL(ERROR_CONFLICT, collect_request_run(false, NULL, &err));
+    MUST(collect_request_run(true, NULL, &err)); /* a dry run may wait beside it */
+    execute("DELETE FROM job WHERE is_dry_run AND ended_at IS NULL");
+    MUST(collect_request_all(&err));
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_in_thread, &others[i]), 0);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < 2; i++) {
@@ -207,8 +211,8 @@ static void two_collections_remove_each_thing_once(void **state)
     }
     assert_int_equal(stack_events(fixture.stack, "blob.collect", "allowed"), before + garbage);
     uint64_t told = 0;
-    assert_true(text_to_u64(bytes_of_text(collect_ask("SELECT sum((report::jsonb->>'blobs')::int) FROM (SELECT report FROM collection"
-                                                      " ORDER BY requested_at DESC LIMIT 2) c")), UINT32_MAX, &told));
+    assert_true(text_to_u64(bytes_of_text(ask("SELECT sum((report::jsonb->>'blobs')::int) FROM (SELECT report FROM job"
+                                               " WHERE kind = 'collection' ORDER BY number DESC LIMIT 2) c")), UINT32_MAX, &told));
     assert_int_equal(told, garbage);
 }
 
@@ -238,10 +242,8 @@ static void a_run_that_breaks_off_is_gone_on_with(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "broken");
     int left = 6;
-    const struct collection_runner stops = {.id = uuid_random(), .is_stopping = stop_at, .context = &left};
     struct between nothing = {.act = NULL};
     char digest[DIGEST_TEXT_SIZE], expected[32];
-    bool found = false;
 
     (void)state;
     const unsigned before = collect_rest();
@@ -251,23 +253,50 @@ static void a_run_that_breaks_off_is_gone_on_with(void **state)
     collect_end_leases();
     const unsigned garbage = count_garbage();
     MUST(collect_request_run(false, NULL, &err));
-    MUST_FAIL(ERROR_UNAVAILABLE, collection_run_next(fixture.registry, fixture.stack->pg, &stops, &found, &err));
+    MUST(collect_work(fixture.stack->pg, stop_at, &left, &err));
     const unsigned removed = stack_events(fixture.stack, "blob.collect", "allowed") - before;
     assert_true(removed > 0 && removed < garbage);
-    assert_string_equal(collect_ask("SELECT state FROM collection ORDER BY requested_at DESC LIMIT 1"), "waiting");
-    /* as if it had been killed: nobody put it back, and nothing of it is in memory */
-    collect_execute("UPDATE collection SET state = 'running', beat_at = now() - interval '2 minutes' WHERE state = 'waiting'");
+    assert_string_equal(ask("SELECT phase FROM job WHERE ended_at IS NULL AND lease_until <= now()"), "2"); /* let go of */
+    /* as if it had been killed: nobody let go of it, and nothing of it is in memory */
+    execute("UPDATE job SET runner = 'gw9', lease_until = now() - interval '1 second' WHERE ended_at IS NULL");
     fixture_restart();
     MUST(collect_do_run(fixture.stack->pg, &nothing, &err));
     assert_int_equal(stack_events(fixture.stack, "blob.collect", "allowed"), before + garbage);
-    (void)snprintf(expected, sizeof expected, "done%u", garbage);
-    assert_string_equal(collect_ask("SELECT state || (report::jsonb->>'blobs') FROM collection ORDER BY requested_at DESC LIMIT 1"),
-                        expected);
+    (void)snprintf(expected, sizeof expected, "%u", garbage);
+    assert_string_equal(collect_told("blobs"), expected);
     assert_true(files() > files_before); /* their bytes go after a moment */
     fixture_restart();
     collect_tidy_all();
     assert_int_equal(files(), files_before);
-    assert_string_equal(collect_ask("SELECT count(*) FROM abandoned_object"), "0");
+    assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");
+}
+
+/* Whatever step it is stopped at, the next one goes on with the project that it was at, and everything is counted once. */
+static void projects_that_are_done_are_not_looked_at_again(void **state)
+{
+    struct resource here = fixture_repository(&fixture.models, "first"), there = fixture_repository(&fixture.other, "second");
+    char digest[DIGEST_TEXT_SIZE], expected[32];
+    unsigned rounds = 0;
+
+    (void)state;
+    (void)collect_rest();
+    for (uint64_t seed = 5000; seed < 5020; seed++) fixture_push(seed % 2 == 0 ? &here : &there, seed, SMALL, digest);
+    collect_end_leases();
+    const unsigned garbage = count_garbage();
+    const unsigned sessions = stack_events(fixture.stack, "upload.reap", "completed");
+    execute("UPDATE upload SET expires_at = now() - interval '1 second'");
+    MUST(collect_request_all(&err));
+    while (strcmp(ask("SELECT count(*) FROM job WHERE ended_at IS NULL"), "0") != 0) {
+        int left = 4; /* a step further each time */
+        MUST(collect_work(fixture.stack->pg, stop_at, &left, &err));
+        assert_true(++rounds < 100);
+    }
+    assert_true(rounds > 3);
+    (void)snprintf(expected, sizeof expected, "%u", garbage);
+    assert_string_equal(collect_told("blobs"), expected);
+    (void)snprintf(expected, sizeof expected, "%u", stack_events(fixture.stack, "upload.reap", "completed") - sessions);
+    assert_string_equal(collect_told("sessions"), expected);
+    assert_string_equal(collect_told("is_whole"), "true");
 }
 
 int main(void)
@@ -277,6 +306,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_is_being_renewed_is_waited_for),
         cmocka_unit_test(two_collections_remove_each_thing_once),
         cmocka_unit_test(a_run_that_breaks_off_is_gone_on_with),
+        cmocka_unit_test(projects_that_are_done_are_not_looked_at_again),
     };
 
     return cmocka_run_group_tests_name("registry collection", tests, fixture_set_up, fixture_tear_down);

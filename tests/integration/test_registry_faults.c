@@ -141,7 +141,7 @@ static void each_failure_is_said_and_nothing_acknowledged_is_lost(void **state)
     }
     print_message("%lu questions, %lu failures\n", nth, failures);
     assert_true(failures > 60);
-    assert_string_equal(database_ask(fixture.stack->database, "SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
+    assert_string_equal(ask("SELECT count(*) FROM blob WHERE damaged_at IS NOT NULL"), "0");
 }
 
 static void what_was_left_is_tidied(void **state)
@@ -149,10 +149,9 @@ static void what_was_left_is_tidied(void **state)
     size_t count = 1;
 
     (void)state;
-    database_execute(fixture.stack->database, "UPDATE upload SET expires_at = now()");
+    execute("UPDATE upload SET expires_at = now()");
     while (count > 0) MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
-    assert_string_equal(database_ask(fixture.stack->database,
-                                     "SELECT (SELECT count(*) FROM upload) + (SELECT count(*) FROM abandoned_object)"), "0");
+    assert_string_equal(ask("SELECT (SELECT count(*) FROM upload) + (SELECT count(*) FROM abandoned_object)"), "0");
 }
 
 static void a_turn_is_one_connections_until_it_ends_or_breaks(void **state)

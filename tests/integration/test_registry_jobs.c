@@ -115,7 +115,7 @@ static void a_sound_region_has_no_findings_and_loses_its_marks(void **state)
     (void)state;
     fixture_push(&where, 200, ARTIFACTS, digest);
     fixture_push(&where, 201, 0, digest);
-    database_execute(fixture.stack->database, "UPDATE blob SET damaged_at = now() WHERE size_bytes = 0");
+    execute("UPDATE blob SET damaged_at = now() WHERE size_bytes = 0");
     const unsigned events = stack_events(fixture.stack, "blob.sound", "completed");
     const unsigned runs = stack_events(fixture.stack, "job.run", "completed");
     const struct uuid id = begin_scrub(true);
@@ -134,7 +134,7 @@ static void one_at_a_time_and_stopped_on_request(void **state)
     struct resource where = {.kind = RESOURCE_SYSTEM, .region = TEST_REGION};
     struct job job = {.kind = JOB_SCRUB, .rate_bytes = 1 << 20, .region = TEST_REGION};
     struct job_begin second;
-    struct job_stop stop;
+    struct job_stop again;
 
     (void)state;
     const struct uuid id = begin_scrub(false);
@@ -143,11 +143,44 @@ static void one_at_a_time_and_stopped_on_request(void **state)
     MUST_FAIL(ERROR_CONFLICT, fixture_change(ACTION_SCRUB_START, &where, &second.change, &err));
     (void)snprintf(second.job.region, sizeof second.job.region, "no/where");
     MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_SCRUB_START, &where, &second.change, &err));
-    job_stop_prepare(&where, &id, &stop);
-    MUST(fixture_change(ACTION_JOB_STOP, &where, &stop.change, &err));
+    stop(&id);
     work(JOB_SCRUB);
     assert_string_equal(look(&id).outcome, "stopped");
-    MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_JOB_STOP, &where, &stop.change, &err));
+    job_stop_prepare(&where, &id, &again);
+    MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_JOB_STOP, &where, &again.change, &err));
+}
+
+/* The table stays small whatever people ask for; the log has all of them. */
+static void ended_jobs_are_pruned_with_what_they_found(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "scrub/pruned");
+    char digest[DIGEST_TEXT_SIZE], path[256];
+    const struct job rewrap = {.kind = JOB_REWRAP};
+
+    (void)state;
+    fixture_push(&where, 350, ARTIFACTS, digest);
+    fixture_path_of(digest, path);
+    flip_record(path);
+    const struct uuid kept = begin(&rewrap); /* of another kind, and not over */
+    const struct uuid first = begin_scrub(false);
+    work(JOB_SCRUB);
+    assert_int_equal(look(&first).found, 1);
+    const unsigned runs = stack_events(fixture.stack, "job.run", "completed");
+    for (unsigned i = 0; i < KEPT + 3; i++) {
+        const struct uuid id = begin_scrub(false);
+        stop(&id);
+        work(JOB_SCRUB);
+        assert_string_equal(look(&id).outcome, "stopped"); /* the newest is always there */
+    }
+    assert_int_equal(stack_events(fixture.stack, "job.run", "completed"), runs + KEPT + 3);
+    assert_string_equal(ask("SELECT count(*) FROM job WHERE kind = 'scrub'"), "5");
+    assert_string_equal(ask("SELECT count(*) FROM job_finding f WHERE NOT EXISTS (SELECT FROM job j WHERE j.job_id = f.job_id)"), "0");
+    assert_string_equal(ask("SELECT count(*) FROM job_finding"), "0");
+    assert_string_equal(look(&kept).outcome, "");
+    stop(&kept);
+    work(JOB_REWRAP);
+    assert_string_equal(look(&kept).outcome, "stopped");
+    fixture_push(&where, 350, ARTIFACTS, digest);
 }
 
 /* Whatever moment the runner is stopped at, the next one ends the job, and everything was counted once. */
@@ -186,12 +219,11 @@ static void a_lost_runner_changes_nothing(void **state)
     const struct uuid id = begin_scrub(false);
 
     (void)state;
-    database_execute(fixture.stack->database,
-                      "UPDATE job SET lease_until = now() + interval '1 hour', runner_epoch = 7, runner = 'gw9',"
+    execute("UPDATE job SET lease_until = now() + interval '1 hour', runner_epoch = 7, runner = 'gw9',"
                       " started_at = now() WHERE ended_at IS NULL");
     assert_false(work_as(fixture.registry, JOB_SCRUB, NULL)); /* somebody has it */
     assert_true(look(&id).is_held);
-    database_execute(fixture.stack->database, "UPDATE job SET lease_until = now() - interval '1 s' WHERE ended_at IS NULL");
+    execute("UPDATE job SET lease_until = now() - interval '1 s' WHERE ended_at IS NULL");
     work(JOB_SCRUB);
     const struct job job = look(&id);
     assert_string_equal(job.outcome, "completed");
@@ -272,7 +304,7 @@ static void sealed_manifests_are_verified(void **state)
     (void)state;
     fixture_push(&where, 500, 10, blob);
     push_manifest(&where, digest);
-    database_execute(fixture.stack->database, "UPDATE manifest SET sealed = set_byte(sealed, 30, get_byte(sealed, 30) # 1)");
+    execute("UPDATE manifest SET sealed = set_byte(sealed, 30, get_byte(sealed, 30) # 1)");
     const unsigned events = stack_events(fixture.stack, "scrub.finding", "completed");
     struct uuid id = begin_scrub(false);
     work(JOB_SCRUB);
@@ -283,7 +315,7 @@ static void sealed_manifests_are_verified(void **state)
     assert_string_equal(findings[0].digest, digest);
     free(findings);
     assert_int_equal(stack_events(fixture.stack, "scrub.finding", "completed"), events + 1);
-    database_execute(fixture.stack->database, "UPDATE manifest SET sealed = set_byte(sealed, 30, get_byte(sealed, 30) # 1)");
+    execute("UPDATE manifest SET sealed = set_byte(sealed, 30, get_byte(sealed, 30) # 1)");
     id = begin_scrub(false);
     work(JOB_SCRUB);
     assert_int_equal(look(&id).found, 0);
@@ -330,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_sound_region_has_no_findings_and_loses_its_marks),
         cmocka_unit_test(one_at_a_time_and_stopped_on_request),
         cmocka_unit_test(a_scrub_goes_on_where_it_was),
+        cmocka_unit_test(ended_jobs_are_pruned_with_what_they_found),
         cmocka_unit_test(a_lost_runner_changes_nothing),
         cmocka_unit_test(strays_are_reported_once_they_are_old),
         cmocka_unit_test(a_region_that_is_not_there_is_waited_for),

@@ -83,7 +83,7 @@ static void a_key_that_is_lost_is_a_finding(void **state)
     (void)state;
     fixture_push(&where, 800, 1000, digest);
     fixture_restart();
-    database_execute(fixture.stack->database, "UPDATE blob SET key_version = 1 WHERE size_bytes = 1000"
+    execute("UPDATE blob SET key_version = 1 WHERE size_bytes = 1000"
                                                " AND digest = (SELECT digest FROM blob ORDER BY created_at DESC LIMIT 1)");
     const struct uuid id = begin_scrub(false);
     work(JOB_SCRUB);
@@ -98,7 +98,7 @@ static void a_key_that_is_lost_is_a_finding(void **state)
     work(JOB_REWRAP);
     assert_string_equal(look(&rewrap).outcome, "completed");
     assert_int_equal(look(&rewrap).found, 1);
-    database_execute(fixture.stack->database, "UPDATE blob SET key_version = 2");
+    execute("UPDATE blob SET key_version = 2");
 }
 
 int main(void)

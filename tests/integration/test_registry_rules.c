@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "registry/collection.h"
 #include "registry/project_rules.h"
 #include "registry/quota.h"
 
@@ -28,7 +27,7 @@ static const char *manifests_of(const char *repository)
     char sql[200];
 
     (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM manifest JOIN repository USING (repository_id) WHERE name = '%s'", repository);
-    return collect_ask(sql);
+    return ask(sql);
 }
 
 static void an_index_keeps_its_children_and_a_subject_what_refers_to_it(void **state)
@@ -63,7 +62,7 @@ static void an_index_keeps_its_children_and_a_subject_what_refers_to_it(void **s
     assert_string_equal(collect_all(true, "manifests"), "2");
     assert_string_equal(collect_all(false, "manifests"), "2");
     assert_string_equal(manifests_of("held"), "0");
-    collect_execute("UPDATE blob SET lease_until = now()");
+    execute("UPDATE blob SET lease_until = now()");
     assert_false(collect_is_told_of(&where, config)); /* its last manifest went in that run */
     set_rules("{}");
 }
@@ -95,7 +94,7 @@ static void tag_it(void *context)
     struct rescue *rescue = context;
 
     push_for(rescue, "rescued", rescue->doomed);
-    collect_execute("UPDATE manifest SET renewed_at = '2020-01-01'"); /* the tag alone must do */
+    execute("UPDATE manifest SET renewed_at = '2020-01-01'"); /* the tag alone must do */
 }
 
 static void list_it(void *context)
@@ -117,7 +116,7 @@ static void pull_it(void *context)
 
     rescue->is_told = stored_manifest_find(fixture.registry, fixture.stack->pg, &query, &manifest, &problem).ok;
     if (!rescue->is_told) assert_int_equal(problem.kind, ERROR_NOT_FOUND);
-    MUST(collection_write_notes(fixture.registry, fixture.stack->pg, &err));
+    MUST(registry_write_notes(fixture.registry, fixture.stack->pg, &err));
 }
 
 static void change_the_rules(void *context)
@@ -146,8 +145,8 @@ static void a_manifest_that_is_needed_again_stays(void **state)
         for (between.due = 1; between.due < 60; between.due++) {
             between.step = 0;
             set_rules("{\"untagged_days\":7}");
-            collect_execute("DELETE FROM tag WHERE name IN ('rescued', 'index')");
-            collect_execute("DELETE FROM manifest_use");
+            execute("DELETE FROM tag WHERE name IN ('rescued', 'index')");
+            execute("DELETE FROM manifest_use");
             fixture_restart(); /* a gateway notes a pull once an hour */
             fixture_push(&rescue.where, 6000 + i, SMALL, config);
             MUST(collect_push_manifest(&rescue.where, NULL, &doomed, &err));
@@ -181,7 +180,7 @@ static int64_t used(void)
 {
     uint64_t bytes = 0;
 
-    assert_true(text_to_u64(bytes_of_text(collect_ask("SELECT bytes_used::text FROM project_quota")), INT64_MAX, &bytes));
+    assert_true(text_to_u64(bytes_of_text(ask("SELECT bytes_used::text FROM project_quota")), INT64_MAX, &bytes));
     return (int64_t)bytes;
 }
 
@@ -225,7 +224,7 @@ static void bytes_are_reserved_and_given_back(void **state)
     struct upload_begin refused;
     MUST(upload_begin_prepare(fixture.registry, &where, &nobody, DIGEST_SHA256, &refused, &err));
     MUST_FAIL(ERROR_DENIED, fixture_change(ACTION_UPLOAD_BEGIN, &where, &refused.change, &err));
-    collect_execute("UPDATE blob SET lease_until = now()");
+    execute("UPDATE blob SET lease_until = now()");
     (void)collect_all(false, "blobs");
     collect_count_is_exact();
     free(content);
@@ -248,15 +247,15 @@ static void a_quota_that_comes_during_an_upload_is_kept(void **state)
     set_quota(0);
     MUST(digest_parse(bytes_of_text(digest), &expected, &err));
     MUST_FAIL(ERROR_DENIED, upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
-    assert_string_equal(collect_ask("SELECT count(*) FROM blob b JOIN project_quota USING (project_id) WHERE size_bytes = 3000"
+    assert_string_equal(ask("SELECT count(*) FROM blob b JOIN project_quota USING (project_id) WHERE size_bytes = 3000"
                             " AND b.created_at > now() - interval '1 second'"), "0");
     collect_count_is_exact();
-    collect_execute("UPDATE upload SET expires_at = now()");
+    execute("UPDATE upload SET expires_at = now()");
     collect_tidy_all();
     collect_count_is_exact();
     free(content);
     set_quota(QUOTA_NONE);
-    assert_string_equal(collect_ask("SELECT count(*) FROM project_quota"), "0");
+    assert_string_equal(ask("SELECT count(*) FROM project_quota"), "0");
 }
 
 /* ---- events ---- */
@@ -300,17 +299,17 @@ static void gateways_share_a_minute_exactly(void **state)
     assert_int_equal(count, 1);
     assert_int_equal(listed[0].most, 1000);
     for (int i = 0; i < 4; i++) takers[i] = (struct taker){.quota = listed[0]};
-    while (strcmp(collect_ask("SELECT extract(second FROM clock_timestamp()) > 50"), "t") == 0) (void)sleep(1);
+    while (strcmp(ask("SELECT extract(second FROM clock_timestamp()) > 50"), "t") == 0) (void)sleep(1);
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, take_all, &takers[i]), 0);
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < 4; i++) taken += takers[i].taken;
     assert_int_equal(taken, 1000);
     /* A minute of the future is over for nobody: the clock went back, and waits for it. */
     struct quota_portion portion;
-    collect_execute("UPDATE project_events SET minute = minute + 5, taken = 0");
+    execute("UPDATE project_events SET minute = minute + 5, taken = 0");
     MUST(quota_events_take(fixture.stack->pg, &listed[0], 7, &portion, &err));
     assert_int_equal(portion.count, 0);
-    collect_execute("UPDATE project_events SET minute = minute - 10, taken = 1000");
+    execute("UPDATE project_events SET minute = minute - 10, taken = 1000");
     MUST(quota_events_take(fixture.stack->pg, &listed[0], 7, &portion, &err));
     assert_int_equal(portion.count, 7);
     set_quota(QUOTA_NONE);

@@ -9,11 +9,6 @@ static struct digest parsed(const char *text)
     return digest;
 }
 
-static const char *ask(const char *sql)
-{
-    return database_ask(fixture.stack->database, sql);
-}
-
 static void comes_in_pieces(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "pieces");
@@ -318,8 +313,7 @@ static void an_old_one_is_reaped(void **state)
     size_t count = 0;
 
     (void)state;
-    database_execute(fixture.stack->database,
-                     "UPDATE upload SET expires_at = now() - interval '1 s' FROM repository r"
+    execute("UPDATE upload SET expires_at = now() - interval '1 s' FROM repository r"
                      " WHERE r.repository_id = upload.repository_id AND r.name = 'old'");
     MUST_FAIL(ERROR_NOT_FOUND, upload_find(fixture.registry, fixture.stack->pg, &request, &upload, &err));
     MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
@@ -347,7 +341,7 @@ static void one_that_goes_on_does_not_expire(void **state)
         OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
         char statement[sizeof shorten + 20];
         (void)snprintf(statement, sizeof statement, shorten, rows[i].before);
-        database_execute(fixture.stack->database, statement);
+        execute(statement);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
         MUST(upload_save(upload, &recorder.recorder, &err));
@@ -407,7 +401,7 @@ static void copy_sessions(const char *owner, unsigned count)
                    " wrapped_key, commitment, digest_algorithm, %s, secret_hash FROM (SELECT u.* FROM upload u"
                    " JOIN repository r USING (repository_id, project_id) WHERE r.name = 'many' LIMIT 1) one,"
                    " generate_series(1, %u)", owner, count);
-    database_execute(fixture.stack->database, sql);
+    execute(sql);
 }
 
 static void too_many_sessions_are_refused(void **state)

@@ -7,6 +7,18 @@
 #include "base/text.h"
 #include "tests/support/unit.h"
 
+static struct database *asked; /* of the program's only stack */
+
+const char *ask(const char *sql)
+{
+    return database_ask(asked, sql);
+}
+
+void execute(const char *sql)
+{
+    database_execute(asked, sql);
+}
+
 struct stack *stack_new(const struct pg_table *const *tables)
 {
     struct stack *stack = memory_zeroed(1, sizeof *stack);
@@ -17,7 +29,7 @@ struct stack *stack_new(const struct pg_table *const *tables)
     stack->log.tables = tables;
     stack->log.deadline_ms = 20000;
     stack->log.sequencer = audit_log_start(&stack->log, "gw1");
-    stack->database = stack->log.database;
+    asked = stack->database = stack->log.database;
     stack->keyd = keyd_process_client(stack->log.keyd);
     stack->sequencer = stack->log.sequencer;
     if (!pg_open(database_app(stack->database), tables, &stack->pg, &err).ok) fail_msg("%s", err.message);

@@ -28,6 +28,11 @@ struct permit *stack_permit(struct stack *stack, enum action action, const struc
 /** How many events of this action and outcome ("allowed", "completed", "failed") the log has. */
 unsigned stack_events(struct stack *stack, const char *action, const char *outcome);
 
+/** The first value of an answer of the program's database, and what is done to it behind the registry's back: database_ask(),
+ *  database_execute(). */
+const char *ask(const char *sql);
+void execute(const char *sql);
+
 /** Checks the whole log (audit_log_check()), and ends everything. */
 void stack_free(struct stack *stack);
 DEFINE_OWNED(stack);
