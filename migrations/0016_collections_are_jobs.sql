@@ -8,7 +8,7 @@ ALTER TABLE job
     DROP CONSTRAINT job_kind_check,
     ADD CONSTRAINT job_kind_check CHECK (kind IN ('scrub', 'rewrap', 'collection')),
     ADD CONSTRAINT job_of_project_check CHECK (kind = 'collection' OR (project_id IS NULL AND NOT is_dry_run)),
-    ADD CONSTRAINT job_rules_check CHECK (rules IS NULL OR (is_dry_run AND project_id IS NOT NULL));
+    ADD CONSTRAINT job_tried_check CHECK (rules IS NULL OR (is_dry_run AND project_id IS NOT NULL));
 DROP INDEX job_one_of_a_kind;
 CREATE UNIQUE INDEX job_one_of_a_kind ON job (kind, region_id, project_id, is_dry_run) NULLS NOT DISTINCT
     WHERE ended_at IS NULL;

@@ -21,7 +21,7 @@ static struct result collect_table(struct pg *pg, const struct pg_table *table, 
         struct pg_prepared *prepared = &pg->prepared[pg->prepared_count++];
         prepared->statement = &table->statements[i];
         prepared->is_change = is_change(table->statements[i].sql);
-        TRY(pg_types_of(table->statements[i].parameters, prepared->types, &prepared->count, err));
+        TRY(pg_types_of(table->statements[i].parameters, PG_PARAMETERS_MAX, prepared->types, &prepared->count, err));
     }
     return SUCCESS;
 }
@@ -79,11 +79,11 @@ static struct result check_parameters(const struct pg_prepared *prepared, const 
 static struct result check_columns(const struct pg_statement *statement, const PGresult *description,
                                    struct error *err)
 {
-    Oid types[PG_PARAMETERS_MAX];
+    Oid types[PG_COLUMNS_MAX];
     const size_t count = (size_t)PQnfields(description);
     size_t declared = 0;
 
-    TRY(pg_types_of(statement->columns, types, &declared, err));
+    TRY(pg_types_of(statement->columns, PG_COLUMNS_MAX, types, &declared, err));
     if (count != declared)
         return failure(err, ERROR_INVALID, "statement %s yields %zu columns, not the %zu that are declared",
                        statement->name, count, declared);

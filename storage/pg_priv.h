@@ -62,8 +62,9 @@ struct pg_rows {
 
 /* pg_type.c */
 
-/** The types of "uuid text int8"; ERROR_INVALID for an unknown word or more than PG_PARAMETERS_MAX. */
-RESULT pg_types_of(const char *words, Oid types_out[PG_PARAMETERS_MAX], size_t *count_out, struct error *err);
+#define PG_COLUMNS_MAX 32 /* of one result: a row of a job has 27 */
+/** The types of "uuid text int8"; ERROR_INVALID for an unknown word or more than `maximum`. */
+RESULT pg_types_of(const char *words, size_t maximum, Oid *types_out, size_t *count_out, struct error *err);
 const char *pg_type_name(Oid type); /* "int8"; "another type" if it is none of ours */
 
 /* pg_value.c */

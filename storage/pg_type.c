@@ -33,15 +33,13 @@ const char *pg_type_name(Oid type)
     return "another type";
 }
 
-struct result pg_types_of(const char *words, Oid types_out[PG_PARAMETERS_MAX], size_t *count_out,
-                          struct error *err)
+struct result pg_types_of(const char *words, size_t maximum, Oid *types_out, size_t *count_out, struct error *err)
 {
     size_t count = 0;
 
     for (const char *word = words; *word != '\0';) {
         const size_t length = strcspn(word, " ");
-        if (count == PG_PARAMETERS_MAX)
-            return failure(err, ERROR_INVALID, "more than %d types: %s", PG_PARAMETERS_MAX, words);
+        if (count == maximum) return failure(err, ERROR_INVALID, "more than %zu types: %s", maximum, words);
         types_out[count] = type_of(word, length);
         if (types_out[count] == InvalidOid)
             return failure(err, ERROR_INVALID, "no type is called %.*s: %s", (int)length, word, words);

@@ -173,13 +173,7 @@ def be_clients(server, login, numbers, until, results):
 
 
 def collect(admin, **more):
-    begun = admin.api("POST", "/collections", more)
-    while True:
-        run = admin.api("GET", f"/collections/{begun['id']}")
-        if run["state"] in ("done", "failed"):
-            assert run["state"] == "done", run
-            return run["report"]
-        time.sleep(0.05)
+    return sijil_test.follow(admin, admin.api("POST", "/collections", more)["id"])["report"]
 
 
 def files_of(server):

@@ -37,15 +37,7 @@ class World:
 
     def collect(self, project=True, **more):
         begun = self.admin.api("POST", "/collections", {**({"project": self.project} if project else {}), **more})
-        path = f"/collections/{begun['id']}" + (f"?project={self.project}" if project else "")
-        until = time.monotonic() + 120
-        while True:
-            run = self.admin.api("GET", path)
-            if run["state"] in ("done", "failed"):
-                assert run["state"] == "done", run
-                return run["report"]
-            assert time.monotonic() < until, run
-            time.sleep(0.1)
+        return sijil_test.follow(self.admin, begun["id"], f"?project={self.project}" if project else "")["report"]
 
     def quota(self, **limits):
         return self.admin.api("PUT", f"/projects/{self.project}/quota", limits)
@@ -274,8 +266,17 @@ def the_command_line_does_it_all():
     time.sleep(LEASE_S + 0.5)
     assert "would be removed" in sijil(server, "admin", "gc", "HOST", name, "--dry-run")
     run = json.loads(sijil(server, "admin", "gc", "HOST", name, "--json"))
-    assert run["report"]["blobs"] == 1 and run["report"]["bytes"] == 4096, run
+    assert run["report"]["blobs"] == 1 and run["report"]["bytes"] == 4096 and run["state"] == "completed", run
     assert "removed: 0 manifests" in sijil(server, "admin", "gc", "HOST")
+    begun = json.loads(sijil(server, "admin", "gc", "HOST", name, "--detach", "--json"))
+    assert begun["kind"] == "collection" and begun["project"] == name and begun["id"] != run["id"], begun
+    assert "removed: 0 manifests" in sijil(server, "admin", "job", "show", "HOST", begun["id"], "--follow", "--project", name)
+    listed = json.loads(sijil(server, "admin", "job", "list", "HOST", "--project", name, "--json"))
+    assert [job["id"] for job in listed][:2] == [begun["id"], run["id"]] and {job["project"] for job in listed} == {name}, listed
+    assert len(json.loads(sijil(server, "admin", "job", "list", "HOST", "--json"))) > len(listed)
+    assert "0 manifests" in sijil(server, "admin", "job", "show", "HOST", begun["id"], "--follow")
+    sijil(server, "admin", "job", "show", "HOST", begun["id"], "--project", "main/garbage", expect=3)
+    sijil(server, "admin", "job", "stop", "HOST", begun["id"], "--project", name, expect=3)  # it is over
 
 
 def only_those_may_who_may():
@@ -292,9 +293,17 @@ def only_those_may_who_may():
                            {"Content-Type": "application/json"} if body is not None else {}, scope="registry:admin:*")
         assert answer.status in ((expect,) if expect != 403 else (403, 404)), (method, path, answer.status, answer.body)
     run = answer.json["id"]
-    for client, query in ((other, f"?project={world.project}"), (other, "?project=main/garbage"), (other, "")):
-        answer = client.call("GET", f"/api/v1/collections/{run}{query}", scope="registry:admin:*")
-        assert answer.status in (403, 404), (query, answer.status)
+    for client, query in ((other, f"?project={world.project}"), (other, "?project=main/garbage"), (other, ""), (mine, "")):
+        for method in ("GET", "DELETE"):
+            answer = client.call(method, f"/api/v1/jobs/{run}{query}", scope="registry:admin:*")
+            assert answer.status in (403, 404), (method, query, answer.status)
+    assert sijil_test.follow(mine, run, f"?project={world.project}")["report"]["is_whole"]
+    for path in ("/jobs", "/keys", "/keys?project=" + world.project, f"/jobs/{run}/findings"):
+        answer = mine.call("GET", "/api/v1" + path, scope="registry:admin:*")
+        assert answer.status in (403, 404), (path, answer.status)
+    assert mine.api("GET", f"/jobs/{run}/findings?project={world.project}") == {"findings": []}
+    for path in ("/jobs?project=x", "/jobs?project=a/b/c"):
+        world.admin.api("GET", path, expect=(400,))
     ci = world.ci.call("PUT", f"/api/v1/projects/{world.project}/rules", "{}", {"Content-Type": "application/json"},
                        scope="registry:admin:*")
     assert ci.status == 403, ci.status

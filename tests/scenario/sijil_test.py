@@ -342,6 +342,18 @@ class Issuer:
         return text + "." + self.encode(b"".join(int(number, 16).to_bytes(32, "big") for number in numbers))
 
 
+def follow(client, job, query="", seconds=120):
+    """Waits for a job's end, and answers it; it must be completed. `query`: "?project=..." for those who may see no other."""
+    until = time.monotonic() + seconds
+    while True:
+        shown = client.api("GET", f"/jobs/{job}{query}")
+        if "ended" in shown:
+            assert shown["state"] == "completed", shown
+            return shown
+        assert time.monotonic() < until, shown
+        time.sleep(0.1)
+
+
 def run(*cases, server=None):
     """Runs each case, prints what it is called, stops the server that they share, exits non-zero if one failed."""
     failed = 0

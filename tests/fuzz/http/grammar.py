@@ -63,8 +63,10 @@ DOCUMENTS = {
     "project_quota": [{"bytes": 1000000000000, "sessions": 900, "events_per_minute": 1000000000}, {"bytes": None}],
     "project_rules": [{"retention": [{"repositories": "*", "tags": "v*", "keep_last": 3, "pushed_days": 1, "pulled_days": 2}],
                        "untagged_days": 9000, "immutable": [{"repositories": "none", "tags": "x?"}]}, {}],
-    "collection_begin": [{"project": "main/models", "dry_run": True}, {"dry_run": True},
+    "collection_start": [{"project": "main/models", "dry_run": True}, {"dry_run": True},
                          {"project": "main/models", "dry_run": True, "rules": {"untagged_days": 0}}],
+    "scrub_start": [{"region": "local/main", "digest": True, "bytes_per_second": 1073741824}, {}],
+    "rewrap_start": [{}],
     "policy_load": [{"payloadType": "application/vnd.sijil.policy-set.v1+json", "payload": "e30=", "signatures": [{"sig": "AAAA"}]}],
     "manifest_push": [
         {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "artifactType": "application/vnd.example+json",
