@@ -153,15 +153,21 @@ static struct result write_report(const struct collect_run *run, struct buffer *
     if (json_object_set(report, "projects", run->projects) != 0 || json_object_set(report, "removed", run->removed) != 0 ||
         json_object_set_new(report, "is_whole", json_boolean(!run->is_cut)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a report");
-    buffer_clear(text);
     return json_write_canonical(text, report, err);
 }
 
+/* The job never saves half a report. */
 static struct result tell(struct collect_run *run, struct error *err)
 {
+    struct buffer OWNED_BUFFER text = BUFFER(JOB_REPORT_MAX);
+
+    TRY(write_report(run, &text, err));
+    const struct buffer before = run->job->report;
+    run->job->report = text;
+    text = before;
     run->told_ms = clock_monotonic_ms();
     run->job->job.done = (uint64_t)run->totals.looked_at;
-    return write_report(run, &run->job->report, err);
+    return SUCCESS;
 }
 
 struct result collect_go_on(struct collect_run *run, struct error *err)

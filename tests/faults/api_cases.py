@@ -1,5 +1,7 @@
 """Cases: the API. Each makes a Try of its own, with names of its own."""
-from attempt import Try, api_reading, changing
+import time
+
+from attempt import Try, api_reading, changing, reading
 from peers import REGION
 
 
@@ -40,6 +42,51 @@ def policy_load(world):
                                         scope="registry:admin:*"), (201, 202), after=after, repeated=(409,))
 
 
+def end_jobs(world):
+    """What an earlier try began: only one of a kind may be under way."""
+    world.machine.sql("UPDATE job SET ended_at = now(), outcome = 'stopped', lease_until = NULL WHERE ended_at IS NULL")
+
+
+def a_job(world):
+    """One that is over, and so stays as it is."""
+    end_jobs(world)
+    job = world.admin.api("POST", "/collections", {"project": "main/models"})["id"]
+    end_jobs(world)
+    return job
+
+
+def it_completes(world, number, done):
+    """Whatever failed: if there is a job, it ends as one without failures does."""
+    until = time.monotonic() + 60
+    while world.machine.sql("SELECT count(*) FROM job WHERE ended_at IS NULL") != "0":
+        assert time.monotonic() < until, world.machine.sql("SELECT string_agg(kind || waits_for, ' ') FROM job WHERE ended_at IS NULL")
+        time.sleep(0.02)
+    bad = world.machine.sql("SELECT string_agg(concat_ws(' ', kind, outcome, found_count, waits_for), '; ') FROM job"
+                            " WHERE outcome NOT IN ('completed', 'stopped') OR found_count > 0")
+    assert bad == "", bad
+
+
+def starting(path, document, after=None):
+    """A job is begun; nothing else of its kind is under way."""
+    case = changing("POST", path, document, 201, (409,), right=lambda answer: answer.json["state"] == "waiting", after=after)
+
+    def alone(world):
+        end_jobs(world)
+        return case(world)
+    return alone
+
+
+def stopping(world):
+    """The job waits: a re-wrap does not end before a minute."""
+    end_jobs(world)
+    job = world.admin.api("POST", "/rewraps", {})["id"]
+    return Try(lambda: world.admin.call("DELETE", "/api/v1/jobs/" + job, scope="registry:admin:*"), 204, repeated=(404,))
+
+
+def of_a_job(path, member):
+    return reading(lambda world: path.format(a_job(world)), lambda world, answer: answer.json[member] is not None, who="api")
+
+
 CASES = {
     "organisation-create": changing("POST", "/organisations", lambda world, n: {"name": f"o{n}"}, 201, (409,)),
     "organisation-list": api_reading("/organisations", "organisations"),
@@ -70,8 +117,17 @@ CASES = {
     "rules-set": changing("PUT", "/projects/main/models/rules",
                           lambda world, n: {"immutable": [{"repositories": "none", "tags": f"v{n}"}]}, 200),
     "rules-read": api_reading("/projects/main/models/rules"),
-    "collection-begin": changing("POST", "/collections", lambda world, n: {"project": "main/models", "dry_run": True}, 201, (409,)),
-    "collection-list": api_reading("/collections", "collections"),
+    "collection-start": starting("/collections", {"project": "main/models"}, it_completes),
+    "collection-try": starting("/collections", {"project": "main/models", "dry_run": True, "rules": {"untagged_days": 0}},
+                               it_completes),
+    "scrub-start": starting("/scrubs", {"digest": True, "bytes_per_second": 1 << 30}, it_completes),
+    "rewrap-start": starting("/rewraps", {}),
+    "job-stop": stopping,
+    "job-list": api_reading("/jobs?limit=5", "jobs"),
+    "job-list-of-project": api_reading("/jobs?limit=5&project=main/models", "jobs"),
+    "job-read": of_a_job("/jobs/{}?project=main/models", "report"),
+    "job-findings": of_a_job("/jobs/{}/findings", "findings"),
+    "key-list": api_reading("/keys", "versions"),
     "policy-read": api_reading("/policies", "epoch"),
     "policy-load": policy_load,
     "audit-list": api_reading("/audit/events?limit=5", "events"),
