@@ -51,8 +51,9 @@ static struct result fill_record(struct wanted_issuer *wanted, json_int_t lifeti
     (void)snprintf(record->url, sizeof record->url, "%s", wanted->url);
     (void)snprintf(record->audience, sizeof record->audience, "%s", wanted->audience);
     if (!json_is_object(wanted->keys)) return failure(err, ERROR_INVALID, "jwks is a key set: {\"keys\":[...]}");
+    const unsigned before = json_lacks();
     wanted->jwks = json_dumps(wanted->keys, JSON_COMPACT);
-    if (wanted->jwks == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a key set");
+    if (wanted->jwks == NULL || json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory for a key set");
     record->jwks = wanted->jwks;
     return read_algorithms(wanted, err);
 }

@@ -47,12 +47,14 @@ void response_text(struct request *request, unsigned status, const char *text)
     copied(request, status, "text/plain; charset=utf-8", bytes_of_text(text));
 }
 
+/* jansson 2.14 leaves a member's name out when it lacks memory for it, and says that all is well. */
 static void json_body(struct request *request, unsigned status, const char *content_type, const json_t *value)
 {
+    const unsigned before = json_lacks();
     char *text = value == NULL ? NULL : json_dumps(value, JSON_COMPACT);
 
     copied(request, status, content_type, text == NULL ? ((struct bytes){0}) : bytes_of_text(text));
-    if (text == NULL) request->response->is_broken = true;
+    if (text == NULL || json_lacks() != before) request->response->is_broken = true;
     free(text);
 }
 

@@ -1,7 +1,7 @@
 """Cases: the API. Each makes a Try of its own, with names of its own."""
 import time
 
-from attempt import Try, api_reading, changing, reading
+from attempt import Try, api_reading, changing
 from peers import REGION
 
 
@@ -84,7 +84,10 @@ def stopping(world):
 
 
 def of_a_job(path, member):
-    return reading(lambda world: path.format(a_job(world)), lambda world, answer: answer.json[member] is not None, who="api")
+    def case(world):
+        job = a_job(world)
+        return api_reading(path.format(job), member)(world)
+    return case
 
 
 CASES = {
