@@ -237,6 +237,18 @@ class Kept:
             cls.instance.stop()
         return cls.instance
 
+    @classmethod
+    def serving(cls, world):
+        """By programs that fail on demand, and do not yet; its log is read from here on."""
+        instance = cls.of(world)
+        world.plan.disarm()
+        if instance.process.poll() is not None:
+            instance.begin(True)
+            if not instance.wait():
+                raise Bad(instance.log[-3000:])
+        instance.begins = os.path.getsize(instance.log_path)
+        return instance
+
 
 def starts_again(world, kinds, nth, count):
     """Nothing that is there is made anew."""
@@ -266,13 +278,7 @@ def replaces_its_administrator(world, kinds, nth, count):
 
 def renews_its_certificate(world, kinds, nth, count):
     """While it serves. What fails is in the log; the old certificate serves on, and the next look renews it."""
-    instance = Kept.of(world)
-    plan = world.plan
-    if instance.process.poll() is not None:
-        plan.disarm()
-        instance.begin(True)
-        if not instance.wait():
-            raise Bad(instance.log[-3000:])
+    instance, plan = Kept.serving(world), world.plan
     names = instance.folder + "/tls/server.names"
     certificate = instance.folder + "/tls/server.pem"
 
@@ -282,7 +288,6 @@ def renews_its_certificate(world, kinds, nth, count):
     with open(names, "a", encoding="ascii") as file:
         file.write("other.example\n")
     before = written()
-    instance.begins = os.path.getsize(instance.log_path)
     plan.arm(kinds, nth, count)
     instance.process.send_signal(signal.SIGHUP)
     until = time.monotonic() + START_S
@@ -302,16 +307,9 @@ def renews_its_certificate(world, kinds, nth, count):
 def starts_its_children_again(program):
     def case(world, kinds, nth, count):
         """Killed, it comes back, though the supervisor fails to start it for a while."""
-        instance = Kept.of(world)
-        plan = world.plan
-        if instance.process.poll() is not None:
-            plan.disarm()
-            instance.begin(True)
-            if not instance.wait():
-                raise Bad(instance.log[-3000:])
+        instance, plan = Kept.serving(world), world.plan
         victims = [int(pid) for pid in subprocess.run(["pgrep", "-P", str(instance.process.pid), program], check=True,
                                                       capture_output=True, text=True).stdout.split()]
-        instance.begins = os.path.getsize(instance.log_path)
         plan.arm(kinds, nth, count)
         for victim in victims:
             os.kill(victim, signal.SIGKILL)

@@ -304,6 +304,17 @@ def cases_of(store):
     gateway = Gateway(store, "gateway/")
     state = {}
 
+    def begun(seed, length, kept):
+        """An upload of which so much was acknowledged."""
+        upload = Upload(state["repository"], Content(seed, length))
+        answer = upload.patch(0, kept)
+        assert answer.status == 202, (answer.status, answer.body)
+        return upload
+
+    def ends_whole(upload):
+        upload.finish()
+        check_blob(state["repository"], upload.content)
+
     def the_driver_keeps_its_contract():
         with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
             script = os.path.join(HERE, "../support/postgres.sh")
@@ -346,8 +357,7 @@ def cases_of(store):
         upload = Upload(state["repository"], content)
         for at in range(0, content.length, 300_000):
             assert upload.patch(at, min(at + 300_000, content.length)).status == 202
-        upload.finish()
-        check_blob(state["repository"], content)
+        ends_whole(upload)
 
     def sijil_pushes_and_pulls_a_model():
         content = Content(8, 100 * MIB + 11)
@@ -379,34 +389,26 @@ def cases_of(store):
             check_blob(state["repository"], content)
 
     def a_cut_connection_costs_nothing_that_was_acknowledged():
-        content = Content(3, 120 * MIB)
-        upload = Upload(state["repository"], content)
-        assert upload.patch(0, 20 * MIB + 3).status == 202
-        upload.cut(20 * MIB + 3, content.length, 30 * MIB).close()
+        upload = begun(3, 120 * MIB, 20 * MIB + 3)
+        upload.cut(20 * MIB + 3, upload.content.length, 30 * MIB).close()
         wait_for(lambda: upload.offset() >= 20 * MIB + 3)
-        upload.finish()
-        check_blob(state["repository"], content)
+        ends_whole(upload)
 
     def a_killed_gateway_goes_on():
-        content = Content(4, 150 * MIB)
-        upload = Upload(state["repository"], content)
-        assert upload.patch(0, 7 * MIB).status == 202
-        link = upload.cut(7 * MIB, content.length, 90 * MIB)
+        upload = begun(4, 150 * MIB, 7 * MIB)
+        link = upload.cut(7 * MIB, upload.content.length, 90 * MIB)
         gateway.kill_and_start()
         link.close()
         assert upload.offset() >= 7 * MIB
-        upload.finish()
-        check_blob(state["repository"], content)
+        ends_whole(upload)
 
     def a_store_that_restarts_is_waited_for():
-        content = Content(5, 150 * MIB)
-        upload = Upload(state["repository"], content)
-        assert upload.patch(0, 30 * MIB).status == 202
+        upload = begun(5, 150 * MIB, 30 * MIB)
         failures = []
 
         def send():
             try:
-                failures.append(upload.patch(30 * MIB, content.length).status)
+                failures.append(upload.patch(30 * MIB, upload.content.length).status)
             except OSError as error:
                 failures.append(error)
         thread = threading.Thread(target=send)
@@ -418,31 +420,25 @@ def cases_of(store):
         thread.join(120)
         assert failures, "the PATCH hangs"
         assert upload.offset() >= 30 * MIB
-        upload.finish()
-        check_blob(state["repository"], content)
+        ends_whole(upload)
 
     def a_store_that_is_away_is_said():
-        content = Content(6, 20 * MIB)
-        upload = Upload(state["repository"], content)
-        assert upload.patch(0, 10 * MIB).status == 202
+        upload = begun(6, 20 * MIB, 10 * MIB)
         store.stop(signal.SIGKILL)
         began = time.monotonic()
         try:
-            answer = upload.patch(10 * MIB, content.length)
+            answer = upload.patch(10 * MIB, upload.content.length)
             assert answer.status == 503 and answer["Retry-After"], (answer.status, answer.body)
         except (OSError, http.client.HTTPException):
             pass  # the body was not read to its end
         assert time.monotonic() - began < 90
         assert gateway.client().call("GET", "/healthz").status == 200
         store.start()
-        upload.finish()
-        check_blob(state["repository"], content)
+        ends_whole(upload)
 
     def an_abandoned_upload_leaves_nothing():
         before = set(store.keys("gateway/"))
-        content = Content(7, 50 * MIB)
-        upload = Upload(state["repository"], content)
-        assert upload.patch(0, 23 * MIB).status == 202
+        upload = begun(7, 50 * MIB, 23 * MIB)
         answer = state["repository"].call("DELETE", upload.location)
         assert answer.status == 204, (answer.status, answer.body)
         wait_for(lambda: set(store.keys("gateway/")) == before, 90)
