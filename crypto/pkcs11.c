@@ -231,36 +231,48 @@ static CK_RV decrypt(struct pkcs11 *pkcs11, CK_OBJECT_HANDLE key, const struct p
                                    sealed.length - PKCS11_IV_SIZE, out, length);
 }
 
-/* Modules do not agree on what a wrong tag is called. If the key opens what it seals now, the fault is in what was given. */
-static struct result explain(struct pkcs11 *pkcs11, const struct pkcs11_box *box, CK_RV code, struct error *err)
+/* CKR_OK only if it gave as many bytes as there must be, which are then in `plain_out`. */
+static CK_RV open_box(struct pkcs11 *pkcs11, CK_OBJECT_HANDLE key, const struct pkcs11_box *box, struct bytes sealed,
+                      uint8_t *plain_out)
 {
-    static const uint8_t probe[KEY_BYTES];
-    uint8_t sealed[KEY_BYTES + PKCS11_OVERHEAD], out[PLAIN_MAX + PKCS11_TAG_SIZE];
-    CK_OBJECT_HANDLE key = 0;
+    uint8_t out[PLAIN_MAX + PKCS11_TAG_SIZE]; /* some modules want room for the tag, too */
     CK_ULONG length = sizeof out;
 
-    TRY(pkcs11_seal(pkcs11, box, (struct bytes){probe, sizeof probe}, sealed, err));
-    TRY(find_key(pkcs11, box->id, &key, err));
-    if (decrypt(pkcs11, key, box, (struct bytes){sealed, sizeof sealed}, out, &length) != CKR_OK)
-        return refused(err, "decryption", code);
-    return failure(err, ERROR_CORRUPT, "a wrapped key does not belong to this blob, project and region");
+    CK_RV code = decrypt(pkcs11, key, box, sealed, out, &length);
+    if (code == CKR_OK && length != sealed.length - PKCS11_OVERHEAD) code = CKR_ENCRYPTED_DATA_LEN_RANGE;
+    if (code == CKR_OK) memcpy(plain_out, out, length);
+    secret_wipe(out, sizeof out);
+    return code;
 }
 
+/* Whether the key opens what it seals now; if not, what it said of another box says nothing of that. */
+static struct result probe(struct pkcs11 *pkcs11, CK_OBJECT_HANDLE key, const struct pkcs11_box *box, CK_RV said,
+                           struct error *err)
+{
+    static const uint8_t nothing[KEY_BYTES];
+    uint8_t sealed[KEY_BYTES + PKCS11_OVERHEAD], out[KEY_BYTES];
+
+    TRY(pkcs11_seal(pkcs11, box, (struct bytes){nothing, sizeof nothing}, sealed, err));
+    if (open_box(pkcs11, key, box, (struct bytes){sealed, sizeof sealed}, out) != CKR_OK) return refused(err, "decryption", said);
+    return SUCCESS;
+}
+
+/*
+ * Modules do not agree on what a wrong tag is called, and a token may fail for a moment. So the fault is in what was
+ * given only if the key opens what it seals now, and then still not this.
+ */
 struct result pkcs11_unseal(struct pkcs11 *pkcs11, const struct pkcs11_box *box, struct bytes sealed, uint8_t *plain_out,
                             struct error *err)
 {
-    const size_t plain = sealed.length - PKCS11_OVERHEAD;
-    uint8_t out[PLAIN_MAX + PKCS11_TAG_SIZE]; /* some modules want room for the tag, too */
     CK_OBJECT_HANDLE key = 0;
-    CK_ULONG length = sizeof out;
 
-    if (sealed.length <= PKCS11_OVERHEAD || plain > PLAIN_MAX)
+    if (sealed.length <= PKCS11_OVERHEAD || sealed.length > PLAIN_MAX + PKCS11_OVERHEAD)
         return failure(err, ERROR_CORRUPT, "a wrapped key of the wrong length");
-    memset(plain_out, 0, plain);
+    memset(plain_out, 0, sealed.length - PKCS11_OVERHEAD);
     TRY(find_key(pkcs11, box->id, &key, err));
-    const CK_RV code = decrypt(pkcs11, key, box, sealed, out, &length);
-    if (code == CKR_OK && length == plain) memcpy(plain_out, out, plain);
-    secret_wipe(out, sizeof out);
-    if (code == CKR_OK && length == plain) return SUCCESS;
-    return explain(pkcs11, box, code, err);
+    const CK_RV said = open_box(pkcs11, key, box, sealed, plain_out);
+    if (said == CKR_OK) return SUCCESS;
+    TRY(probe(pkcs11, key, box, said, err));
+    if (open_box(pkcs11, key, box, sealed, plain_out) == CKR_OK) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "a wrapped key does not belong to this blob, project and region");
 }
