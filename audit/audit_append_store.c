@@ -230,7 +230,7 @@ struct result audit_close_at_once(struct pg *pg, const struct audit_append *appe
     const struct result result = pg_pipeline_run(pg, rows, steps, err);
     *is_refused_out = !result.ok && !pg_is_broken(pg) && err->kind != ERROR_UNCERTAIN;
     if (!result.ok) return result;
-    memcpy(answers_out, rows + OPEN_STEPS, change_count * sizeof rows[0]);
+    for (size_t i = 0; i < change_count; i++) answers_out[i] = rows[OPEN_STEPS + i];
     free_rows(rows, OPEN_STEPS);
     free_rows(rows + OPEN_STEPS + change_count, steps - OPEN_STEPS - change_count);
     return SUCCESS;

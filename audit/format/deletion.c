@@ -107,7 +107,7 @@ static bool get_numbers(const json_t *object, struct deletion *deletion)
     deletion->size_bytes = (uint64_t)size;
     deletion->key_version = (uint32_t)key_version;
     deletion->sequence = (uint64_t)sequence;
-    deletion->is_stored_again = json_is_true(again);
+    deletion->is_stored_again = json_typeof(again) == JSON_TRUE;
     return true;
 }
 

@@ -6,7 +6,6 @@
 
 #include "audit/format/deletion.h"
 #include "base/text.h"
-#include "crypto/dsse.h"
 
 static struct deletion sample(void)
 {
@@ -61,10 +60,31 @@ static const struct change_row {
     const char *name, *from, *to;
 } change_rows[] = {
     {"another version", "\"version\":1", "\"version\":2"},
+    {"a version before the first", "\"version\":1", "\"version\":0"},
+    {"a version that is a text", "\"version\":1", "\"version\":\"1\""},
+    {"a stage that is a text", "\"stage\":1", "\"stage\":\"1\""},
     {"no stage", "\"stage\":1", "\"stage\":0"},
     {"a third stage", "\"stage\":1", "\"stage\":3"},
     {"a negative size", "\"size\":12345", "\"size\":-1"},
     {"a size that is a text", "\"size\":12345", "\"size\":\"12345\""},
+    {"a negative key version", "\"key_version\":3", "\"key_version\":-3"},
+    {"a key version that has no room", "\"key_version\":3", "\"key_version\":4294967296"},
+    {"a negative entry", "\"entry\":4711", "\"entry\":-4711"},
+    {"no entry", "\"entry\":", "\"entri\":"},
+    {"no log", "\"log\":", "\"lot\":"},
+    {"no flag", "\"stored_again\":", "\"stored_agait\":"},
+    {"no hash", "\"hash\":", "\"hast\":"},
+    {"a hash that is none", "\"hash\":\"01", "\"hash\":\"zz"},
+    {"no origin", "\"origin\":", "\"origim\":"},
+    {"no project", "\"project\":", "\"projecs\":"},
+    {"no digest", "\"digest\":", "\"digess\":"},
+    {"no organisation", "\"organisation_id\":", "\"organisation_if\":"},
+    {"no project's number", "\"project_id\":", "\"project_if\":"},
+    {"an id that is none", "\"blob_id\":\"03", "\"blob_id\":\"zz"},
+    {"no time of forgetting", "\"forgotten\":", "\"forgottem\":"},
+    {"a destruction at no time", "\"digest\"", "\"destroyed\":\"never\",\"digest\""},
+    {"a destruction that is no text", "\"digest\"", "\"destroyed\":1,\"digest\""},
+    {"a region that has no room", "azure/uaenorth", "azure/uaenorth-azure/uaenorth-azure/uaenorth-azure/uaenorth-azure/uaenorth"},
     {"a flag that is a number", "\"stored_again\":false", "\"stored_again\":0"},
     {"a short hash", "\"hash\":\"01", "\"hash\":\""},
     {"no region", "\"region\":\"azure/uaenorth\",", ""},
@@ -96,47 +116,26 @@ static void anything_else_is_refused(void **state)
     assert_true(untouched.sequence == 99);
 }
 
-/* A bundle whose certificate is signed by `signer`; entry and proof are none. */
-static void bundle_of(const char *type, const struct ecdsa_key *signer, struct buffer *bundle)
+static void a_name_that_is_no_text_is_not_stated(void **state)
 {
-    const struct deletion deletion = sample();
     struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
-    struct error err = {0};
-
-    write(&deletion, &payload);
-    assert_true(buffer_add_text(bundle, "{\"entry\":\"{}\",\"proof\":\"none\",\"certificate\":", &err).ok);
-    assert_true(dsse_write(type, buffer_bytes(&payload), &signer, 1, bundle, &err).ok);
-    assert_true(buffer_add_u8(bundle, '}', &err).ok);
-}
-
-static void the_signer_and_the_type_count(void **state)
-{
-    OWNED(ecdsa_key) *signer = NULL;
-    OWNED(ecdsa_key) *other = NULL;
-    struct buffer OWNED_BUFFER bundle = BUFFER(DELETION_BUNDLE_MAX);
-    struct buffer OWNED_BUFFER typed = BUFFER(DELETION_BUNDLE_MAX);
-    struct deletion_report report;
-    const struct bytes vkey = bytes_of_text("no key");
+    struct deletion deletion = sample();
     struct error err = {0};
 
     (void)state;
-    assert_true(ecdsa_key_new(&signer, &err).ok && ecdsa_key_new(&other, &err).ok);
-    bundle_of(DELETION_TYPE, signer, &bundle);
-    bundle_of("application/json", signer, &typed);
-    assert_false(deletion_check(vkey, other, buffer_bytes(&bundle), &report, &err).ok);
-    assert_int_equal(err.kind, ERROR_DENIED);
-    assert_false(deletion_check(vkey, signer, buffer_bytes(&typed), &report, &err).ok);
-    assert_int_equal(err.kind, ERROR_DENIED);
-    assert_false(deletion_check(vkey, signer, buffer_bytes(&bundle), &report, &err).ok); /* then the log's key is asked for */
+    deletion.name[2] = '\xff';
+    assert_false(deletion_write(&deletion, &payload, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
+    assert_non_null(strstr(err.message, "not UTF-8"));
 }
 
 static void memory_that_lacks_is_told(void **state)
 {
-    const struct deletion deletion = sample();
+    struct deletion deletion = sample();
     unsigned long nth = 1;
 
     (void)state;
+    deletion.destroyed_ms = 1700000002000;
     for (bool failed = true; failed; nth++) {
         struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
         struct deletion again = {.sequence = 99};
@@ -154,7 +153,7 @@ int main(void)
 {
     struct CMUnitTest tests[COUNT(change_rows) + 3] = {
         cmocka_unit_test(it_comes_back_as_it_went),
-        cmocka_unit_test(the_signer_and_the_type_count),
+        cmocka_unit_test(a_name_that_is_no_text_is_not_stated),
         cmocka_unit_test(memory_that_lacks_is_told),
     };
 

@@ -1,24 +1,12 @@
 /* Whole proofs of a log of our own making: what an outsider is told, and each way in which a proof does not hold. */
-#include "tests/support/unit.h"
+#include "tests/support/made_proof.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "audit/format/proof.h"
-#include "audit/format/proof_check.h"
 #include "audit/format/tile.h"
 #include "base/text.h"
-#include "crypto/ed25519.h"
 
-#define ORIGIN "test.example/audit"
-
-/* A log of two entries; the one that is proven is number 1. */
-struct made {
-    struct secret *seed;
-    struct note_key key;
-    struct buffer entry, vkey, proof;
-};
+#define ORIGIN MADE_ORIGIN
 
 /* What is to be different from an honest proof. */
 struct twist {
@@ -48,57 +36,12 @@ static void write_entry(const struct twist *twist, struct made *made)
     else assert_true(leaf_write(&leaf, &made->entry, &err).ok);
 }
 
-static void write_note(const struct twist *twist, struct made *made, const struct merkle_hash *root, struct buffer *note)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(512);
-    struct checkpoint checkpoint = {.size = 2, .root = *root};
-    struct note_key other;
-    uint8_t signature[ED25519_SIGNATURE_SIZE];
-    struct error err = {0};
-
-    (void)snprintf(checkpoint.origin, sizeof checkpoint.origin, "%s", twist->origin);
-    assert_true(checkpoint_write(&checkpoint, &text, &err).ok);
-    assert_true(ed25519_sign(made->seed, buffer_bytes(&text), signature, &err).ok);
-    assert_true(note_write_text(note, buffer_bytes(&text), &err).ok);
-    assert_true(note_write_signature(note, &made->key, (struct bytes){signature, sizeof signature}, &err).ok);
-    if (!twist->is_cosigned) return;
-    assert_true(note_key_make("witness.example", NOTE_COSIGNATURE, made->key.public_key, &other, &err).ok);
-    const uint8_t cosignature[8 + ED25519_SIGNATURE_SIZE] = {0};
-    assert_true(note_write_signature(note, &other, (struct bytes){cosignature, sizeof cosignature}, &err).ok);
-}
-
 static void make(const struct twist *twist, struct made *made)
 {
-    struct buffer OWNED_BUFFER note = BUFFER(2048);
-    struct merkle_hash first, second, root;
-    struct tlog_proof proof = {.index = 1, .inclusion = {.count = 1}};
-    uint8_t public_key[ED25519_PUBLIC_SIZE];
-    struct error err = {0};
-
-    *made = (struct made){.entry = BUFFER(LEAF_MAX), .vkey = BUFFER(512), .proof = BUFFER(8192)};
-    assert_true(secret_random(ED25519_SEED_SIZE, &made->seed, &err).ok);
-    assert_true(ed25519_public(made->seed, public_key, &err).ok);
-    assert_true(note_key_make(ORIGIN, twist->algorithm, public_key, &made->key, &err).ok);
-    assert_true(note_key_write(&made->key, &made->vkey, &err).ok);
-    made->key.algorithm = NOTE_ED25519; /* what it signs with below */
+    made_begin(made, twist->algorithm);
     write_entry(twist, made);
-    merkle_leaf_hash(bytes_of_text("entry 0"), &first);
-    merkle_leaf_hash(buffer_bytes(&made->entry), &second);
-    merkle_node_hash(&first, &second, &root);
-    proof.inclusion.hashes[0] = first;
-    write_note(twist, made, &root, &note);
-    proof.note = buffer_bytes(&note);
-    assert_true(tlog_proof_write(&proof, &made->proof, &err).ok);
+    made_prove(made, twist->origin, twist->is_cosigned);
 }
-
-static void release(struct made *made)
-{
-    secret_free(made->seed);
-    buffer_done(&made->entry);
-    buffer_done(&made->vkey);
-    buffer_done(&made->proof);
-}
-#define OWNED_MADE __attribute__((cleanup(release))) struct made
 
 static struct result check(const struct made *made, struct proof_report *report, struct error *err)
 {

@@ -258,6 +258,24 @@ static void empty_fields(void **state)
     assert_false(reads(true, buffer_bytes(&frame)));
 }
 
+/* As many versions as there is room for are read, and not one more, though all of it comes. */
+static void versions_have_a_limit(void **state)
+{
+    const struct keyd_reply reply = reply_of(KEYD_IDENTIFY);
+    struct error err = {0};
+
+    (void)state;
+    for (unsigned count = KEYD_VERSIONS_MAX; count <= KEYD_VERSIONS_MAX + 1; count++) {
+        struct buffer OWNED_BUFFER frame = BUFFER(KEYD_MESSAGE_MAX);
+        assert_true(keyd_reply_write(&frame, &reply, &err).ok);
+        frame.length -= 4 * reply.as.identity.version_count;
+        frame.data[frame.length - 1] = (uint8_t)count;
+        for (unsigned i = 0; i < count; i++) assert_true(buffer_add_u32(&frame, i, &err).ok);
+        store_u32(frame.data, (uint32_t)(frame.length - 4));
+        assert_int_equal(reads(true, buffer_bytes(&frame)), count == KEYD_VERSIONS_MAX);
+    }
+}
+
 /* The frame has a limit of its own: a token of keyd's that is longer than a message never leaves. */
 static void large_replies_do_not_leave(void **state)
 {
@@ -275,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(empty_fields),
+        cmocka_unit_test(versions_have_a_limit),
         cmocka_unit_test(large_replies_do_not_leave),
     };
 
