@@ -107,6 +107,7 @@ static bool changes_something(const struct http_request *request)
 
 /* libcurl sends a request again if a kept connection ends before the answer. What changes something may have been done
    by then, and done again it is another thing: "no such tag" for the one that was just deleted. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): libcurl calls it with this type */
 static int on_begin(void *context, char *peer, char *self, int peer_port, int self_port)
 {
     struct exchange *exchange = context;

@@ -48,7 +48,8 @@ static struct result read_limit(const char *option, const char *text, json_t **l
     }
     if (!text_to_u64((struct bytes){(const uint8_t *)text, unit == NULL ? length : length - 1}, (uint64_t)INT64_MAX >> shift, &number))
         return failure(err, ERROR_INVALID, "--%s %.30s: a whole number, with K, M, G or T for 1024s of it, or none", option, text);
-    *limit_out = json_integer((json_int_t)(number << shift));
+    number <<= shift;
+    *limit_out = json_integer((json_int_t)number);
     return *limit_out == NULL ? no_memory(err) : SUCCESS;
 }
 

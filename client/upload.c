@@ -174,6 +174,17 @@ static bool may_pass(const struct error *err)
     return err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_CONFLICT;
 }
 
+/* Where the registry is. A session that is gone ended with the blob - the answer to the closing PUT may be what was lost -
+ * or is begun anew. If that can't be asked either, the next attempt does. */
+static struct result look_again(struct transfer *transfer, bool *there_out, struct error *err)
+{
+    struct error again = {0};
+
+    if (ask_offset(transfer, &again).ok || again.kind != ERROR_NOT_FOUND) return SUCCESS;
+    if (!blob_is_there(transfer->upload, there_out, &again).ok || *there_out) return SUCCESS;
+    return begin_session(transfer, err);
+}
+
 static struct result send_with_patience(struct transfer *transfer, struct error *err)
 {
     uint64_t best = transfer->offset;
@@ -184,13 +195,9 @@ static struct result send_with_patience(struct transfer *transfer, struct error 
         if (sent.ok || !may_pass(err) || attempt == ATTEMPTS_MAX - 1) return sent;
         session_pause(transfer->upload->session, 1u << (attempt < 6 ? attempt : 6)); /* 1, 2, 4 ... 64 s */
         if (session_gives_up(transfer->upload->session)) return sent;
-        struct error again = {0};
-        if (!ask_offset(transfer, &again).ok) {
-            bool there = false; /* the answer to the closing PUT may be what was lost */
-            if (again.kind == ERROR_NOT_FOUND && blob_is_there(transfer->upload, &there, &again).ok && there) return SUCCESS;
-            if (again.kind == ERROR_NOT_FOUND) TRY(begin_session(transfer, err));
-            continue;
-        }
+        bool there = false;
+        TRY(look_again(transfer, &there, err));
+        if (there) return SUCCESS;
         if (transfer->offset > best) best = transfer->offset, attempt = 0;
     }
 }

@@ -112,11 +112,9 @@ static struct result multiply(const BIGNUM *scalar, uint8_t point_out[ECDSA_PUBL
     EC_POINT *point = group == NULL ? NULL : EC_POINT_new(group);
     struct result result = SUCCESS;
 
-    if (point == NULL)
-        result = failure(err, ERROR_NO_MEMORY, "no memory for a key");
-    else if (BN_is_zero(scalar) || BN_cmp(scalar, EC_GROUP_get0_order(group)) >= 0)
+    if (point != NULL && (BN_is_zero(scalar) || BN_cmp(scalar, EC_GROUP_get0_order(group)) >= 0))
         result = failure(err, ERROR_INVALID, "these bytes are no private key of P-256");
-    else if (EC_POINT_mul(group, point, scalar, NULL, NULL, NULL) != 1 ||
+    else if (point == NULL || EC_POINT_mul(group, point, scalar, NULL, NULL, NULL) != 1 ||
              EC_POINT_point2oct(group, point, POINT_CONVERSION_UNCOMPRESSED, point_out, ECDSA_PUBLIC_SIZE, NULL) !=
                  ECDSA_PUBLIC_SIZE)
         result = failure(err, ERROR_NO_MEMORY, "no memory for a key");
