@@ -3,7 +3,9 @@
 
 The programs are taken from SIJIL_BUILD, a release build, which script/bench makes.
 Prints tables of ratios and writes all figures as JSON. Absolute figures mean little on a shared machine; the ratios
-of one run mean something. ZOT_PROGRAM names zot; without it docker-registry is the only peer."""
+of one run mean something. ZOT_PROGRAM names zot; without it docker-registry is the only peer.
+
+`growth` measures something else: what requests cost with 10^3 to 10^6 blobs in the database."""
 import argparse
 import contextlib
 import datetime
@@ -16,6 +18,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../tests/scenario"))
+import growth
 import parts
 import rows
 import tables
@@ -71,6 +74,7 @@ def compare(options, folder, results):
 
 def main():
     parser = argparse.ArgumentParser(prog="script/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=("compare", "growth"), default="compare")
     parser.add_argument("--quick", action="store_true", help="smaller blobs and fewer requests: to see that it works")
     parser.add_argument("--output", help="JSON file (default: bench/results/<time>.json)")
     options = parser.parse_args()
@@ -78,7 +82,10 @@ def main():
     results = {"time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "machine": platform.machine(),
                "cores": os.cpu_count(), "quick": options.quick, "load before": os.getloadavg()}
     try:
-        compare(options, folder, results)
+        if options.what == "growth":
+            results["growth"] = growth.measure(folder, options.quick, tell)
+        else:
+            compare(options, folder, results)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     results["load after"] = os.getloadavg()
