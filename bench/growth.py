@@ -1,5 +1,5 @@
 """What requests cost as the database grows: 10^3 to 10^6 blobs, a tenth as many tags in one repository, a hundredth as many
-repositories. The filler is rows only; what is asked for was pushed before, and is real."""
+repositories, half of them empty and the others with one artifact. The filler is rows only; what is asked for was pushed before, and is real."""
 import json
 import os
 import subprocess
@@ -40,6 +40,15 @@ INSERT INTO tag (repository_id, name, manifest_digest, updated_at)
 INSERT INTO repository (repository_id, project_id, name, full_name)
   SELECT md5('repository' || n)::uuid, project_id, 'other/' || lpad(n::text, 7, '0'), 'main/models/other/' || lpad(n::text, 7, '0')
     FROM place, generate_series($from / 100 + 1, $to / 100) n;
+INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, created_at, renewed_at)
+  SELECT md5('repository' || n)::uuid, pg_temp.name('other', n), '$type', 700, key_id, decode(repeat('5a', 728), 'hex'),
+         now() - interval '30 days', now() - interval '30 days' FROM place, generate_series($from / 100 + 1, $to / 100) n WHERE n % 2 = 0;
+INSERT INTO tag (repository_id, name, manifest_digest, updated_at)
+  SELECT md5('repository' || n)::uuid, 'v1', pg_temp.name('other', n), now() - interval '30 days'
+    FROM generate_series($from / 100 + 1, $to / 100) n WHERE n % 2 = 0;
+INSERT INTO manifest_use (repository_id, digest, used_at)
+  SELECT repository_id, pg_temp.name('manifest', n), now() - interval '20 days'
+    FROM place, generate_series($from / 10 - $from / 500 + 1, $to / 10 - $to / 500) n;
 SET session_replication_role = origin;
 """
 

@@ -142,11 +142,11 @@ static struct result retain(struct collect_run *run, struct harvest *harvest, st
 
     if (!rules_retain(run->rules, run->repository.path)) return SUCCESS;
     TRY(collect_has_too_many_tags(run->pg, &run->repository.id, &is_too_large, err));
-    if (is_too_large) {
+    if (!is_too_large) TRY(collect_read_tags(run->pg, &scope, &rows, err));
+    if (is_too_large || pg_rows_count(rows) > COLLECT_TAGS_MAX) {
         run->is_cut = true; /* all of it is kept: a judgement over a part of the tags would be wrong */
         return SUCCESS;
     }
-    TRY(collect_read_tags(run->pg, &scope, &rows, err));
     TRY(judge(run, rows, &judged, err));
     return remove_judged(run, harvest, rows, judged.is_kept, err);
 }

@@ -8,10 +8,16 @@
 #define GRACE "interval '30 seconds'"
 #define MICROSECONDS(time) "(extract(epoch FROM " time ") * 1000000)::int8"
 
+/*
+ * OFFSET 0 makes the planner look up each row by its index. The plans of these statements are made once for all repositories, by
+ * averages: with one large repository and many small ones it would read whole tables for each small one.
+ */
 /* Of m: an index that is not gone lists it. $2: digests of this repository that are gone. */
 #define IS_LISTED                                                                                                        \
     "EXISTS (SELECT FROM manifest_reference l WHERE l.repository_id = m.repository_id AND l.digest = m.digest"           \
-    " AND l.is_manifest AND l.manifest_digest <> ALL($2))"
+    " AND l.is_manifest AND l.manifest_digest <> ALL($2) OFFSET 0)"
+#define LAST_USE(m)                                                                                                      \
+    "LEFT JOIN LATERAL (SELECT used_at FROM manifest_use WHERE repository_id = $1 AND digest = " m ".digest OFFSET 0) u ON true"
 /* A tag that is named after a digest: clients keep signatures and lists of referrers there. Hex digits are before 'g'. */
 #define IS_ATTACHMENT                                                                                                    \
     "(t.name ~ '^sha(256|512)-[0-9a-f]{64}([.]|$)' AND EXISTS (SELECT FROM manifest s WHERE s.repository_id = $1"        \
@@ -33,9 +39,9 @@ static const struct pg_statement statements[] = {
      " m.renewed_at > now() - $3::int8 * interval '1 second' OR " IS_LISTED ","
      " m.size_bytes::int8, " MICROSECONDS("m.renewed_at") ", coalesce(" MICROSECONDS("u.used_at") ", 0),"
      " count(*) OVER (PARTITION BY t.manifest_digest)"
-     " FROM tag t JOIN manifest m ON m.repository_id = t.repository_id AND m.digest = t.manifest_digest"
-     " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest"
-     " WHERE t.repository_id = $1 AND t.manifest_digest <> ALL($2) ORDER BY t.updated_at DESC, t.name LIMIT $4",
+     " FROM (SELECT name, manifest_digest, updated_at FROM tag WHERE repository_id = $1 AND manifest_digest <> ALL($2)"
+     " ORDER BY name LIMIT $4) t CROSS JOIN LATERAL (SELECT * FROM manifest WHERE repository_id = $1"
+     " AND digest = t.manifest_digest OFFSET 0) m " LAST_USE("m") " ORDER BY t.updated_at DESC, t.name",
      "uuid text[] int8 int8", "text text timestamptz timestamptz bool bool bool int8 int8 int8 int8"},
     {"collect_untagged",
      "SELECT m.digest, m.size_bytes::int8, " MICROSECONDS("m.renewed_at") ", coalesce(" MICROSECONDS("u.used_at") ", 0),"
@@ -46,9 +52,10 @@ static const struct pg_statement statements[] = {
      " AND greatest(m.renewed_at, u.used_at) <= now() - $3::int8 * interval '1 second'"
      " FROM (SELECT repository_id, digest, size_bytes, renewed_at, subject_digest FROM manifest"
      " WHERE repository_id = $1 AND digest > $4 ORDER BY digest LIMIT $5) m"
-     " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest ORDER BY m.digest",
+     " " LAST_USE("m") " ORDER BY m.digest",
      "uuid text[] int8 text int8", "text int8 int8 int8 bool"},
-    {"collect_tag_count", "SELECT count(*) FROM (SELECT FROM tag WHERE repository_id = $1 LIMIT $2) t", "uuid int8", "int8"},
+    {"collect_tag_count", "SELECT count(*) FROM (SELECT FROM tag WHERE repository_id = $1 ORDER BY name LIMIT $2) t", "uuid int8",
+     "int8"},
     {"collect_count", "SELECT count(*) FROM blob WHERE $1::uuid IS NULL OR project_id = $1", "uuid", "int8"},
     {"collect_expired", "SELECT count(*) FROM upload WHERE expires_at <= now()", "", "int8"},
     {"collect_manifest",
@@ -91,7 +98,7 @@ static const struct pg_statement statements[] = {
      "uuid[] text[]", ""},
     {"manifest_uses_clean",
      "DELETE FROM manifest_use u WHERE u.repository_id = $1 AND NOT EXISTS (SELECT FROM manifest m"
-     " WHERE m.repository_id = u.repository_id AND m.digest = u.digest)",
+     " WHERE m.repository_id = u.repository_id AND m.digest = u.digest OFFSET 0)",
      "uuid", ""},
 };
 const struct pg_table collect_statements = PG_TABLE(statements);

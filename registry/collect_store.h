@@ -58,7 +58,7 @@ RESULT collect_count_expired(struct pg *pg, int64_t *count_out, struct error *er
 RESULT collect_count_blobs(struct pg *pg, const struct uuid *project, uint64_t *count_out, struct error *err);
 /** More than COLLECT_TAGS_MAX tags? */
 RESULT collect_has_too_many_tags(struct pg *pg, const struct uuid *repository, bool *too_many_out, struct error *err);
-/** All tags, newest push first. */
+/** All tags, newest push first; COLLECT_TAGS_MAX + 1 of them if there are more. */
 RESULT collect_read_tags(struct pg *pg, const struct collect_scope *scope, struct pg_rows **rows_out, struct error *err);
 void collect_tag_of(const struct pg_rows *rows, size_t row, struct collect_tag *tag_out);
 void collect_manifest_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
