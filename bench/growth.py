@@ -8,7 +8,7 @@ import time
 import parts
 import tables
 from registries import REPOSITORY, Sijil, load
-from sijil_test import sha256
+from sijil_test import follow, sha256
 
 REAL = 400  # artifacts that are asked for; fewer than the gateway keeps in memory
 INDEX = "application/vnd.oci.image.manifest.v1+json"
@@ -109,11 +109,8 @@ def collect(sijil, **more):
     """A dry run over the project: time and CPU time of the whole of it."""
     admin = sijil.server.client(sijil.server.admin)
     start, cpu = time.monotonic(), cpu_of_server(sijil)
-    run = admin.api("POST", "/collections", {"project": "main/models", "dry_run": True, **more})
-    while run["state"] not in ("done", "failed"):
-        time.sleep(0.05)
-        run = admin.api("GET", f"/collections/{run['id']}?project=main/models")
-    assert run["state"] == "done", run
+    begun = admin.api("POST", "/collections", {"project": "main/models", "dry_run": True, **more})
+    follow(admin, begun["id"], "?project=main/models")
     return {"p50 ms": 1000 * (time.monotonic() - start), "cpu ms": 1000 * (cpu_of_server(sijil) - cpu)}
 
 
