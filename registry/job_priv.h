@@ -38,6 +38,13 @@ RESULT job_report(struct job_run *run, const struct job_finding *finding, const 
 RESULT scrub_run(struct job_run *run, struct error *err);
 RESULT scrub_manifests(struct job_run *run, struct error *err);
 RESULT scrub_others(struct job_run *run, struct error *err);
+struct scrub_blob;
+struct blob_reader;
+/** Not through the cache of keys: what is only checked is not kept, and puts out nothing that is served. */
+RESULT scrub_unwrap(const struct job_run *run, const struct scrub_blob *blob, struct secret **key_out, struct error *err);
+/** Opens it, at the job's pace. */
+RESULT scrub_open(struct job_run *run, const struct scrub_blob *blob, const struct secret *key, struct blob_reader **reader_out,
+                  struct error *err);
 RESULT rewrap_run(struct job_run *run, struct error *err);
 RESULT collection_run(struct job_run *run, struct error *err);
 

@@ -46,27 +46,33 @@ static bool progressed(void *context, uint64_t done_bytes, uint64_t length_bytes
     return job_pace(run, fresh);
 }
 
-static struct result verify(struct job_run *run, const struct scrub_blob *blob, const struct secret *key,
-                            struct error *err)
+struct result scrub_open(struct job_run *run, const struct scrub_blob *blob, const struct secret *key,
+                         struct blob_reader **reader_out, struct error *err)
 {
     struct blob_identity identity = {.blob = blob->row.key.id, .project = blob->where.project};
-    const struct blob_verify_options options = {.with_digest = run->job.with_digest,
-                                                .from_bytes = run->job.cursor_bytes,
-                                                .progress = progressed,
-                                                .context = run};
-    OWNED(blob_reader) *reader = NULL;
     struct blob_store *blobs = NULL;
 
     (void)snprintf(identity.region, sizeof identity.region, "%s", run->job.region);
     TRY(registry_blobs(run->registry, run->job.region, &blobs, err));
     if (!job_pace(run, OBJECT_COST)) return failure(err, ERROR_UNAVAILABLE, "the check was stopped");
-    TRY(blob_reader_open(blobs, &identity, &blob->row.content, key, &reader, err));
+    return blob_reader_open(blobs, &identity, &blob->row.content, key, reader_out, err);
+}
+
+static struct result verify(struct job_run *run, const struct scrub_blob *blob, const struct secret *key,
+                            struct error *err)
+{
+    const struct blob_verify_options options = {.with_digest = run->job.with_digest,
+                                                .from_bytes = run->job.cursor_bytes,
+                                                .progress = progressed,
+                                                .context = run};
+    OWNED(blob_reader) *reader = NULL;
+
+    TRY(scrub_open(run, blob, key, &reader, err));
     return blob_verify(reader, &options, err);
 }
 
-/* Not through the cache of keys: what is only checked is not kept, and puts out nothing that is served. */
-static struct result unwrap(const struct job_run *run, const struct scrub_blob *blob, struct secret **key_out,
-                            struct error *err)
+struct result scrub_unwrap(const struct job_run *run, const struct scrub_blob *blob, struct secret **key_out,
+                           struct error *err)
 {
     const struct key_scope scope = registry_key_scope(&blob->where);
     const struct key_binding binding = key_binding_of(&scope, &blob->row.key.id, blob->row.key.commitment);
@@ -79,7 +85,7 @@ static enum answer get_key(struct checking *checking, struct secret **key_out)
 {
     struct error err = {0};
 
-    while (!unwrap(checking->run, checking->blob, key_out, &err).ok) {
+    while (!scrub_unwrap(checking->run, checking->blob, key_out, &err).ok) {
         if (err.kind == ERROR_CORRUPT || err.kind == ERROR_INVALID) {
             find(checking, FINDING_KEY, &err);
             return IS_FOUND;

@@ -1,4 +1,4 @@
-/* What a scrub looks at beside blobs: manifests in PostgreSQL, and objects that no row names. */
+/* What a scrub looks at beside blobs: manifests in PostgreSQL, and objects that no row or no trailer names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,6 @@ enum {
     PAGE = 8,                 /* manifests, of at most 4 MiB each */
     TRY_AGAIN_MS = 2000,
     MANIFEST_BYTES_MAX = 4 << 20,
-    BATCH = 256,              /* objects that the tables are asked for together */
     STRAY_AGE_MS = 3600000,   /* younger ones may be about to get their row */
 };
 
@@ -99,17 +98,20 @@ struct result scrub_manifests(struct job_run *run, struct error *err)
     return SUCCESS;
 }
 
-/* ---- Objects without a row ---- */
+/* ---- Objects that no row, or no trailer names ---- */
 
 struct search {
     struct job_run *run;
     struct blob_store *blobs;
     int64_t before_ms; /* older than this */
     size_t count;
-    struct driver_entry entries[BATCH];
+    struct driver_entry entries[SCRUB_BATCH];
+    struct scrub_owner owners[SCRUB_BATCH];
 };
 
-static struct result report_stray(struct search *search, const struct driver_entry *entry, struct error *err)
+/* `blob` is the closed one that it lies beside, or NULL. */
+static struct result report_stray(struct search *search, const struct driver_entry *entry, const struct scrub_blob *blob,
+                                  struct error *err)
 {
     struct job_finding finding = {.kind = FINDING_STRAY};
     struct resource where = search->run->where;
@@ -121,30 +123,58 @@ static struct result report_stray(struct search *search, const struct driver_ent
     uuid_format(&entry->blob, id);
     if (entry->is_extent) (void)snprintf(finding.subject, sizeof finding.subject, "%s.e%u", id, entry->part);
     else (void)snprintf(finding.subject, sizeof finding.subject, "%s.%s", id, entry->name);
-    (void)snprintf(finding.detail, sizeof finding.detail, "%llu bytes that no row names",
-                   (unsigned long long)entry->size_bytes);
+    if (blob != NULL) {
+        (void)snprintf(finding.name, sizeof finding.name, "%s", blob->where.name);
+        (void)snprintf(finding.digest, sizeof finding.digest, "%.*s", DIGEST_TEXT_SIZE - 1, blob->where.detail);
+    }
+    (void)snprintf(finding.detail, sizeof finding.detail, "%llu bytes that no row%s names", (unsigned long long)entry->size_bytes,
+                   blob == NULL ? "" : " and no trailer of the closed blob");
     (void)snprintf(where.detail, sizeof where.detail, "%.*s", RESOURCE_DETAIL_MAX, finding.subject);
     return job_report(search->run, &finding, &where, NULL, err);
 }
 
-static bool is_unknown(const struct pg_rows *unknown, const struct uuid *blob)
+/* What can't be opened is a finding of its own: then nobody can say what belongs to it. */
+static struct result open_closed(struct search *search, const struct scrub_blob *blob, struct blob_reader **reader_out,
+                                 struct error *err)
 {
-    for (size_t i = 0; i < pg_rows_count(unknown); i++) {
-        const struct uuid id = pg_uuid(unknown, i, 0);
-        if (uuid_equal(&id, blob)) return true;
+    struct error why = {0};
+
+    for (;;) {
+        OWNED(secret) *key = NULL;
+        why = (struct error){0};
+        if (scrub_unwrap(search->run, blob, &key, &why).ok && scrub_open(search->run, blob, key, reader_out, &why).ok)
+            return SUCCESS;
+        if (is_fault_of_the_row(why.kind) || why.kind == ERROR_NOT_FOUND) return SUCCESS;
+        if (!job_wait(search->run, TRY_AGAIN_MS, why.message)) return failure(err, ERROR_CONFLICT, "the search was stopped");
     }
-    return false;
+}
+
+/* All of the batch that lie beside the same closed blob as the first, against its sealed trailer. */
+static struct result look_beside(struct search *search, size_t first, struct error *err)
+{
+    const struct uuid id = search->entries[first].blob;
+    OWNED(blob_reader) *reader = NULL;
+    struct scrub_blob blob;
+    bool found = false;
+
+    TRY(scrub_blob_find(search->run->pg, search->run->job.region, &id, &blob, &found, err));
+    if (found) TRY(open_closed(search, &blob, &reader, err));
+    for (size_t i = first; i < search->count; i++) {
+        const struct driver_entry *entry = &search->entries[i];
+        if (!search->owners[i].is_beside || !uuid_equal(&entry->blob, &id)) continue;
+        search->owners[i].is_beside = false;
+        if (reader != NULL && !blob_reader_names(reader, entry)) TRY(report_stray(search, entry, &blob, err));
+    }
+    return SUCCESS;
 }
 
 static struct result ask(struct search *search, struct error *err)
 {
-    struct bytes ids[BATCH];
-    OWNED(pg_rows) *unknown = NULL;
-
-    for (size_t i = 0; i < search->count; i++) ids[i] = uuid_bytes(&search->entries[i].blob);
-    TRY(scrub_unknown(search->run->pg, ids, search->count, &unknown, err));
-    for (size_t i = 0; i < search->count && pg_rows_count(unknown) > 0; i++)
-        if (is_unknown(unknown, &search->entries[i].blob)) TRY(report_stray(search, &search->entries[i], err));
+    TRY(scrub_owners(search->run->pg, search->entries, search->count, search->owners, err));
+    for (size_t i = 0; i < search->count; i++) {
+        if (!search->owners[i].is_known) TRY(report_stray(search, &search->entries[i], NULL, err));
+        if (search->owners[i].is_beside) TRY(look_beside(search, i, err));
+    }
     search->count = 0;
     return SUCCESS;
 }
@@ -156,7 +186,7 @@ static struct result visit(void *context, const struct driver_entry *entry, stru
     if (!job_go_on(search->run)) return failure(err, ERROR_CONFLICT, "the search was stopped");
     if (entry->modified_ms > search->before_ms) return SUCCESS;
     search->entries[search->count++] = *entry;
-    return search->count < BATCH ? SUCCESS : ask(search, err);
+    return search->count < SCRUB_BATCH ? SUCCESS : ask(search, err);
 }
 
 /* A listing can't go on in its middle: after a restart it begins again, and what was found is not found twice. */
@@ -165,10 +195,10 @@ static struct result list(struct search *search, struct error *err)
     struct job *job = &search->run->job;
 
     TRY(registry_blobs(search->run->registry, job->region, &search->blobs, err));
-    const struct result listed = blob_list(search->blobs, visit, search, err);
+    struct result listed = blob_list(search->blobs, visit, search, err);
+    if (listed.ok && search->count > 0) listed = ask(search, err);
     if (!job_go_on(search->run)) return SUCCESS;
     TRY(listed);
-    if (search->count > 0) TRY(ask(search, err));
     job->phase = JOB_DONE;
     return SUCCESS;
 }

@@ -6,12 +6,15 @@
 
 #include "registry/registry_priv.h"
 
+#define BLOBS                                                                                                             \
+    "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"        \
+    " b.digest, p.organisation_id, b.project_id, o.name || '/' || p.name FROM blob b JOIN project p USING (project_id)"    \
+    " JOIN organisation o USING (organisation_id) WHERE b.region_id = $1 AND b.blob_id "
+#define BLOB_TYPES "uuid int4 bytea bytea int8 int8 bool text uuid uuid text"
+
 static const struct pg_statement statements[] = {
-    {"scrub_blobs",
-     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"
-     " b.digest, p.organisation_id, b.project_id, o.name || '/' || p.name FROM blob b JOIN project p USING (project_id)"
-     " JOIN organisation o USING (organisation_id) WHERE b.region_id = $1 AND b.blob_id > $2 ORDER BY b.blob_id LIMIT $3",
-     "text uuid int8", "uuid int4 bytea bytea int8 int8 bool text uuid uuid text"},
+    {"scrub_blobs", BLOBS "> $2 ORDER BY b.blob_id LIMIT $3", "text uuid int8", BLOB_TYPES},
+    {"scrub_blob", BLOBS "= $2", "text uuid", BLOB_TYPES},
     {"scrub_blob_is_there", "SELECT EXISTS (SELECT FROM blob WHERE blob_id = $1 AND digest = $2)", "uuid text", "bool"},
     {"scrub_blob_unmark", "UPDATE blob SET damaged_at = NULL WHERE blob_id = $1 AND damaged_at IS NOT NULL", "uuid", ""},
     {"scrub_manifests",
@@ -25,10 +28,13 @@ static const struct pg_statement statements[] = {
      " AS bytes FROM blob WHERE region_id = $1) b, (SELECT count(*) AS manifests, coalesce(sum(size_bytes), 0)::int8 AS"
      " bytes FROM manifest JOIN project_key USING (key_id) WHERE region_id = $1) m",
      "text", "int8 int8"},
-    {"scrub_unknown",
-     "SELECT id FROM unnest($1::uuid[]) AS id WHERE NOT EXISTS (SELECT FROM blob WHERE blob_id = id)"
-     " AND NOT EXISTS (SELECT FROM upload WHERE blob_id = id) AND NOT EXISTS (SELECT FROM abandoned_object WHERE blob_id = id)",
-     "uuid[]", "uuid"},
+    {"scrub_owners", /* a fresh blob's writer may be about to remove what it does not need */
+     "SELECT b.blob_id IS NOT NULL OR EXISTS (SELECT FROM upload WHERE blob_id = e.id)"
+     " OR EXISTS (SELECT FROM abandoned_object WHERE blob_id = e.id),"
+     " coalesce(b.part <> e.part AND b.created_at < now() - interval '1 hour', false)"
+     " FROM unnest($1::uuid[], $2::int8[]) WITH ORDINALITY AS e (id, part, place) LEFT JOIN blob b ON b.blob_id = e.id"
+     " ORDER BY e.place",
+     "uuid[] int8[]", "bool bool"},
 };
 const struct pg_table scrub_statements = PG_TABLE(statements);
 
@@ -134,11 +140,38 @@ struct result scrub_total(struct pg *pg, const char *region, struct job *job, st
     return SUCCESS;
 }
 
-struct result scrub_unknown(struct pg *pg, const struct bytes *ids, size_t count, struct pg_rows **rows_out,
-                            struct error *err)
+struct result scrub_owners(struct pg *pg, const struct driver_entry *entries, size_t count, struct scrub_owner *owners_out,
+                           struct error *err)
+{
+    struct bytes ids[SCRUB_BATCH];
+    int64_t parts[SCRUB_BATCH];
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    assert(count <= SCRUB_BATCH);
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = uuid_bytes(&entries[i].blob);
+        parts[i] = entries[i].is_extent ? (int64_t)entries[i].part : -1; /* no extent closes a blob under a name */
+    }
+    pg_add_uuid_array(&arguments, ids, count);
+    pg_add_int8_array(&arguments, parts, count);
+    TRY(pg_run(pg, "scrub_owners", &arguments, &rows, err));
+    assert(pg_rows_count(rows) == count);
+    for (size_t i = 0; i < count; i++)
+        owners_out[i] = (struct scrub_owner){.is_known = pg_bool(rows, i, 0), .is_beside = pg_bool(rows, i, 1)};
+    return SUCCESS;
+}
+
+struct result scrub_blob_find(struct pg *pg, const char *region, const struct uuid *id, struct scrub_blob *blob_out, bool *found_out,
+                              struct error *err)
 {
     struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
 
-    pg_add_uuid_array(&arguments, ids, count);
-    return pg_run(pg, "scrub_unknown", &arguments, rows_out, err);
+    pg_add_text(&arguments, region);
+    pg_add_uuid(&arguments, id);
+    TRY(pg_run(pg, "scrub_blob", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 1) TRY(read_blob(rows, 0, region, blob_out, err));
+    *found_out = pg_rows_count(rows) == 1;
+    return SUCCESS;
 }

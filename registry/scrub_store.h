@@ -37,5 +37,15 @@ RESULT scrub_manifests_page(struct pg *pg, const struct scrub_page *page, struct
 /** How many blobs and manifests there are, and how many bytes. */
 RESULT scrub_total(struct pg *pg, const char *region, struct job *job, struct error *err);
 
-/** Which of these ids (of 16 bytes) no row of a blob, an upload or an abandoned object names. */
-RESULT scrub_unknown(struct pg *pg, const struct bytes *ids, size_t count, struct pg_rows **rows_out, struct error *err);
+/** Whose object is it? */
+struct scrub_owner {
+    bool is_known;    /* a row of a blob, an upload or an abandoned object names its id */
+    bool is_beside;   /* the blob is closed for an hour, and this is not the extent that closes it */
+};
+#define SCRUB_BATCH 256 /* objects that the tables are asked for together */
+/** Of `count` objects of a listing, at most SCRUB_BATCH, in their order. */
+RESULT scrub_owners(struct pg *pg, const struct driver_entry *entries, size_t count, struct scrub_owner *owners_out,
+                    struct error *err);
+/** *found_out is false when it is no more. */
+RESULT scrub_blob_find(struct pg *pg, const char *region, const struct uuid *id, struct scrub_blob *blob_out, bool *found_out,
+                       struct error *err);

@@ -167,6 +167,8 @@ RESULT blob_verify(struct blob_reader *reader, const struct blob_verify_options 
 RESULT blob_remove(struct blob_store *store, const struct uuid *blob, struct error *err);
 /** Removes what crashed writers left beside a closed blob: checkpoints, and extents that its trailer does not name. */
 RESULT blob_reader_tidy(struct blob_reader *reader, struct error *err);
+/** Is the object, one of this blob, an extent that its trailer names? All others are what crashed writers left, or strangers. */
+bool blob_reader_names(const struct blob_reader *reader, const struct driver_entry *entry);
 /** Is the object that a listing showed still there? For whoever found no row of it and wants to be sure. */
 RESULT blob_has(struct blob_store *store, const struct driver_entry *entry, bool *has_out, struct error *err);
 /** Asks the driver whether the region's bytes are where the configuration says; refused until a later check says so. */

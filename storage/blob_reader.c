@@ -370,6 +370,16 @@ bool blob_reader_read_at_once(struct blob_reader *reader, uint64_t offset, uint8
     return is_read;
 }
 
+bool blob_reader_names(const struct blob_reader *reader, const struct driver_entry *entry)
+{
+    const struct sjb1_extents *extents = &reader->trailer.extents;
+    bool is_named = false;
+
+    for (size_t i = 0; i < extents->count && entry->is_extent && !is_named; i++)
+        is_named = extents->list[i].part == entry->part;
+    return is_named;
+}
+
 struct result blob_reader_tidy(struct blob_reader *reader, struct error *err)
 {
     const struct sjb1_extents *extents = &reader->trailer.extents;

@@ -75,6 +75,7 @@ class World:
 class Try:
     def __init__(self, words, home=None, text=None, after=None, again=True):
         self.words, self.home, self.text, self.after, self.again = words, home, text, after, again
+        self.right = ""  # what a good one prints
 
 
 def login(world):
@@ -211,6 +212,56 @@ def making(*words):
     return case
 
 
+def end_jobs(world):
+    world.machine.sql("UPDATE job SET ended_at = now(), outcome = 'stopped', lease_until = NULL WHERE ended_at IS NULL")
+
+
+def following(*words, right):
+    """A job is begun and followed; what it prints is right once it says that all is done. Only one may be under way."""
+    def case(world):
+        end_jobs(world)
+        attempt = Try([word.format(host=world.host) for word in words], again=False)
+        attempt.right = right
+        return attempt
+    return case
+
+
+def of_a_job(*words):
+    """A job that is over, and one that waits."""
+    def case(world):
+        end_jobs(world)
+        done = world.admin.api("POST", "/scrubs", {})["id"]
+        until = time.monotonic() + 60
+        while "ended" not in world.admin.api("GET", f"/jobs/{done}"):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        waiting = world.admin.api("POST", "/rewraps", {})["id"]
+        return Try([word.format(host=world.host, done=done, waiting=waiting) for word in words], again="stop" not in words)
+    return case
+
+
+def rules(world):
+    path = world.machine.path("rules.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"immutable": [{"repositories": "none", "tags": f"v{world.fresh()}"}]}, file)
+    number = world.number
+
+    def after(done):
+        now = world.admin.api("GET", "/projects/main/models/rules")
+        assert not done or now["immutable"][0]["tags"] == f"v{number}", now
+    return Try(["admin", "project", "rules", world.host, "main/models", path], after=after)
+
+
+def quota(world):
+    number = world.fresh()
+
+    def after(done):
+        now = world.admin.api("GET", "/projects/main/models/quota")
+        assert not done or (now["sessions"], now["bytes"]) == (500 + number % 400, 1 << 50), now
+    return Try(["admin", "project", "quota", world.host, "main/models", "--sessions", str(500 + number % 400), "--bytes", "1024T"],
+               after=after)
+
+
 def binding(world):
     """The robot is looked up by its name; the scope is new each time, because a role is given once."""
     number = world.fresh()
@@ -239,6 +290,22 @@ CASES = {
     "binding-create": binding,
     "binding-revoke": revoking("binding"),
     "binding-list": asking("admin", "binding", "list", "{host}"),
+    "quota": asking("admin", "project", "quota", "{host}", "main/models"),
+    "quota-set": quota,
+    "rules": asking("admin", "project", "rules", "{host}", "main/models"),
+    "rules-set": rules,
+    "gc": following("admin", "gc", "{host}", right="removed: 0 manifests with 0 tags, 0 of "),
+    "gc-dry-run": following("admin", "gc", "{host}", "main/models", "--dry-run", right="would be removed: 0 manifests"),
+    "gc-json": following("admin", "gc", "{host}", "main/models", "--json", right='"state":"completed"'),
+    "gc-detach": following("admin", "gc", "{host}", "main/models", "--detach", right="collection"),
+    "scrub": following("admin", "scrub", "{host}", "--digest", "--json", right='"state":"completed"'),
+    "rewrap-detach": following("admin", "rewrap", "{host}", "--detach", right="rewrap"),
+    "job-list": of_a_job("admin", "job", "list", "{host}"),
+    "job-show": of_a_job("admin", "job", "show", "{host}", "{waiting}"),
+    "job-follow": of_a_job("admin", "job", "show", "{host}", "{done}", "--follow"),
+    "job-findings": of_a_job("admin", "job", "findings", "{host}", "{done}"),
+    "job-stop": of_a_job("admin", "job", "stop", "{host}", "{waiting}"),
+    "keys": asking("admin", "keys", "{host}"),
     "policy-show": asking("policy", "show", "{host}"),
     "policy-sign": sign,
     "policy-load": load,
@@ -254,7 +321,8 @@ def try_with(world, case, kinds, nth, count):
     if "SIJIL_FAULT_TRACE" in os.environ:
         print(done.stderr)
     if done.returncode == DONE:
-        pass
+        if attempt.right not in done.stdout:
+            raise Bad(f"it says that it was done, and not what: {done.stdout[-500:]!r}")
     elif done.returncode not in SAID:
         raise Bad(f"exit status {done.returncode}: {done.stderr[-1500:]}")
     elif not fired:

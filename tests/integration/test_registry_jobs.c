@@ -261,6 +261,79 @@ static void strays_are_reported_once_they_are_old(void **state)
     assert_int_equal(unlink(stray), 0);
 }
 
+/* Two gateways, so two extents. */
+static void push_by_two(struct resource *where, uint64_t seed, char digest_out[DIGEST_TEXT_SIZE])
+{
+    const struct upload_begin begun = fixture_begin(where);
+    OWNED(registry) *second = fixture_second_gateway();
+    struct registry *const gateways[] = {fixture.registry, second};
+    uint8_t *content = fixture_content(seed, ARTIFACTS, digest_out);
+    struct digest digest;
+
+    MUST(digest_parse(bytes_of_text(digest_out), &digest, &err));
+    for (size_t i = 0; i < COUNT(gateways); i++) {
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(gateways[i], &begun, &recorder);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, (struct bytes){content + i * ARTIFACTS / 2, ARTIFACTS / 2}, &err));
+        if (i == 0) MUST(upload_save(upload, &recorder.recorder, &err));
+        else MUST(upload_commit(upload, fixture.stack->pg, &digest, &recorder.recorder, &err));
+    }
+    free(content);
+}
+
+/* `script` calls the path $p. */
+static void run_in_shell(const char *path, const char *script)
+{
+    char command[1024];
+
+    (void)snprintf(command, sizeof command, "p=%s; %s", path, script);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): our own mkdtemp() names */
+}
+
+static void what_lies_beside_a_closed_blob_is_reported(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "scrub/beside");
+    char digest[DIGEST_TEXT_SIZE], path[256], left[300];
+    size_t count = 0;
+
+    (void)state;
+    push_by_two(&where, 450, digest);
+    fixture_path_of(digest, path);
+    *strrchr(path, '.') = '\0';
+    run_in_shell(path, "test -f $p.e0 && test -f $p.e1");
+    /* An extent that lost a race, one that a killed writer left, and a checkpoint. */
+    run_in_shell(path, "cp $p.e1 $p.e2 && head -c 4096 $p.e0 > $p.e7");
+    (void)snprintf(left, sizeof left, "%s.c%032d", path, 7);
+    run_in_shell(left, "echo of old > $p");
+    run_in_shell(path, "touch -d 2020-01-01 $p.*");
+    struct uuid id = begin_scrub(false);
+    work(JOB_SCRUB);
+    assert_int_equal(look(&id).found, 0); /* closed just now: its writer may be about to tidy */
+    execute("UPDATE blob SET created_at = '2020-01-01'");
+    const unsigned events = stack_events(fixture.stack, "scrub.finding", "completed");
+    id = begin_scrub(false);
+    work(JOB_SCRUB);
+    assert_string_equal(look(&id).outcome, "completed");
+    struct job_finding *findings = findings_of(&id, &count);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(findings[i].kind, FINDING_STRAY);
+        assert_string_equal(findings[i].digest, digest);
+        assert_string_equal(findings[i].name, "acme/models");
+        assert_non_null(strstr(findings[i].detail, "no trailer"));
+        const char *name = strchr(findings[i].subject, '.');
+        assert_true(strcmp(name, ".e2") == 0 || strcmp(name, ".e7") == 0 || strstr(left, name) != NULL);
+    }
+    free(findings);
+    assert_int_equal(stack_events(fixture.stack, "scrub.finding", "completed"), events + 3);
+    fixture_check(&where, 450, ARTIFACTS); /* nothing was removed, and what is beside is never read */
+    run_in_shell(path, "rm $p.e2 $p.e7 $p.c*");
+    id = begin_scrub(false);
+    work(JOB_SCRUB);
+    assert_int_equal(look(&id).found, 0);
+}
+
 static void a_region_that_is_not_there_is_waited_for(void **state)
 {
     struct blob_test_folder empty = blob_test_folder_new(false);
@@ -365,6 +438,7 @@ int main(void)
         cmocka_unit_test(ended_jobs_are_pruned_with_what_they_found),
         cmocka_unit_test(a_lost_runner_changes_nothing),
         cmocka_unit_test(strays_are_reported_once_they_are_old),
+        cmocka_unit_test(what_lies_beside_a_closed_blob_is_reported),
         cmocka_unit_test(a_region_that_is_not_there_is_waited_for),
         cmocka_unit_test(sealed_manifests_are_verified),
         cmocka_unit_test(a_region_that_is_all_wrong_ends_the_scrub),

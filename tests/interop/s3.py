@@ -315,6 +315,10 @@ def cases_of(store):
         upload.finish()
         check_blob(state["repository"], upload.content)
 
+    def sql(text):
+        return subprocess.run(["psql", "-h", gateway.database_at, "-U", "postgres", "-d", "sijil_template", "-Atc", text], check=True,
+                              capture_output=True, text=True).stdout.strip()
+
     def the_driver_keeps_its_contract():
         with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
             script = os.path.join(HERE, "../support/postgres.sh")
@@ -442,9 +446,7 @@ def cases_of(store):
         answer = state["repository"].call("DELETE", upload.location)
         assert answer.status == 204, (answer.status, answer.body)
         wait_for(lambda: set(store.keys("gateway/")) == before, 90)
-        rows = subprocess.run(["psql", "-h", gateway.database_at, "-U", "postgres", "-d", "sijil_template", "-Atc",
-                               "SELECT (SELECT count(*) FROM multipart) + (SELECT count(*) FROM multipart_piece)"],
-                              check=True, capture_output=True, text=True).stdout.strip()
+        rows = sql("SELECT (SELECT count(*) FROM multipart) + (SELECT count(*) FROM multipart_piece)")
         assert rows == "0", rows
 
     def a_bucket_elsewhere_is_refused():
@@ -457,13 +459,96 @@ def cases_of(store):
         # some stores refuse a signature for another location, others answer and are compared
         assert "eu-elsewhere-1" in said and "bucket_location" in said, said
 
+    def scrub(seconds=300, **more):
+        admin = gateway.client(gateway.admin)
+        job = sijil_test.follow(admin, admin.api("POST", "/scrubs", {"bytes_per_second": 1 << 30, **more})["id"], seconds=seconds)
+        assert job["done"] == job["total"] > 0 and job["bytes_done"] == job["bytes_total"], job
+        return job, admin.api("GET", f"/jobs/{job['id']}/findings")["findings"]
+
+    def objects_of(digest):
+        blob = sql(f"SELECT replace(blob_id::text, '-', '') FROM blob WHERE digest = '{digest}'")
+        found = store.keys(f"gateway/{blob[:2]}/{blob}")
+        assert found, digest
+        return found
+
+    def a_scrub_reads_the_whole_bucket_and_finds_what_is_damaged():
+        job, findings = scrub(digest=True)
+        assert job["found"] == 0 and job["bytes_total"] > 500 * MIB, job
+        contents = [os.urandom(300_000) for _ in range(3)]
+        damaged, missing, sound = [state["repository"].push_blob(data) for data in contents]
+        [key] = objects_of(damaged)
+        status, data = store.call("GET", f"/{BUCKET}/{key}")
+        assert status == 200
+        at = 4096 + 65536 + 9
+        status, _ = store.call("PUT", f"/{BUCKET}/{key}", body=data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        assert status == 200
+        for key in objects_of(missing):
+            assert store.call("DELETE", f"/{BUCKET}/{key}")[0] == 204
+        job, findings = scrub()
+        told = {finding["digest"]: finding for finding in findings}
+        assert job["found"] == 2 and set(told) == {damaged, missing}, findings
+        assert told[damaged]["kind"] == "damaged" and told[damaged]["detail"].startswith("record 1:"), told
+        assert told[missing]["kind"] == "missing" and told[missing]["name"] == "main/models", told
+        for digest, status in ((damaged, 404), (missing, 404), (sound, 200)):
+            assert state["repository"].call("GET", "blobs/" + digest).status == status
+        for data in contents[:2]:  # a push heals
+            assert state["repository"].call("GET", "blobs/" + state["repository"].push_blob(data)).body == data
+        assert scrub(digest=True)[0]["found"] == 0
+
+    def a_scrub_outlives_its_gateway_and_its_store():
+        admin = gateway.client(gateway.admin)
+        job = admin.api("POST", "/scrubs", {"bytes_per_second": 20 * MIB})["id"]
+        wait_for(lambda: admin.api("GET", f"/jobs/{job}")["bytes_done"] > 0)
+        gateway.kill_and_start()
+        wait_for(lambda: admin.api("GET", f"/jobs/{job}")["state"] == "running" and sql(
+            f"SELECT runner_epoch FROM job WHERE job_id = '{job}'") == "2", 90)
+        store.stop(signal.SIGKILL)
+        wait_for(lambda: "waits_for" in admin.api("GET", f"/jobs/{job}"))
+        store.start()
+        done = sijil_test.follow(admin, job, seconds=300)
+        assert done["found"] == 0 and done["bytes_done"] == done["bytes_total"] > 500 * MIB, done
+
+    def keyd(*words):
+        """sijil-keyd is stopped for it, as docs/keys.md has it."""
+        gateway.is_stopping = True
+        gateway.keyd.terminate()
+        gateway.keyd.wait(30)
+        gateway.run(sijil_test.program("sijil-keyd"), *gateway.keyd_words(), *words)
+        time.sleep(1)  # whoever keeps it running has noticed
+        gateway.is_stopping = False
+        gateway.start_keyd()
+        threading.Thread(target=gateway.keep_keyd, daemon=True).start()
+        gateway.wait_ready()
+
+    def all_keys_are_wrapped_anew_and_the_old_version_is_destroyed():
+        admin = gateway.client(gateway.admin)
+        before = set(store.keys("gateway/"))
+        open_one = Upload(state["repository"], Content(10, 12 * MIB))  # lives through it
+        assert open_one.patch(0, 6 * MIB).status == 202
+        keyd("--add-version")
+        [old] = admin.api("GET", "/keys")["versions"]
+        assert old["version"] == 1 and old["blobs"] > 5 and old["uploads"] > 0, old
+        job = sijil_test.follow(admin, admin.api("POST", "/rewraps", {})["id"], seconds=300)
+        assert job["found"] == 0 and job["done"] == job["total"] >= old["blobs"] + old["projects"] + old["uploads"], job
+        versions = {each["version"]: each for each in admin.api("GET", "/keys")["versions"]}
+        assert versions[2]["blobs"] == old["blobs"] and versions[2]["state"] == "newest", versions
+        assert 1 not in versions or versions[1]["state"] == "unused" and versions[1]["blobs"] == 0, versions
+        assert before <= set(store.keys("gateway/")), "an object was touched"
+        keyd("--destroy-version", "1")
+        open_one.finish()
+        check_blob(state["repository"], Content(10, 12 * MIB))
+        check_blob(state["repository"], Content(2, 9 * MIB + 1))
+        assert scrub(digest=True)[0]["found"] == 0
+
     def the_gateway_ends_in_order():
         gateway.finish(False)
 
     return [the_driver_keeps_its_contract, a_gateway_starts_on_it, a_large_model_goes_there_and_back, sijil_pushes_and_pulls_a_model,
             many_small_pieces_make_one_blob, two_gateways_take_turns,
             a_cut_connection_costs_nothing_that_was_acknowledged, a_killed_gateway_goes_on, a_store_that_restarts_is_waited_for,
-            a_store_that_is_away_is_said, an_abandoned_upload_leaves_nothing, a_bucket_elsewhere_is_refused, the_gateway_ends_in_order]
+            a_store_that_is_away_is_said, an_abandoned_upload_leaves_nothing,
+            a_scrub_reads_the_whole_bucket_and_finds_what_is_damaged, a_scrub_outlives_its_gateway_and_its_store,
+            all_keys_are_wrapped_anew_and_the_old_version_is_destroyed, a_bucket_elsewhere_is_refused, the_gateway_ends_in_order]
 
 
 def main():

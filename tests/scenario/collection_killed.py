@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Kill -9 of the gateway that collects garbage, beside clients that push: while it reads what is garbage, and in the middle of a
+removal's transaction. The run goes on after a restart, and on another gateway; nothing is lost, and no object is left over.
+
+Short: one kill of each kind beside 8 clients; SIJIL_SOAK=1: ten of each beside 32."""
+import collections
+import concurrent.futures
+import multiprocessing
+import os
+import subprocess
+import time
+
+import sijil_test
+from fleet import Fleet, Judge
+from pushers import Wanderer, be_clients
+from sijil_test import Client
+
+LONG = os.environ.get("SIJIL_SOAK") == "1"
+ROUNDS, CLIENTS = (10, 32) if LONG else (1, 8)
+LEASE_S = 6 if LONG else 4
+GARBAGE = 200      # blobs of each round; eight go in one transaction
+THREADS = 8        # of one process
+RUN_LEASE_S = 30   # after which another gateway takes a run up: docs/garbage-collection.md
+EXPECTED = ("cut", "deletions", "manifests", "mounts", "pulls", "skipped", "uploads")
+
+
+class Session:
+    """A session of PostgreSQL's administrator that holds a lock while the test looks around."""
+
+    def __init__(self, fleet, lock):
+        self.psql = subprocess.Popen(["psql", "-XAtq", "-h", fleet.database_at, "-U", "postgres", "-d", "sijil_template"], text=True,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.psql.stdin.write(f"BEGIN; {lock};\n\\echo locked\n")
+        self.psql.stdin.flush()
+        while self.psql.stdout.readline() != "locked\n":
+            assert self.psql.poll() is None, "no lock"
+
+    def done(self):
+        self.psql.stdin.close()
+        self.psql.wait()
+
+
+class World:
+    def __init__(self, fleet):
+        self.fleet = fleet
+        self.admin = fleet.client(fleet.admin)
+        self.admin.api("PUT", "/projects/main/models/rules", {"untagged_days": 0})
+        self.login = sijil_test.make_robot(fleet, "pushers", "publisher", "main/models")
+        self.judge = Judge(fleet, sijil_test.make_robot(fleet, "auditor", "auditor", ""))
+
+    def sql(self, text):
+        return Judge.sql_at(self.fleet, text)
+
+    def wait(self, question, answer, seconds=60):
+        until = time.monotonic() + seconds
+        while (said := self.sql(question)) != answer:
+            assert time.monotonic() < until, f"{question}: {said}"
+            time.sleep(0.02)
+
+    def litter(self, turn):
+        """Blobs that nothing will ever need."""
+        def push(first):
+            repository = Client(self.fleet, self.login).repository("main/models/litter")
+            for number in range(first, GARBAGE, 8):
+                repository.push_blob(b"litter %d %d" % (turn, number))
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(push, range(8)))
+
+    def collected(self):
+        return int(self.sql("SELECT count(*) FROM audit_entry WHERE action = 'blob.collect' AND outcome = 'allowed'"))
+
+    def begin(self):
+        self.admin.port = self.alive()
+        return self.admin.api("POST", "/collections", {})["id"]
+
+    def runner_of(self, job):
+        return int(self.sql(f"SELECT runner FROM job WHERE job_id = '{job}'").removeprefix("gateway"))
+
+    def waits_for_lock(self, statement):
+        """A statement with these words in it waits for a lock."""
+        self.wait("SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted"
+                  f" AND position('{statement}' IN a.query) > 0", "t")
+
+    def alive(self):
+        return next(port for port, gateway in zip(self.fleet.ports, self.fleet.gateways) if gateway is not None)
+
+    def follow(self, job):
+        self.admin.port = self.alive()
+        return sijil_test.follow(self.admin, job, seconds=RUN_LEASE_S + 90)
+
+    def is_open(self, job):
+        assert self.sql(f"SELECT ended_at IS NULL FROM job WHERE job_id = '{job}'") == "t", "it was over before it was killed"
+
+
+def killed_in_a_removal(world, turn):
+    """All gateways, while one has a removal's transaction open; one is started again and goes on with its own run."""
+    fleet = world.fleet
+    world.litter(turn)
+    time.sleep(LEASE_S + 0.5)
+    before = world.collected()
+    # In the order in which blobs are looked at, far behind what the clients' garbage may be.
+    held = world.sql("SELECT blob_id FROM blob b JOIN repository_blob USING (blob_id) JOIN repository r USING (repository_id)"
+                     f" WHERE r.name = 'litter' ORDER BY b.digest OFFSET {GARBAGE // 2} LIMIT 1")
+    session = Session(fleet, f"SELECT FROM blob WHERE blob_id = '{held}' FOR UPDATE")
+    job = world.begin()
+    world.waits_for_lock("abandoned_object (blob_id, region_id, abandoned_at) SELECT blob_id, region_id, now() +")
+    runner = world.runner_of(job)
+    world.is_open(job)
+    for number in range(len(fleet.gateways)):
+        fleet.kill(number)
+    session.done()
+    taken = world.collected() - before
+    assert taken > 0 and world.sql("SELECT count(*) FROM blob b JOIN repository_blob USING (blob_id) JOIN repository r"
+                                   " USING (repository_id) WHERE r.name = 'litter'") != "0", taken
+    fleet.start_gateway(runner)
+    fleet.wait_for_gateway(runner)
+    report = world.follow(job)["report"]
+    assert world.sql(f"SELECT runner_epoch FROM job WHERE job_id = '{job}'") == "2"
+    for number in range(len(fleet.gateways)):
+        if number != runner:
+            fleet.start_gateway(number)
+            fleet.wait_for_gateway(number)
+    return f"{taken} blobs were gone when it was killed; its own next start went on: {report['blobs']} told"
+
+
+def killed_while_it_reads(world, turn):
+    """The one that runs it, while it looks for manifests without a tag; another gateway takes the run over."""
+    fleet = world.fleet
+    world.litter(turn)
+    time.sleep(LEASE_S + 0.5)
+    session = Session(fleet, "LOCK TABLE manifest_use IN ACCESS EXCLUSIVE MODE")  # which no push and no pull waits for
+    before = world.collected()
+    job = world.begin()
+    world.waits_for_lock("LEFT JOIN manifest_use u")
+    runner = world.runner_of(job)
+    world.is_open(job)
+    fleet.kill(runner)
+    session.done()
+    began = time.monotonic()
+    report = world.follow(job)["report"]
+    assert world.runner_of(job) != runner, "nobody else did it"
+    assert report["blobs"] >= GARBAGE and world.collected() - before >= GARBAGE, report
+    over = time.monotonic() - began
+    fleet.start_gateway(runner)
+    fleet.wait_for_gateway(runner)
+    return f"another gateway was done {over:.0f} s after the kill: {report['blobs']} blobs, {report['manifests']} manifests"
+
+
+def nothing_is_left(world):
+    """All that nothing needs goes, with its bytes."""
+    time.sleep(LEASE_S + 1)
+    for _ in range(2):
+        report = world.follow(world.begin())["report"]
+    assert (report["blobs"], report["manifests"]) == (0, 0), report
+    world.sql("UPDATE upload SET expires_at = now()")  # what the kills left of uploads
+    world.wait("SELECT (SELECT count(*) FROM upload) + (SELECT count(*) FROM abandoned_object)", "0", 150)
+    figures = world.judge.check({})
+    assert figures["blobs"] == figures["objects"] == report["blobs_looked_at"], (figures, report)
+    again = world.admin.api("GET", "/projects/main/models/quota")["bytes_used"]
+    assert int(world.sql("SELECT bytes_used FROM project_quota") or again) == again
+    print(f"     in the end {figures['blobs']} blobs and as many objects; {figures['events']} events verify")
+
+
+def a_killed_collection_goes_on():
+    with Fleet(2, blob_lease=LEASE_S, collect_interval=0) as fleet:
+        world, stopped, results = World(fleet), multiprocessing.Event(), multiprocessing.Queue()
+        world.admin.api("PUT", "/projects/main/models/quota", {"bytes": 1 << 40, "sessions": 1000})
+        Wanderer.ports = fleet.ports
+
+        def make(number, figures):
+            return Wanderer(number, Client(fleet, world.login, fleet.ports[number % 2]), LEASE_S, lambda: not stopped.is_set(), figures)
+        groups = [range(first, min(first + THREADS, CLIENTS)) for first in range(0, CLIENTS, THREADS)]
+        workers = [multiprocessing.Process(target=be_clients, args=(make, group, results)) for group in groups]
+        for worker in workers:
+            worker.start()
+        try:
+            for turn in range(ROUNDS):
+                print(f"     {killed_in_a_removal(world, 2 * turn)}", flush=True)
+                print(f"     {killed_while_it_reads(world, 2 * turn + 1)}", flush=True)
+        finally:
+            stopped.set()
+            figures, failures = collections.Counter(), []
+            for _ in workers:
+                more, failed = results.get(timeout=300)
+                figures.update(more)
+                failures += failed
+            for worker in workers:
+                worker.join()
+        print(f"     {CLIENTS} clients: " + ", ".join(f"{count} {name}" for name, count in sorted(figures.items())))
+        assert not failures, f"{len(failures)} clients failed; the first: {failures[0]}"
+        assert all(figures[name] > 0 for name in EXPECTED), figures
+        nothing_is_left(world)
+
+
+sijil_test.run(a_killed_collection_goes_on)
