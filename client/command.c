@@ -177,6 +177,8 @@ static void report_json(const struct invocation *invocation, const struct error 
         json_write_string(&text, bytes_of_text(invocation->explanation), &ignored).ok &&
         buffer_add_text(&text, "}\n", &ignored).ok)
         (void)fputs(buffer_text(&text), stderr);
+    else /* without memory for the words, the kind is said */
+        (void)fprintf(stderr, "{\"error\":\"%s\",\"message\":\"\",\"detail\":\"\"}\n", error_kind_name(err->kind));
 }
 
 void command_report(const struct invocation *invocation, const struct error *err)

@@ -165,7 +165,7 @@ struct result job_begin(struct invocation *invocation, const char *path, const c
     TRY(api_call(invocation, "POST", path, body, &answer, err));
     cell_text(json_object_get(answer, "id"), id);
     if (invocation_option(invocation, 'd') != NULL) return api_print(invocation, answer, err);
-    (void)fprintf(stderr, "job %s; it goes on also when this ends\n", id);
+    if (!invocation->json) (void)fprintf(stderr, "job %s; it goes on also when this ends\n", id);
     return follow(invocation, &(struct job_place){.id = id, .project = project}, err);
 }
 

@@ -312,6 +312,13 @@ CASES = {
 }
 
 
+def is_told_in_json(text):
+    try:
+        return json.loads(text)["error"] != ""
+    except ValueError:
+        return False
+
+
 def try_with(world, case, kinds, nth, count):
     attempt = case(world)
     world.plan.arm(kinds, nth, count)
@@ -327,7 +334,7 @@ def try_with(world, case, kinds, nth, count):
         raise Bad(f"exit status {done.returncode}: {done.stderr[-1500:]}")
     elif not fired:
         raise Bad(f"without a failure: {done.returncode} {done.stderr[-1500:]}")
-    elif "sijil" not in done.stderr:
+    elif not (is_told_in_json(done.stderr) if "--json" in attempt.words else "sijil" in done.stderr):
         raise Bad(f"nothing is said: {done.stderr!r}")
     if attempt.after:
         attempt.after(done.returncode == DONE)
