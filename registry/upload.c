@@ -61,13 +61,8 @@ static bool is_claimed_already(const struct upload *upload)
     return upload->live.is_begun && upload->row.writer_epoch == UPLOAD_FIRST_EPOCH && upload->row.checkpoint.sequence == 0;
 }
 
-static struct result open_writer(struct upload *upload, struct pg *pg, struct error *err)
+static struct result open_at_checkpoint(struct upload *upload, const struct secret *key, struct error *err)
 {
-    OWNED(secret) *key = NULL;
-
-    blob_writer_free(GIVE(upload->live.writer));
-    TRY(registry_unwrap(upload->registry, &upload->where, &upload->row.key, &key, err));
-    if (!is_claimed_already(upload)) TRY(upload_row_claim(pg, &upload->row, err));
     struct blob_upload session = {
         .upload = upload->row.upload,
         .identity = {.blob = upload->row.blob, .project = upload->where.project},
@@ -75,7 +70,34 @@ static struct result open_writer(struct upload *upload, struct pg *pg, struct er
         .with_sha512 = upload->row.algorithm == DIGEST_SHA512,
     };
     (void)snprintf(session.identity.region, sizeof session.identity.region, "%s", upload->where.region);
-    TRY(blob_writer_open(upload->blobs, &session, key, &upload->row.checkpoint, &upload->live.writer, err));
+    return blob_writer_open(upload->blobs, &session, key, &upload->row.checkpoint, &upload->live.writer, err);
+}
+
+/*
+ * Whoever claims it between our claim and our opening saves under his own, and removes the checkpoint that we were told of:
+ * then the upload is not lost, but further.
+ */
+static struct result open_newest(struct upload *upload, struct pg *pg, const struct secret *key, struct error *err)
+{
+    for (;;) {
+        const uint64_t sequence = upload->row.checkpoint.sequence;
+        struct error gone;
+        if (open_at_checkpoint(upload, key, err).ok) return SUCCESS;
+        if (err->kind != ERROR_NOT_FOUND) return (struct result){.ok = false};
+        gone = *err;
+        TRY(upload_row_claim(pg, &upload->row, err));
+        if (upload->row.checkpoint.sequence == sequence) return failure(err, gone.kind, "%s", gone.message);
+    }
+}
+
+static struct result open_writer(struct upload *upload, struct pg *pg, struct error *err)
+{
+    OWNED(secret) *key = NULL;
+
+    blob_writer_free(GIVE(upload->live.writer));
+    TRY(registry_unwrap(upload->registry, &upload->where, &upload->row.key, &key, err));
+    if (!is_claimed_already(upload)) TRY(upload_row_claim(pg, &upload->row, err));
+    TRY(open_newest(upload, pg, key, err));
     upload->live.writer_epoch = upload->row.writer_epoch;
     upload->live.sequence = upload->row.checkpoint.sequence;
     return SUCCESS;
