@@ -227,6 +227,7 @@ static void usage(FILE *out)
                 "  --seconds NUMBER    that a mixed run takes (default 10)\n"
                 "  --interval NUMBER   seconds for which a mixed run prints one line (default 10)\n"
                 "  --patch             POST, PATCH, PUT instead of POST, PUT\n"
+                "  --whole             POST with the digest and all bytes, where the registry takes that\n"
                 "  --check             compare the bytes of each pull with those that were pushed\n"
                 "  --pid NUMBER        a process of the server, for CPU time and memory; may be repeated\n"
                 "  --database-pid NUMBER  another one, for CPU time only\n",
@@ -253,6 +254,7 @@ static bool take_option(struct load_options *options, int letter, const char *te
     case 'l': options->login = text; return true;
     case 'x': options->run = text; return true;
     case 'P': options->patch = true; return true;
+    case 'w': options->whole = true; return true;
     case 'C': options->check = true; return true;
     case 'o': options->scope = text; return true;
     case 'a': options->paths_file = text; return true;
@@ -281,7 +283,7 @@ int main(int argc, char **argv)
         {"count", required_argument, NULL, 'k'},    {"clients", required_argument, NULL, 'n'},
         {"requests", required_argument, NULL, 'q'}, {"uploads", required_argument, NULL, 'b'},
         {"seconds", required_argument, NULL, 't'},  {"interval", required_argument, NULL, 'i'},
-        {"check", no_argument, NULL, 'C'},
+        {"check", no_argument, NULL, 'C'},          {"whole", no_argument, NULL, 'w'},
         {"patch", no_argument, NULL, 'P'},          {"pid", required_argument, NULL, 'p'},
         {"scope", required_argument, NULL, 'o'},    {"paths", required_argument, NULL, 'a'},
         {"database-pid", required_argument, NULL, 'd'},

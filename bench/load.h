@@ -23,6 +23,7 @@ struct load_options {
     unsigned count, clients, requests, uploads;
     unsigned seconds, interval;                     /* of a mixed run */
     bool patch;                                     /* PATCH then PUT, as docker does; else one PUT */
+    bool whole;                                     /* one POST with the digest, where the registry takes it */
     bool check;                                     /* compare what is pulled with what was pushed */
     const char *run;                                /* "push,pull,artifact,manifest,token,ask,beside", or "mixed" */
     const char *scope;                              /* of tokens; NULL: pull and push of the repository */
@@ -48,7 +49,7 @@ struct load {
     char token[12288];
     int64_t token_until_ms;
     _Atomic unsigned next, failures;
-    _Atomic bool stop;
+    _Atomic bool stop, wants_sessions;              /* it answered a whole POST with a session */
 };
 
 /** One connection; every call uses it again. */

@@ -226,8 +226,23 @@ static bool begin_upload(struct link *link)
     return expect("POST of an upload", 202, link_call(link, &post));
 }
 
+/* "Pushing a blob monolithically": a registry that doesn't take it in the POST answers with a session. */
+static bool post_whole(struct link *link, const struct load_blob *blob, uint64_t length)
+{
+    char path[1024];
+
+    (void)snprintf(path, sizeof path, "/v2/%s/blobs/uploads/?digest=%s", link->load->options.repository, blob->digest);
+    const struct exchange post = {.method = "POST", .path = path, .content_type = "application/octet-stream",
+                                  .blob = blob, .length = length};
+    const long status = link_call(link, &post);
+    if (status != 202) return expect("POST of a blob", 201, status);
+    atomic_store(&link->load->wants_sessions, true);
+    return close_upload(link, blob->digest, blob, length, NULL);
+}
+
 bool load_push_blob(struct link *link, const struct load_blob *blob, uint64_t size)
 {
+    if (link->load->options.whole && !atomic_load(&link->load->wants_sessions)) return post_whole(link, blob, size);
     if (!begin_upload(link)) return false;
     if (!link->load->options.patch) return close_upload(link, blob->digest, blob, size, NULL);
 

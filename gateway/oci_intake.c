@@ -90,14 +90,12 @@ void intake_give_back(struct intake_state *state)
     if (state->upload != NULL) (void)upload_give_back(state->upload, &state->recorder.recorder, &ignored).ok;
 }
 
-bool intake_claim(struct request *request, struct pg *pg, const struct upload_request *session,
-                  struct result *result_out, struct error *err)
+bool intake_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
+                  struct error *err)
 {
     struct intake_state *state = request->handler_state;
 
-    const bool ok = upload_find(request->gateway->registry, pg, session, &state->upload, err).ok &&
-                    upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok;
-    if (ok) return true;
+    if (found.ok && upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok) return true;
     intake_end(state);
     *result_out = intake_refuse(request, err);
     return false;

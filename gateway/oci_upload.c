@@ -88,7 +88,8 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
 
     TRY(intake_state_new(request, &state, err));
     state->location = session.location;
-    if (!intake_claim(request, pg, &session, &result, err)) return result;
+    const struct result found = upload_find(request->gateway->registry, pg, &session, &state->upload, err);
+    if (!intake_claim(request, pg, found, &result, err)) return result;
     result = check_range(request, state);
     if (request->response == NULL) return result;
     intake_give_back(state);

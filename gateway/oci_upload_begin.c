@@ -147,16 +147,11 @@ static void accepted(struct request *request, const struct upload_location *loca
 static struct result claim_whole(struct request *request, struct pg *pg, const struct upload_begin *begun,
                                  struct error *err)
 {
-    struct resource where = begun->where;
+    struct intake_state *state = request->handler_state;
     struct result result = SUCCESS;
 
-    where.repository = begun->repository;
-    const struct upload_request session = {.permit = request->permit,
-                                           .action = ACTION_UPLOAD_BEGIN,
-                                           .where = &where,
-                                           .principal = &request->principal,
-                                           .location = begun->location};
-    (void)intake_claim(request, pg, &session, &result, err);
+    const struct result found = upload_of_begin(request->gateway->registry, request->permit, begun, &state->upload, err);
+    (void)intake_claim(request, pg, found, &result, err);
     return result;
 }
 

@@ -22,9 +22,9 @@ RESULT intake_state_new(struct request *request, struct intake_state **state_out
 void intake_end(struct intake_state *state);
 /** What a request reserved of the project's quota and did not bring. What can't be given back now is, when the session ends. */
 void intake_give_back(struct intake_state *state);
-/** Finds and claims the session. True: go on; false: *result_out is what the handler returns. */
-bool intake_claim(struct request *request, struct pg *pg, const struct upload_request *session,
-                  struct result *result_out, struct error *err);
+/** Claims the session that was found, if it was. True: go on; false: *result_out is what the handler returns. */
+bool intake_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
+                  struct error *err);
 /** What a session's failure means to a client. */
 RESULT intake_refuse(struct request *request, struct error *err);
 RESULT intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);

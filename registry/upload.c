@@ -12,9 +12,24 @@ static struct result no_such_upload(struct error *err)
     return failure(err, ERROR_NOT_FOUND, "there is no such upload, or it has ended: begin a new one");
 }
 
+static struct result upload_new(struct registry *registry, enum action action, const struct resource *where,
+                                struct upload **upload_out, struct error *err)
+{
+    OWNED(upload) *upload = memory_zeroed(1, sizeof *upload);
+
+    if (upload == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
+    upload->registry = registry;
+    upload->action = action;
+    upload->where = *where;
+    TRY(registry_blobs(registry, upload->where.region, &upload->blobs, err));
+    *upload_out = GIVE(upload);
+    return SUCCESS;
+}
+
 struct result upload_find(struct registry *registry, struct pg *pg, const struct upload_request *request,
                           struct upload **upload_out, struct error *err)
 {
+    OWNED(upload) *upload = NULL;
     uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE];
     const struct upload_key key = {
         .upload = request->location.upload,
@@ -28,13 +43,27 @@ struct result upload_find(struct registry *registry, struct pg *pg, const struct
     if (uuid_is_nil(&request->where->repository)) return no_such_upload(err);
     upload_owner_hash(request->principal, bound_to);
     upload_secret_hash(&request->location, secret_hash);
-    OWNED(upload) *upload = memory_zeroed(1, sizeof *upload);
-    if (upload == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
-    upload->registry = registry;
-    upload->action = request->action;
-    upload->where = *request->where;
+    TRY(upload_new(registry, request->action, request->where, &upload, err));
     TRY(upload_row_find(pg, &key, &upload->row, err));
-    TRY(registry_blobs(registry, upload->where.region, &upload->blobs, err));
+    *upload_out = GIVE(upload);
+    return SUCCESS;
+}
+
+struct result upload_of_begin(struct registry *registry, const struct permit *permit, const struct upload_begin *begun,
+                              struct upload **upload_out, struct error *err)
+{
+    OWNED(upload) *upload = NULL;
+    struct resource where = begun->where;
+
+    permit_require(permit, ACTION_UPLOAD_BEGIN, &begun->where);
+    where.repository = begun->repository;
+    TRY(upload_new(registry, ACTION_UPLOAD_BEGIN, &where, &upload, err));
+    upload->row = (struct upload_row){.upload = begun->location.upload,
+                                      .blob = begun->blob,
+                                      .algorithm = begun->algorithm,
+                                      .key = begun->key,
+                                      .writer_epoch = UPLOAD_FIRST_EPOCH,
+                                      .is_counted = begun->is_counted};
     *upload_out = GIVE(upload);
     return SUCCESS;
 }

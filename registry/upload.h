@@ -31,6 +31,7 @@ struct upload_begin {
     struct uuid blob;
     struct key_record key;
     uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE];
+    bool is_counted; /* set by the change: the project has a quota of bytes; true if nobody knows */
 };
 /** Draws ids, keys and secret; stores nothing. `where` is that of the decision: project and region must be known. */
 RESULT upload_begin_prepare(struct registry *registry, const struct resource *where,
@@ -58,6 +59,9 @@ struct upload_request {
  */
 RESULT upload_find(struct registry *registry, struct pg *pg, const struct upload_request *request,
                    struct upload **upload_out, struct error *err);
+/** The session that this same request began, as upload_find() would find it: nobody else has been told of it yet. */
+RESULT upload_of_begin(struct registry *registry, const struct permit *permit, const struct upload_begin *begun,
+                       struct upload **upload_out, struct error *err);
 /** Bytes that are safe, or, once it is claimed, that the next write follows. */
 uint64_t upload_offset(const struct upload *upload);
 /**

@@ -45,6 +45,11 @@ static struct result add_begin(struct change *change, struct pg *pg, const struc
     return upload_row_add(pg, begin, err);
 }
 
+static void take_begin(struct change *change, const struct pg_rows *answer)
+{
+    upload_row_take_begin(answer, (struct upload_begin *)(void *)change); /* its first member */
+}
+
 struct result upload_key_new(struct registry *registry, const struct resource *where, struct key_record *record_out,
                              struct secret **key_out, struct error *err)
 {
@@ -79,7 +84,10 @@ struct result upload_begin_prepare(struct registry *registry, const struct resou
                                    const struct principal *principal, enum digest_algorithm algorithm,
                                    struct upload_begin *begin_out, struct error *err)
 {
-    struct upload_begin begin = {.change = {.run = run_begin, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .algorithm = algorithm};
+    struct upload_begin begin = {.change = {.run = run_begin, .take = take_begin, .reach = CHANGE_REACHES_NOTHING},
+                                 .where = *where,
+                                 .algorithm = algorithm,
+                                 .is_counted = true};
 
     begin.repository = where->repository;
     if (!uuid_is_nil(&where->repository)) begin.change.add = add_begin; /* a new one is made first */

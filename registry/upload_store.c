@@ -17,6 +17,8 @@
     " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - g.reserved_bytes FROM gone g"                  \
     " WHERE q.project_id = g.project_id AND g.reserved_bytes > 0)"
 
+#define IS_COUNTED(project) "EXISTS (SELECT FROM project_quota q WHERE q.project_id = " project " AND q.bytes_max IS NOT NULL)"
+
 #define INSERT                                                                                                      \
     "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version,"   \
     " wrapped_key, commitment, bound_to, secret_hash, writer_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $14" \
@@ -27,16 +29,16 @@
 #define INSERT_TYPES "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8 int8"
 
 static const struct pg_statement statements[] = {
-    {"upload_insert", INSERT, INSERT_TYPES, ""},
-    {"upload_insert_at_once", "WITH made AS (" INSERT " RETURNING 1) SELECT 1 / count(*) FROM made", INSERT_TYPES, "int8"},
+    {"upload_insert", "WITH made AS (" INSERT " RETURNING 1) SELECT count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES, "int8 bool"},
+    {"upload_insert_at_once", "WITH made AS (" INSERT " RETURNING 1) SELECT 1 / count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES,
+     "int8 bool"},
     {"upload_refusal", /* why there was no row */
      "SELECT coalesce(q.sessions_max, $2), q.bytes_used >= q.bytes_max FROM project p LEFT JOIN project_quota q USING (project_id)"
      " WHERE p.project_id = $1",
      "uuid int8", "int8 bool"},
     {"upload_find",
      "SELECT blob_id, digest_algorithm, key_version, wrapped_key, commitment, " CHECKPOINT_COLUMNS ", reserved_bytes,"
-     " EXISTS (SELECT FROM project_quota q WHERE q.project_id = u.project_id AND q.bytes_max IS NOT NULL)"
-     " FROM upload u WHERE " OWNER " AND expires_at > now()",
+     " " IS_COUNTED("u.project_id") " FROM upload u WHERE " OWNER " AND expires_at > now()",
      "uuid uuid text bytea bytea", "uuid text int4 bytea bytea " CHECKPOINT_TYPES " int8 bool"},
     {"upload_reserve", /* as much as is wanted, or what is left, if that is as much as is needed */
      "WITH room AS (SELECT u.upload_id, u.project_id, u.reserved_bytes,"
@@ -54,8 +56,7 @@ static const struct pg_statement statements[] = {
      " UPDATE upload u SET reserved_bytes = $3 FROM room r WHERE u.upload_id = r.upload_id",
      "uuid int8 int8", ""},
     {"upload_is_counted",
-     "SELECT EXISTS (SELECT FROM project_quota q WHERE q.project_id = u.project_id AND q.bytes_max IS NOT NULL)"
-     " FROM upload u WHERE u.upload_id = $1 AND u.writer_epoch = $2",
+     "SELECT " IS_COUNTED("u.project_id") " FROM upload u WHERE u.upload_id = $1 AND u.writer_epoch = $2",
      "uuid int8", "bool"},
     {"upload_claim",
      "UPDATE upload SET writer_epoch = writer_epoch + 1 WHERE upload_id = $1 AND expires_at > now()"
@@ -136,15 +137,16 @@ static void add_begun(struct pg_arguments *arguments, const struct upload_begin 
     pg_add_int8(arguments, UPLOAD_FIRST_EPOCH);
 }
 
-struct result upload_row_insert(struct pg *pg, const struct upload_begin *begin, struct error *err)
+struct result upload_row_insert(struct pg *pg, struct upload_begin *begin, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     add_begun(&arguments, begin);
     TRY(pg_run(pg, "upload_insert", &arguments, &rows, err));
-    if (pg_rows_affected(rows) == 1) return SUCCESS;
-    return why_no_upload(pg, &begin->where.project, err);
+    if (pg_int8(rows, 0, 0) == 0) return why_no_upload(pg, &begin->where.project, err);
+    upload_row_take_begin(rows, begin);
+    return SUCCESS;
 }
 
 struct result upload_row_add(struct pg *pg, const struct upload_begin *begin, struct error *err)
@@ -153,6 +155,11 @@ struct result upload_row_add(struct pg *pg, const struct upload_begin *begin, st
 
     add_begun(&arguments, begin);
     return pg_pipeline_add(pg, "upload_insert_at_once", &arguments, err);
+}
+
+void upload_row_take_begin(const struct pg_rows *answer, struct upload_begin *begin)
+{
+    begin->is_counted = pg_bool(answer, 0, 1);
 }
 
 /* Reads CHECKPOINT_COLUMNS. */

@@ -23,10 +23,11 @@ struct upload_row {
 
 /** Claimed with UPLOAD_FIRST_EPOCH. ERROR_LIMIT when the project has as many sessions as it may; ERROR_DENIED when its quota
  *  of bytes is used up. */
-RESULT upload_row_insert(struct pg *pg, const struct upload_begin *begin, struct error *err);
+RESULT upload_row_insert(struct pg *pg, struct upload_begin *begin, struct error *err);
 
 /** The same as one statement of a pipeline, which raises an error instead. */
 RESULT upload_row_add(struct pg *pg, const struct upload_begin *begin, struct error *err);
+void upload_row_take_begin(const struct pg_rows *answer, struct upload_begin *begin);
 
 struct upload_key {
     struct uuid upload, repository;
