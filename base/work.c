@@ -5,6 +5,7 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
+#include "base/pace.h"
 
 struct worker {
     struct work_pool *pool;
@@ -81,6 +82,7 @@ static void *worker_main(void *argument)
 {
     struct worker *worker = argument;
 
+    if (worker->pool->options.is_patient) pace_patient();
     for (struct work_job *job; (job = next_job(worker)) != NULL;) job->run(job, worker->state);
     return NULL;
 }

@@ -20,6 +20,7 @@ struct work_options {
     const char *name;      /* of the threads, at most 15 characters */
     unsigned threads;
     unsigned queue_max;    /* jobs that wait */
+    bool is_patient;       /* its threads give way to others (base/pace.h) */
     /** Makes what one worker keeps (a database connection); NULL if nothing. */
     RESULT (*worker_new)(void *context, void **worker_state_out, struct error *err);
     void (*worker_free)(void *worker_state);

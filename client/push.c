@@ -37,6 +37,7 @@ struct push {
     size_t file_count;
     unsigned at_once;
     struct progress_group *group; /* while several transfers run, else NULL */
+    atomic_bool wants_sessions;
 };
 
 static struct result file_digest(struct push *push, int fd, struct layer_file *file, struct error *err)
@@ -112,7 +113,8 @@ static struct result push_one(void *context, size_t index, struct session *sessi
     TRY(file_open(file->path, O_RDONLY, 0, &fd, err));
     const struct upload upload = {.session = session, .host = push->target.host, .repository = push->target.repository,
                                   .scope = push->scope, .label = file->title, .digest = file->digest, .fd = fd,
-                                  .size = file->size, .quiet = push->invocation->json, .group = push->group};
+                                  .size = file->size, .quiet = push->invocation->json, .group = push->group,
+                                  .wants_sessions = &push->wants_sessions};
     return upload_blob(&upload, err);
 }
 
@@ -145,7 +147,8 @@ static struct result push_config(struct push *push, struct bytes config, struct 
     digest_format(&digest, digest_text);
     const struct upload upload = {.session = push->session, .host = push->target.host,
                                   .repository = push->target.repository, .scope = push->scope, .label = "config",
-                                  .digest = digest_text, .fd = fd, .size = config.length, .quiet = true};
+                                  .digest = digest_text, .fd = fd, .size = config.length, .quiet = true,
+                                  .wants_sessions = &push->wants_sessions};
     return upload_blob(&upload, err);
 }
 

@@ -12,6 +12,7 @@
 #include "client/hosts.h"
 #include "crypto/digest.h"
 
+#define WHOLE_MAX ((uint64_t)4 << 20) /* as much is soon sent again when the line breaks */
 #define ATTEMPTS_MAX 8 /* with waits of 1, 2, 4 ... 64 s: over two minutes without any progress */
 
 /* A transfer in the making. */
@@ -88,17 +89,12 @@ static struct result ask_offset(struct transfer *transfer, struct error *err)
     return failure(err, ERROR_NOT_FOUND, "the upload has nothing to go on from");
 }
 
-static struct result begin_session(struct transfer *transfer, struct error *err)
+static struct result take_session(struct transfer *transfer, const struct http_response *response, struct error *err)
 {
-    OWNED_RESPONSE response = RESPONSE;
-    struct buffer OWNED_BUFFER path = BUFFER(2048);
     struct error ignored = {0};
 
-    TRY(buffer_format(&path, err, "/v2/%s/blobs/uploads/", transfer->upload->repository));
-    const struct http_request request = {.method = "POST", .path = buffer_text(&path), .wanted = 202};
-    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err));
-    if (response.location[0] == '\0') return failure(err, ERROR_INVALID, "the registry began an upload without a Location");
-    (void)snprintf(transfer->location, sizeof transfer->location, "%s", response.location);
+    if (response->location[0] == '\0') return failure(err, ERROR_INVALID, "the registry began an upload without a Location");
+    (void)snprintf(transfer->location, sizeof transfer->location, "%s", response->location);
     transfer->offset = 0;
     /* Without the note a broken push starts over: not worth failing this one for. */
     if (!file_replace(transfer->note_path, bytes_of_text(transfer->location), 0600, &ignored).ok)
@@ -106,17 +102,70 @@ static struct result begin_session(struct transfer *transfer, struct error *err)
     return SUCCESS;
 }
 
+static struct result begin_session(struct transfer *transfer, struct error *err)
+{
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER path = BUFFER(2048);
+
+    TRY(buffer_format(&path, err, "/v2/%s/blobs/uploads/", transfer->upload->repository));
+    const struct http_request request = {.method = "POST", .path = buffer_text(&path), .wanted = 202};
+    TRY(session_call(transfer->upload->session, transfer->upload->scope, &request, &response, err));
+    return take_session(transfer, &response, err);
+}
+
+/* A registry that takes no blob with its POST answers with a session, as to any other. */
+static struct result post_whole(struct transfer *transfer, bool *done_out, struct error *err)
+{
+    const struct upload *upload = transfer->upload;
+    OWNED_RESPONSE response = RESPONSE;
+    struct buffer OWNED_BUFFER path = BUFFER(4096);
+    const struct http_upload body = {.fd = upload->fd, .length = upload->size};
+
+    TRY(buffer_format(&path, err, "/v2/%s/blobs/uploads/?digest=", upload->repository));
+    TRY(http_escape(&path, upload->digest, err));
+    const struct http_request request = {.method = "POST", .path = buffer_text(&path), .content_type = "application/octet-stream",
+                                         .upload = &body, .wanted = 201, .also = 202};
+    TRY(session_call(upload->session, upload->scope, &request, &response, err));
+    *done_out = response.status == 201;
+    if (*done_out) return SUCCESS;
+    atomic_store(upload->wants_sessions, true);
+    return take_session(transfer, &response, err);
+}
+
 static struct result begin_or_resume(struct transfer *transfer, struct error *err)
 {
     struct buffer OWNED_BUFFER noted = BUFFER(sizeof transfer->location - 1);
     struct error ignored = {0};
 
-    TRY(note_path(transfer, err));
     if (file_read(transfer->note_path, &noted, &ignored).ok) {
         (void)snprintf(transfer->location, sizeof transfer->location, "%s", buffer_text(&noted));
         if (ask_offset(transfer, &ignored).ok) return SUCCESS;
     }
     return begin_session(transfer, err);
+}
+
+static bool may_go_whole(const struct transfer *transfer)
+{
+    const struct upload *upload = transfer->upload;
+
+    return upload->size > 0 && upload->size <= WHOLE_MAX && !atomic_load(upload->wants_sessions) &&
+           access(transfer->note_path, F_OK) != 0;
+}
+
+/* What no session would change is final. */
+static bool may_do_as_session(const struct error *err)
+{
+    return err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_CONFLICT || err->kind == ERROR_INVALID;
+}
+
+/* After it the blob is there, or a session for it. */
+static struct result begin(struct transfer *transfer, bool *done_out, struct error *err)
+{
+    TRY(note_path(transfer, err));
+    if (!may_go_whole(transfer)) return begin_or_resume(transfer, err);
+    const struct result posted = post_whole(transfer, done_out, err);
+    if (posted.ok || !may_do_as_session(err) || session_gives_up(transfer->upload->session)) return posted;
+    return begin_or_resume(transfer, err);
 }
 
 static void on_moved(void *context, uint64_t bytes)
@@ -205,7 +254,7 @@ static struct result send_with_patience(struct transfer *transfer, struct error 
 struct result upload_blob(const struct upload *upload, struct error *err)
 {
     struct transfer transfer = {.upload = upload};
-    bool there = false;
+    bool there = false, done = false;
 
     TRY(blob_is_there(upload, &there, err));
     if (there) {
@@ -213,10 +262,10 @@ struct result upload_blob(const struct upload *upload, struct error *err)
         progress_end(&transfer.progress, "there already");
         return SUCCESS;
     }
-    TRY(begin_or_resume(&transfer, err));
+    TRY(begin(&transfer, &done, err));
     progress_begin_in(&transfer.progress, upload->group, upload->label, transfer.offset, upload->size, upload->quiet);
     const bool resumed = transfer.offset > 0;
-    const struct result sent = send_with_patience(&transfer, err);
+    const struct result sent = done ? SUCCESS : send_with_patience(&transfer, err);
     /* A digest that the registry refused will be refused again: forget the session then, too. */
     if (transfer.note_path[0] != '\0' && (sent.ok || !may_pass(err))) (void)unlink(transfer.note_path);
     if (!sent.ok) return sent;

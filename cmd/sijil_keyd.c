@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/pace.h"
 #include "base/text.h"
 #include "cmd/options.h"
 #include "crypto/secret.h"
@@ -351,6 +352,7 @@ int main(int argc, char **argv)
     struct error err = {0};
 
     read_command_line(argc, argv, &settings);
+    pace_prompt();
     const bool ok = run(&settings, &err).ok;
     if (!ok) log_error("sijil-keyd ends", &err);
     (void)fflush(stdout);

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/pace.h"
 #include "base/text.h"
 #include "cmd/options.h"
 #include "embedded/embedded.h"
@@ -183,6 +184,7 @@ int main(int argc, char **argv)
 
     const int status = take_options(argc, argv, &command);
     if (status >= 0) return status;
+    pace_prompt(); /* PostgreSQL and sijil-keyd take it over, if they are started from here */
     if (run(&command, &err).ok) return EXIT_SUCCESS;
     log_error("sijild ends", &err);
     return exit_status(&command, &err);

@@ -41,16 +41,15 @@ static void close_worker(void *state)
     pg_free(state);
 }
 
-/* The queue has no limit of its own: requests are turned away before they come to it (exchange.c). */
-static struct result open_pool(struct gateway *gateway, const char *name, int64_t threads,
-                               struct work_pool **pool_out, struct error *err)
+/* With a database connection for each worker. The queue has no limit of its own: requests are turned away before they come
+ * to it (exchange.c). */
+static struct result open_pool(struct gateway *gateway, struct work_options options, struct work_pool **pool_out,
+                               struct error *err)
 {
-    const struct work_options options = {.name = name,
-                                         .threads = (unsigned)threads,
-                                         .queue_max = UINT_MAX,
-                                         .worker_new = open_worker,
-                                         .worker_free = close_worker,
-                                         .context = gateway};
+    options.queue_max = UINT_MAX;
+    options.worker_new = open_worker;
+    options.worker_free = close_worker;
+    options.context = gateway;
     return work_pool_new(&options, pool_out, err);
 }
 
@@ -143,7 +142,8 @@ static struct result open_senders(struct gateway *gateway, struct error *err)
     const struct settings *settings = gateway->settings;
     const struct work_options options = {.name = "sender",
                                          .threads = (unsigned)settings->sender_threads,
-                                         .queue_max = UINT_MAX};
+                                         .queue_max = UINT_MAX,
+                                         .is_patient = true};
 
     return work_pool_new(&options, &gateway->senders, err);
 }
@@ -156,8 +156,10 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_judges(gateway, err));
     TRY(open_registry(gateway, err));
     TRY(check_regions(gateway, err));
-    TRY(open_pool(gateway, "reader", settings->reader_threads, &gateway->readers, err));
-    TRY(open_pool(gateway, "mover", settings->mover_threads, &gateway->movers, err));
+    const struct work_options readers = {.name = "reader", .threads = (unsigned)settings->reader_threads};
+    const struct work_options movers = {.name = "mover", .threads = (unsigned)settings->mover_threads, .is_patient = true};
+    TRY(open_pool(gateway, readers, &gateway->readers, err));
+    TRY(open_pool(gateway, movers, &gateway->movers, err));
     TRY(open_senders(gateway, err));
     TRY(allotment_new(&gateway->allotment, err));
     TRY(janitor_start(gateway, &gateway->janitor, err));

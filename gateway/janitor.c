@@ -8,6 +8,7 @@
 #include "audit/sequencer.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/pace.h"
 #include "base/text.h"
 #include "crypto/keyd_client.h"
 #include "gateway/gateway.h"
@@ -110,6 +111,7 @@ static void *janitor_main(void *argument)
 {
     struct janitor *janitor = argument;
 
+    pace_patient();
     for (unsigned round = 1; !is_stopping(janitor); round++) {
         registry_forget_old_keys(janitor->gateway->registry); /* also while the database is away */
         if (is_connected(janitor)) {

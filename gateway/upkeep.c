@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/pace.h"
 #include "gateway/allotment.h"
 #include "gateway/gateway.h"
 #include "gateway/tables.h"
@@ -83,6 +84,7 @@ static void *keeper_main(void *argument)
 {
     struct keeper *keeper = argument;
 
+    pace_patient();
     while (!is_stopping(keeper->upkeep)) {
         work(keeper);
         rest(keeper->upkeep);

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Stock clients and our own, against a real server: skopeo and `sijil` push and pull a real ONNX model unchanged."""
+import contextlib
 import filecmp
+import http.client
+import http.server
 import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -205,6 +210,81 @@ def who_still_writes_is_waited_for():
     assert place.call("GET", "blobs/" + sha256(data)).body == data
 
 
+def uploads_asked_for(verbose):
+    """Methods of the requests of a push that begin, fill and close uploads, from its --verbose."""
+    return [line.split()[1] for line in verbose.splitlines() if line.startswith("> ") and "/blobs/uploads/" in line]
+
+
+def pieces_that_are_small_go_in_one_request():
+    small, large = work + "/small.bin", work + "/larger.bin"
+    for path, size in ((small, 4 << 20), (large, (4 << 20) + 1)):
+        with open(path, "wb") as file:
+            file.write(os.urandom(size))
+    pushed = sijil("--verbose", "push", small, large, "--jobs", "1", host() + "/main/models/pieces:v1")
+    assert uploads_asked_for(pushed.stderr) == ["POST", "POST", "PATCH", "PUT", "POST"], pushed.stderr  # the last is the config
+    sijil("pull", host() + "/main/models/pieces:v1", "-o", work + "/pieces")
+    assert filecmp.cmp(small, work + "/pieces/small.bin", shallow=False)
+
+
+class OlderRegistry(http.server.BaseHTTPRequestHandler):
+    """The same registry, but it takes no blob with its POST: it answers with a session, as it may."""
+    protocol_version = "HTTP/1.1"
+
+    def forward(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path = self.path
+        if self.command == "POST" and "/blobs/uploads/?digest=" in path:
+            path, body = path.partition("?")[0], b""
+        link = http.client.HTTPSConnection("127.0.0.1", server.port, context=ssl.create_default_context(cafile=server.ca_file))
+        kept = {name: value for name, value in self.headers.items() if name.lower() not in ("content-length", "host")}
+        link.request(self.command, path, body, {**kept, "Content-Length": str(len(body))})
+        answer = link.getresponse()
+        said = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("content-length", "connection", "transfer-encoding", "date", "server"):
+                self.send_header(name, value)
+        length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+        self.send_header("Content-Length", length or str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+        link.close()
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = forward
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def older_registry():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(server.folder + "/tls/server.pem", server.folder + "/tls/server.key")
+    relay = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OlderRegistry)
+    relay.socket = context.wrap_socket(relay.socket, server_side=True)
+    threading.Thread(target=relay.serve_forever, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{relay.server_address[1]}"
+    finally:
+        relay.shutdown()
+        relay.server_close()
+
+
+def a_registry_that_wants_sessions_gets_them():
+    """Asked once, then remembered: the second file and the config are not sent in vain."""
+    names = ("first.bin", "second.bin")
+    for name in names:
+        with open(f"{work}/{name}", "wb") as file:
+            file.write(os.urandom(300_000))
+    with older_registry() as older:
+        sijil("login", older, "--username", state["login"][0], "--ca-file", server.ca_file, text=state["login"][1] + "\n")
+        pushed = sijil("--verbose", "push", *names, "--jobs", "1", older + "/main/models/older:v1")
+        assert uploads_asked_for(pushed.stderr) == ["POST", "PATCH", "PUT"] * 3, pushed.stderr
+        sijil("logout", older)
+    sijil("pull", host() + "/main/models/older:v1", "-o", work + "/older")
+    assert all(filecmp.cmp(f"{work}/{name}", f"{work}/older/{name}", shallow=False) for name in names)
+
+
 def tags_are_listed_and_deleted():
     sijil("push", "model.onnx", host() + "/main/models/tagged:b", folder=work + "/model")
     sijil("push", "model.onnx", host() + "/main/models/tagged:a", folder=work + "/model")
@@ -320,8 +400,9 @@ try:
     sijil_test.run(
         logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack,
         skopeo_copies_it_out_and_in_unchanged, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
-        a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew, who_still_writes_is_waited_for, tags_are_listed_and_deleted,
-        warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, an_administrator_works_by_command,
+        a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew,
+        pieces_that_are_small_go_in_one_request, a_registry_that_wants_sessions_gets_them, who_still_writes_is_waited_for,
+        tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, an_administrator_works_by_command,
         usage_errors_say_what_is_wrong,
         server=server)
 finally:

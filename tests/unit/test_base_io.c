@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/metrics.h"
+#include "base/pace.h"
 #include "base/work.h"
 
 #define SAMPLE_PARAMETERS(X)                                                        \
@@ -295,6 +298,37 @@ static void metrics_are_written(void **state)
     assert_non_null(strstr(buffer_text(&text), "b_seconds_bucket{le=\"+Inf\"} 1\nb_seconds_sum 0.000150\n"));
 }
 
+static void *note_pace(void *place)
+{
+    int *pace = place;
+
+    pace[0] = sched_getscheduler(0);
+    pace[1] = getpriority(PRIO_PROCESS, (id_t)gettid());
+    pace_prompt();
+    pace[2] = sched_getscheduler(0);
+    pace[3] = getpriority(PRIO_PROCESS, (id_t)gettid());
+    pace_patient();
+    pace_patient(); /* once more is the same */
+    pace[4] = sched_getscheduler(0);
+    pace[5] = getpriority(PRIO_PROCESS, (id_t)gettid());
+    return NULL;
+}
+
+static void patient_threads_give_way(void **state)
+{
+    pthread_t thread;
+    int pace[6] = {0};
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, note_pace, pace), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pace[2], pace[0]); /* a short turn is neither another policy nor another priority */
+    assert_int_equal(pace[3], pace[1]);
+    assert_int_equal(pace[4], SCHED_BATCH);
+    assert_int_equal(pace[5], pace[1] < 10 ? 10 : pace[1]);
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), pace[1]); /* nobody else's */
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -302,6 +336,7 @@ int main(void)
         cmocka_unit_test(what_cant_be_looked_at_is_no_absence), cmocka_unit_test(renaming_is_all_or_nothing),
         cmocka_unit_test(reading_is_bounded),         cmocka_unit_test(arenas_stop_at_their_maximum),
         cmocka_unit_test(pools_run_all_that_was_taken), cmocka_unit_test(metrics_are_written),
+        cmocka_unit_test(patient_threads_give_way),
     };
     int failed = 0;
 
