@@ -29,6 +29,9 @@ def rows(quick):
     for clients in (1, 4, 16, 64):
         found.append(Row({"push": f"push 200 x 1 MiB, {clients} clients", "pull": f"pull 200 x 1 MiB, {clients} clients"},
                          times, is_no_sink, size=MIB, count=200, clients=clients, run="push,pull"))
+    for clients in (1, 4):
+        found.append(Row({"push": f"the same in one request each, {clients} clients"}, times, is_no_sink, size=MIB, count=200,
+                         clients=clients, run="push", whole=True))
     for clients in (1, 16, 64):
         found.append(Row({"artifact": f"push of 4 KiB with manifest and tag, {clients} clients"}, times, is_no_sink,
                          size=4096, count=100 if quick else 100 + 25 * clients, clients=clients, run="artifact"))
