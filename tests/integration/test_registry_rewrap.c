@@ -1,11 +1,26 @@
 /* Re-wraps, and versions that are destroyed, against a real database and key process. */
+#include <unistd.h>
+
 #include "tests/integration/job_fixture.h"
+
+/* On a slow machine keyd is away for so long that the log is unsigned for more than the five seconds that it may be. */
+static void wait_until_served(void)
+{
+    struct error err = {0};
+
+    for (int tries = 0; !sequencer_is_ready(fixture.stack->sequencer, &err); tries++) {
+        if (tries == 300) fail_msg("the log is not signed again: %s", err.message);
+        (void)usleep(100000);
+    }
+}
 
 static int keyd_run(const char *option, const char *value, char *said, size_t room)
 {
     const char *const options[] = {option, value, NULL};
+    const int status = keyd_process_run(fixture.stack->log.keyd, options, said, room);
 
-    return keyd_process_run(fixture.stack->log.keyd, options, said, room);
+    wait_until_served();
+    return status;
 }
 
 static void keys_are_wrapped_anew_while_they_are_used(void **state)
