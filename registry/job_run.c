@@ -196,7 +196,7 @@ static void release(struct job_run *run)
 }
 
 static struct result (*const runners[JOB_KIND_COUNT])(struct job_run *run, struct error *err) = {
-#define X(constant, name, action, run, first, second, third) [constant] = run,
+#define X(constant, name, action, run, first, second, third) [constant] = (run),
     JOB_KINDS(X)
 #undef X
 };

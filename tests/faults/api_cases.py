@@ -90,6 +90,17 @@ def of_a_job(path, member):
     return case
 
 
+def forgotten(world):
+    """The certificate of a blob that is gone, with its key."""
+    digest = world.repository.push_blob(world.bytes(500))
+    world.machine.sql(f"DELETE FROM repository_blob WHERE digest = '{digest}'; DELETE FROM blob WHERE digest = '{digest}'")
+    path, until = "/projects/main/models/deletions/" + digest, time.monotonic() + 30
+    while world.admin.call("GET", "/api/v1" + path, scope="registry:admin:*").status != 200:
+        assert time.monotonic() < until, "that its key was forgotten is not recorded"
+        time.sleep(0.1)
+    return api_reading(path, "certificate")(world)
+
+
 CASES = {
     "organisation-create": changing("POST", "/organisations", lambda world, n: {"name": f"o{n}"}, 201, (409,)),
     "organisation-list": api_reading("/organisations", "organisations"),
@@ -131,6 +142,7 @@ CASES = {
     "job-read": of_a_job("/jobs/{}?project=main/models", "report"),
     "job-findings": of_a_job("/jobs/{}/findings", "findings"),
     "key-list": api_reading("/keys", "versions"),
+    "deletion-certify": forgotten,
     "policy-read": api_reading("/policies", "epoch"),
     "policy-load": policy_load,
     "audit-list": api_reading("/audit/events?limit=5", "events"),

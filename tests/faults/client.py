@@ -23,7 +23,8 @@ SAID = (FAILED, UNAVAILABLE)  # a lack here is never called a wrong command line
 
 class World:
     def __init__(self, machine):
-        self.machine, self.number, self.job = machine, 0, ""
+        self.machine, self.number = machine, 0
+        self.job = self.deleted = ""  # made when they are first needed
         self.plan = Plan(machine.path("plan-sijil"))
         self.host = f"localhost:{machine.port}".replace("localhost", "127.0.0.1")
         admin = self.admin = Client(machine, machine.admin)
@@ -261,6 +262,32 @@ def quota(world):
                after=after)
 
 
+def forgotten(world):
+    """The digest of a blob that is gone, with its key, and recorded to be."""
+    digest = Client(world.machine, world.login).repository("main/models/gone").push_blob(os.urandom(500))
+    world.machine.sql(f"DELETE FROM repository_blob WHERE digest = '{digest}'; DELETE FROM blob WHERE digest = '{digest}'")
+    until = time.monotonic() + 30
+    while world.admin.call("GET", "/api/v1/projects/main/models/deletions/" + digest, scope="registry:admin:*").status != 200:
+        assert time.monotonic() < until, "that its key was forgotten is not recorded"
+        time.sleep(0.05)
+    return digest
+
+
+def certificate(world):
+    """It is whole, or not there under its name."""
+    path = world.machine.path("certificate")
+    if not world.deleted:
+        world.deleted = forgotten(world)
+
+    def after(done):
+        assert os.path.exists(path) or not done
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                assert {"certificate", "entry", "proof"} <= json.load(file).keys()
+            os.unlink(path)
+    return Try(["admin", "deletion-certificate", "--output", path, world.host, "main/models", world.deleted], after=after)
+
+
 def binding(world):
     """The robot is looked up by its name; the scope is new each time, because a role is given once."""
     number = world.fresh()
@@ -305,6 +332,7 @@ CASES = {
     "job-findings": of_a_job("admin", "job", "findings", "{host}", "{done}"),
     "job-stop": of_a_job("admin", "job", "stop", "{host}", "{waiting}"),
     "keys": asking("admin", "keys", "{host}"),
+    "deletion-certificate": certificate,
     "policy-show": asking("policy", "show", "{host}"),
     "policy-sign": sign,
     "policy-load": load,
