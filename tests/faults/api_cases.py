@@ -93,7 +93,9 @@ def of_a_job(path, member):
 def forgotten(world):
     """The certificate of a blob that is gone, with its key."""
     digest = world.repository.push_blob(world.bytes(500))
-    world.machine.sql(f"DELETE FROM repository_blob WHERE digest = '{digest}'; DELETE FROM blob WHERE digest = '{digest}'")
+    world.machine.sql(f"DELETE FROM repository_blob WHERE digest = '{digest}';"
+                      f" WITH gone AS (DELETE FROM blob WHERE digest = '{digest}' RETURNING blob_id, region_id)"
+                      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone")
     path, until = "/projects/main/models/deletions/" + digest, time.monotonic() + 30
     while world.admin.call("GET", "/api/v1" + path, scope="registry:admin:*").status != 200:
         assert time.monotonic() < until, "that its key was forgotten is not recorded"
