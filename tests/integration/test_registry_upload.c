@@ -1,11 +1,6 @@
 /* Upload sessions against a real database, key process and folder. */
 #include "tests/integration/registry_fixture.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <time.h>
-
 static struct digest parsed(const char *text)
 {
     struct digest digest;
@@ -206,84 +201,6 @@ static void another_gateway_takes_over(void **state)
     registry_free(gateway);
     fixture_check(&where, 5, ARTIFACTS);
     free(content);
-}
-
-/* One of two gateways that send pieces to the same upload. */
-struct sender {
-    struct registry *registry;
-    struct pg *pg;
-    struct upload_request request;
-    unsigned saved;
-    struct error wrong;
-    atomic_bool is_over;
-};
-
-static struct result send_piece(struct sender *sender, struct error *err)
-{
-    static const uint8_t piece[100];
-    struct job_recorder recorder = fixture_recorder(sender->request.permit);
-    OWNED(upload) *upload = NULL;
-
-    TRY(upload_find(sender->registry, sender->pg, &sender->request, &upload, err));
-    TRY(upload_claim(upload, sender->pg, err));
-    TRY(upload_write(upload, (struct bytes){piece, sizeof piece}, err));
-    return upload_save(upload, &recorder.recorder, err);
-}
-
-static void *send_pieces(void *context)
-{
-    struct sender *sender = context;
-
-    for (int i = 0; i < 400 && sender->wrong.kind == ERROR_NONE; i++) {
-        struct error err = {0};
-        if (send_piece(sender, &err).ok) sender->saved++;
-        else if (err.kind != ERROR_CONFLICT) sender->wrong = err;
-    }
-    atomic_store(&sender->is_over, true);
-    return NULL;
-}
-
-/* The thread stands still wherever it is, as in a gateway that is stopped or has no processor. */
-static void stand_still(int signal)
-{
-    const struct timespec pause = {.tv_nsec = 8000000};
-
-    (void)signal;
-    (void)nanosleep(&pause, NULL);
-}
-
-/* Whoever loses is told that another writer has it, never that it is gone: its checkpoint was only replaced. */
-static void two_that_take_it_from_each_other_never_lose_it(void **state)
-{
-    static const struct pg_table *const tables[] = {&upload_statements, &seal_statements, NULL};
-    struct resource where = fixture_repository(&fixture.models, "contended");
-    const struct upload_begin begun = fixture_begin(&where);
-    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_UPLOAD_WRITE, &where);
-    OWNED(registry) *second = fixture_second_gateway();
-    struct sender senders[2] = {{.registry = fixture.registry}, {.registry = second}};
-    const struct sigaction action = {.sa_handler = stand_still, .sa_flags = SA_RESTART};
-    const struct timespec pause = {.tv_nsec = 9100000};
-    pthread_t threads[2];
-
-    (void)state;
-    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
-    for (int i = 0; i < 2; i++) {
-        senders[i].request = (struct upload_request){.permit = permit, .action = ACTION_UPLOAD_WRITE, .where = &where,
-                                                     .principal = &fixture.principal, .location = begun.location};
-        MUST(pg_open(database_app(fixture.stack->database), tables, &senders[i].pg, &err));
-        assert_int_equal(pthread_create(&threads[i], NULL, send_pieces, &senders[i]), 0);
-    }
-    while (!atomic_load(&senders[0].is_over)) {
-        (void)pthread_kill(threads[0], SIGUSR1);
-        (void)nanosleep(&pause, NULL);
-    }
-    for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
-    for (int i = 0; i < 2; i++) {
-        if (senders[i].wrong.kind != ERROR_NONE) fail_msg("%s", senders[i].wrong.message);
-        assert_true(senders[i].saved > 0);
-        pg_free(senders[i].pg);
-    }
-    print_message("%u and %u pieces of 400\n", senders[0].saved, senders[1].saved);
 }
 
 static void a_cancelled_one_leaves_nothing(void **state)
@@ -548,7 +465,6 @@ int main(void)
         cmocka_unit_test(is_nobody_elses),
         cmocka_unit_test(has_one_writer_at_a_time),
         cmocka_unit_test(another_gateway_takes_over),
-        cmocka_unit_test(two_that_take_it_from_each_other_never_lose_it),
         cmocka_unit_test(a_cancelled_one_leaves_nothing),
         cmocka_unit_test(a_cancelled_one_leaves_nothing_to_a_request_that_still_writes),
         cmocka_unit_test(an_old_one_is_reaped),
