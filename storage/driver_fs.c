@@ -22,6 +22,7 @@ enum {
     PATH_SIZE = 96,      /* "ab/", 32 digits, '.', the longest small name */
     PUSH_OUT_EVERY =
         512 << 10, /* bytes after which the kernel is asked to start writing, so that fsync is short */
+    STRIDE = 64 << 10, /* measured: a write that ends in the middle of the page cache's larger pages costs half as much again */
 };
 
 struct fs_driver {
@@ -33,7 +34,9 @@ struct fs_extent {
     int file, root;
     uint32_t part;
     bool is_named; /* the folder was fsynced since the file was made */
-    uint64_t length, pushed_out;
+    uint64_t written, pushed_out;
+    uint8_t *held; /* what came behind the last whole stride of a long append; STRIDE bytes, or NULL */
+    size_t held_length;
     char path[PATH_SIZE];
 };
 
@@ -122,23 +125,40 @@ static uint32_t fs_extent_part(const struct driver_extent *extent)
 
 static struct result push_out(struct fs_extent *extent, struct error *err)
 {
-    const uint64_t count = extent->length - extent->pushed_out;
+    const uint64_t count = extent->written - extent->pushed_out;
 
     if (count < PUSH_OUT_EVERY) return SUCCESS;
     if (fault_is_due(FAULT_FILE) ||
         sync_file_range(extent->file, (off_t)extent->pushed_out, (off_t)count, SYNC_FILE_RANGE_WRITE) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't write back %s: %s", extent->path, strerror(errno));
-    extent->pushed_out = extent->length;
+    extent->pushed_out = extent->written;
     return SUCCESS;
 }
 
+/* Long appends, of which more follow, are written up to a whole stride; the rest waits for the next append or sync. */
 static struct result fs_extent_append(struct driver_extent *handle, struct bytes bytes, struct error *err)
 {
     struct fs_extent *extent = extent_of(handle);
+    const struct bytes held = {extent->held == NULL ? bytes.data : extent->held, extent->held_length};
+    const uint64_t end = extent->written + held.length + bytes.length;
+    const size_t keep = bytes.length < STRIDE ? 0 : (size_t)(end % STRIDE);
 
-    TRY(file_write_at(extent->file, bytes.data, bytes.length, extent->length, err));
-    extent->length += bytes.length;
+    if (keep > 0 && extent->held == NULL) extent->held = memory_resize(NULL, STRIDE);
+    if (keep > 0 && extent->held == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to write a file");
+    TRY(file_write_two_at(extent->file, held, (struct bytes){bytes.data, bytes.length - keep}, extent->written, err));
+    extent->written = end - keep;
+    if (keep > 0) memcpy(extent->held, bytes.data + bytes.length - keep, keep);
+    extent->held_length = keep;
     return push_out(extent, err);
+}
+
+static struct result write_held(struct fs_extent *extent, struct error *err)
+{
+    if (extent->held_length == 0) return SUCCESS;
+    TRY(file_write_at(extent->file, extent->held, extent->held_length, extent->written, err));
+    extent->written += extent->held_length;
+    extent->held_length = 0;
+    return SUCCESS;
 }
 
 static struct result name_extent(struct fs_extent *extent, struct error *err)
@@ -151,12 +171,14 @@ static struct result name_extent(struct fs_extent *extent, struct error *err)
 
 static struct result fs_extent_sync(struct driver_extent *extent, struct error *err)
 {
+    TRY(write_held(extent_of(extent), err));
     TRY(file_sync_data(extent_of(extent)->file, err));
     return name_extent(extent_of(extent), err);
 }
 
 static struct result fs_extent_finish(struct driver_extent *extent, struct error *err)
 {
+    TRY(write_held(extent_of(extent), err));
     TRY(file_sync(extent_of(extent)->file, err));
     return name_extent(extent_of(extent), err);
 }
@@ -165,6 +187,7 @@ static void fs_extent_close(struct driver_extent *extent)
 {
     if (extent == NULL) return;
     (void)close(extent_of(extent)->file);
+    free(extent_of(extent)->held);
     free(extent_of(extent));
 }
 

@@ -1,6 +1,7 @@
-/* Reading what needs no waiting: blob_reader_read_at_once(). */
+/* Reading what needs no waiting: blob_reader_read_at_once(); and how the file driver appends. */
 #include "tests/support/unit.h"
 
+#include "crypto/random.h"
 #include "tests/support/blob.h"
 
 /* What it brings is the same; what it does not bring leaves the reader as it was. */
@@ -90,10 +91,43 @@ static void a_check_leaves_the_page_cache_alone(void **state)
     blob_test_done(&test);
 }
 
+/* What stays behind until the next append or sync comes in its place, and nothing is lost or written twice. */
+static void odd_appends_to_a_file_lie_one_after_the_other(void **state)
+{
+    static const uint32_t lengths[] = {135200, 131104, 131104, 1, 65536, 200000, 65552, 3, 70000, 131104};
+    const size_t synced_after = 4;
+    static uint8_t bytes[1 << 20], back[1 << 20];
+    struct blob_test test;
+    struct driver_extent *extent = NULL;
+    struct driver_part *part = NULL;
+    struct error err = {0};
+    size_t length = 0;
+
+    (void)state;
+    random_bytes(bytes, sizeof bytes);
+    assert_true(blob_test_open(&test, DRIVER_FS, &err));
+    const struct uuid *blob = &test.upload.identity.blob;
+    const struct driver_operations *operations = test.driver->operations;
+    assert_true(operations->extent_create(test.driver, blob, &(struct driver_history){0}, &extent, &err).ok);
+    for (size_t i = 0; i < COUNT(lengths); length += lengths[i], i++) {
+        assert_true(operations->extent_append(extent, (struct bytes){bytes + length, lengths[i]}, &err).ok);
+        if (i == synced_after) assert_true(operations->extent_sync(extent, &err).ok);
+    }
+    assert_true(operations->extent_finish(extent, &err).ok);
+    assert_true(operations->part_open(test.driver, blob, operations->extent_part(extent), &part, &err).ok);
+    assert_int_equal(operations->part_size(part), length);
+    assert_true(operations->part_read(part, 0, back, length, &err).ok);
+    assert_memory_equal(back, bytes, length);
+    operations->part_close(part);
+    operations->extent_close(extent);
+    blob_test_done(&test);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(reads_at_once_what_is_in_memory),
-                                             cmocka_unit_test(a_check_leaves_the_page_cache_alone)};
+                                             cmocka_unit_test(a_check_leaves_the_page_cache_alone),
+                                             cmocka_unit_test(odd_appends_to_a_file_lie_one_after_the_other)};
 
     return cmocka_run_group_tests_name("at once", tests, NULL, NULL);
 }
