@@ -27,7 +27,7 @@ def load(target, **options):
         for pid in pids:
             words += [kind, str(pid)]
     for name, value in options.items():
-        words += ["--" + name, str(value)]
+        words += ["--" + name] if value is True else ["--" + name, str(value)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=1800)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr[-500:]}")
