@@ -271,6 +271,8 @@ static bool run(const struct step *step)
     for (size_t i = 0; i < COUNT(step->operands) && step->operands[i] != NULL; i++)
         invocation.operands[invocation.operand_count++] = step->operands[i];
     if (step->value.value != NULL) invocation.values[invocation.value_count++] = step->value;
+    /* One file at a time: answers are taken in the order of the input, by one thread. */
+    invocation.values[invocation.value_count++] = (struct option_value){.letter = 'J', .value = "1"};
     invocation.json = step->json;
     const bool done = invocation.command->run(&invocation, &err).ok;
     if (!done) {
