@@ -13,19 +13,24 @@
 
 static const struct pg_table *const reader_tables[] = {&audit_query_table, &audit_tree_table, NULL};
 
-static struct permit *auditor(enum resource_kind kind, const char *name)
+static struct permit *permitted(enum action action, enum resource_kind kind, const char *name)
 {
     struct decision_parts parts = {.verdict = VERDICT_ALLOW, .epoch = TEST_EPOCH, .pair_count = 1};
     OWNED(decision) *decision = NULL;
     struct permit *permit = NULL;
     struct error err = {0};
 
-    parts.pairs[0].action = ACTION_AUDIT_READ;
+    parts.pairs[0].action = action;
     parts.pairs[0].resource.kind = kind;
     (void)snprintf(parts.pairs[0].resource.name, sizeof parts.pairs[0].resource.name, "%s", name);
     assert_true(decision_make(&parts, &decision, &err).ok);
     assert_true(permit_make(decision, &permit, &err).ok);
     return permit;
+}
+
+static struct permit *auditor(enum resource_kind kind, const char *name)
+{
+    return permitted(ACTION_AUDIT_READ, kind, name);
 }
 
 static struct pg *reader(const struct audit_log *log)
@@ -37,7 +42,7 @@ static struct pg *reader(const struct audit_log *log)
     return pg;
 }
 
-static void record_about(struct audit_log *log, const char *name, const char *subject, enum verdict verdict)
+static void record_of(struct audit_log *log, enum action action, const char *name, const char *subject, enum verdict verdict)
 {
     struct decision_parts parts = {.verdict = verdict, .epoch = TEST_EPOCH, .pair_count = 1,
                                    .denial_count = verdict == VERDICT_ALLOW ? 0 : 1, .denials = {{.rule = "R"}}};
@@ -46,12 +51,17 @@ static void record_about(struct audit_log *log, const char *name, const char *su
                                         .request_id = "r"}};
     struct error err = {0};
 
-    parts.pairs[0] = (struct action_pair){ACTION_BLOB_READ, {.kind = RESOURCE_REPOSITORY}};
+    parts.pairs[0] = (struct action_pair){action, {.kind = RESOURCE_REPOSITORY}};
     (void)snprintf(parts.pairs[0].resource.name, sizeof parts.pairs[0].resource.name, "%s", name);
     assert_true(decision_make(&parts, &record.decision, &err).ok);
     sequencer_submit_and_wait(log->sequencer, &record);
     assert_int_equal(record.status, RECORD_DONE);
     record_done(&record);
+}
+
+static void record_about(struct audit_log *log, const char *name, const char *subject, enum verdict verdict)
+{
+    record_of(log, ACTION_BLOB_READ, name, subject, verdict);
 }
 
 /* Events 0 to 9: two organisations, three projects, two subjects. */
@@ -290,6 +300,35 @@ static void a_proof_is_checked_without_us(void **state)
     audit_log_close(&log);
 }
 
+/* Whoever may ask for certificates of deletion reads no other events by it. */
+static void only_a_forgotten_key_has_an_entry_for_its_certificate(void **state)
+{
+    struct audit_log log;
+    struct buffer OWNED_BUFFER signed_by_now = BUFFER(65536);
+    struct error err = {0};
+
+    (void)state;
+    fill(&log);
+    record_of(&log, ACTION_KEY_FORGOTTEN, "acme/models/digits", "alice@example", VERDICT_ALLOW);
+    OWNED(pg) *pg = reader(&log);
+    OWNED(permit) *asker = auditor(RESOURCE_SYSTEM, "");
+    OWNED(permit) *permit = permitted(ACTION_DELETION_CERTIFY, RESOURCE_PROJECT, "acme/models");
+    OWNED(permit) *other = permitted(ACTION_DELETION_CERTIFY, RESOURCE_PROJECT, "beta/models");
+    prove_when_signed(pg, asker, 10, &signed_by_now);
+    for (uint64_t sequence = 0; sequence <= 11; sequence++) {
+        struct buffer OWNED_BUFFER entry = BUFFER(LEAF_MAX);
+        struct buffer OWNED_BUFFER proof = BUFFER(65536);
+        const bool ok = audit_prove_deletion(pg, permit, sequence, &entry, &proof, &err).ok;
+        if (!ok) assert_int_equal(err.kind, ERROR_NOT_FOUND);
+        assert_int_equal(ok, sequence == 10);
+        assert_int_equal(entry.length > 0 && proof.length > 0, ok);
+        if (ok) assert_non_null(strstr(buffer_text(&entry), "\"key.forgotten\""));
+        assert_false(audit_prove_deletion(pg, other, sequence, &entry, &proof, &err).ok);
+        assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    }
+    audit_log_close(&log);
+}
+
 /* A proof leads to a signed log: what came after the last signature, or before the first, has none yet. */
 static void what_is_not_signed_has_no_proof_yet(void **state)
 {
@@ -351,6 +390,7 @@ int main(void)
         cmocka_unit_test(questions_have_bounds),
         cmocka_unit_test(a_page_opens_many_payloads),
         cmocka_unit_test(a_proof_is_checked_without_us),
+        cmocka_unit_test(only_a_forgotten_key_has_an_entry_for_its_certificate),
         cmocka_unit_test(what_is_not_signed_has_no_proof_yet),
         cmocka_unit_test(reading_survives_every_failure),
     };
