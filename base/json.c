@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,29 @@ __attribute__((constructor)) static void share_memory(void)
 unsigned json_lacks(void)
 {
     return lacks;
+}
+
+static bool ends_word(uint8_t letter)
+{
+    return letter <= ' ' || letter == ',' || letter == ':' || letter == '"' || letter == '[' || letter == ']' || letter == '{' ||
+           letter == '}';
+}
+
+/* The longest number or word outside strings. */
+static size_t longest_word(struct bytes text)
+{
+    size_t longest = 0, length = 0;
+    bool in_string = false;
+
+    for (size_t i = 0; i < text.length; i++) {
+        if (in_string && text.data[i] == '\\') i++;
+        else if (text.data[i] == '"') in_string = !in_string;
+        else if (!in_string) {
+            length = ends_word(text.data[i]) ? 0 : length + 1;
+            if (length > longest) longest = length;
+        }
+    }
+    return longest;
 }
 
 /* Looks at nesting and values outside strings, so that jansson never recurses further or takes more than we allow. */
@@ -53,15 +77,57 @@ static struct result check_size(struct bytes text, struct error *err)
     return failure(err, ERROR_LIMIT, "JSON of %zu values; at most %d are read", values, JSON_VALUES_MAX);
 }
 
+#define WORD_MAX 40 /* no number that is read here has more letters */
+#define FEED_MAX 14 /* a word that jansson has room for from the start */
+
+/* What jansson reads, in pieces; nothing more once it lacked memory. */
+struct feed {
+    struct bytes pieces[3];
+    size_t next;
+    unsigned lacks;
+};
+
+static size_t feed(void *into, size_t room, void *context)
+{
+    struct feed *from = context;
+
+    while (from->next < 3 && from->pieces[from->next].length == 0) from->next++;
+    if (from->next == 3 || json_lacks() != from->lacks) return 0;
+    struct bytes *piece = &from->pieces[from->next];
+    const size_t length = piece->length < room ? piece->length : room;
+    memcpy(into, piece->data, length);
+    *piece = (struct bytes){piece->data + length, piece->length - length};
+    return length;
+}
+
+/*
+ * jansson 2.14 aborts the program when it has no memory for a number of fifteen letters or more. So it gets a string first that
+ * is longer, in an array with the text: when that went well, the memory for any word is there.
+ */
+static json_t *load_with_room(struct bytes text, json_error_t *problem)
+{
+    struct feed from = {{bytes_of_text("[\"----------------------------------------------\","), text, bytes_of_text("]")},
+                        0, json_lacks()};
+    OWNED_JSON both = json_load_callback(feed, &from, JSON_REJECT_DUPLICATES, problem);
+
+    if (json_array_size(both) == 2) return json_incref(json_array_get(both, 1));
+    if (both != NULL) (void)snprintf(problem->text, sizeof problem->text, "not one value");
+    return NULL;
+}
+
 struct result json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err)
 {
     json_error_t problem;
 
     if (text.length > maximum)
         return failure(err, ERROR_LIMIT, "a JSON text of %zu bytes; at most %zu are read", text.length, maximum);
+    const size_t word = longest_word(text);
     TRY(check_size(text, err));
+    if (word > WORD_MAX) return failure(err, ERROR_INVALID, "not JSON: a number or word of %zu letters", word);
     const unsigned before = json_lacks();
-    OWNED_JSON value = json_loadb((const char *)text.data, text.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    OWNED_JSON value = word > FEED_MAX ? load_with_room(text, &problem)
+                                       : json_loadb((const char *)text.data, text.length,
+                                                    JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
     if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
     if (value == NULL)
         return failure(err, ERROR_INVALID, "not JSON: %.120s (line %d, column %d)", problem.text, problem.line,

@@ -156,6 +156,14 @@ static const struct json_row {
     {"NUL in a string", "\"\\u0000\"", NULL, ERROR_INVALID},
     {"something after it", "{} {}", NULL, ERROR_INVALID},
     {"nothing", "", NULL, ERROR_INVALID},
+    {"long numbers", "{\"b\":-1125899906842624,\"a\":9223372036854775807}", "{\"a\":9223372036854775807,\"b\":-1125899906842624}",
+     ERROR_NONE},
+    {"a long number alone", " 1125899906842624 ", "1125899906842624", ERROR_NONE},
+    {"a number that is too large", "9223372036854775808", NULL, ERROR_INVALID},
+    {"two long numbers", "1125899906842624,1", NULL, ERROR_INVALID},
+    {"a long number and an end", "1125899906842624],[1", NULL, ERROR_INVALID},
+    {"a long word", "truetruetruetruetrue", NULL, ERROR_INVALID},
+    {"a number that never ends", "11111111111111111111111111111111111111111", NULL, ERROR_INVALID},
 };
 
 static void json_is_strict_and_canonical(void **state)
@@ -261,7 +269,7 @@ static struct result read_and_write(void *context, struct error *err)
     OWNED_JSON value = NULL;
 
     (void)context;
-    TRY_UNTOUCHED(value, json_read(bytes_of_text("{\"b\":{\"c\":[1]},\"a\":\"\"}"), 100, &value, err));
+    TRY_UNTOUCHED(value, json_read(bytes_of_text("{\"b\":{\"c\":[1125899906842624]},\"a\":\"\"}"), 100, &value, err));
     return json_write_canonical(&text, value, err);
 }
 
