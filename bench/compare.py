@@ -32,9 +32,9 @@ def fill_page_cache(folder):
     the write. So all of it is in use before, by pages that the kernel gives to others when they ask."""
     path = os.path.join(folder, "filler")
     with open("/proc/meminfo", encoding="ascii") as file:
-        available = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+        memory = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemTotal"))
     with open(path, "wb") as file:
-        file.truncate(max(available - 2 * GIB, 0))
+        file.truncate(memory)  # holes: takes no room on the disk
     piece = bytearray(8 * MIB)
     with open(path, "rb", buffering=0) as file:
         while file.readinto(piece):

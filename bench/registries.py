@@ -129,7 +129,8 @@ http:
 
 class Zot(Peer):
     """zot at its best: no deduplication (the blobs here are all different, so it could only cost), no collection, no scrub,
-    no extensions, no log, and no fsync (its `commit`), so what it has answered may be lost with the machine."""
+    no extensions, no log. With `commit`, which is fsync: without it, what zot has answered may be lost with the machine, and the
+    others promise more than that."""
     name = "zot"
 
     def __init__(self, sijil, folder, program):
@@ -139,7 +140,7 @@ class Zot(Peer):
     def command(self):
         configuration = {
             "distSpecVersion": "1.1.1",
-            "storage": {"rootDirectory": self.folder + "/data", "dedupe": False, "gc": False, "commit": False},
+            "storage": {"rootDirectory": self.folder + "/data", "dedupe": False, "gc": False, "commit": True},
             "http": {"address": "127.0.0.1", "port": str(self.port), "tls": {"cert": self.certificate, "key": self.key}},
             "log": {"level": "error", "output": "/dev/null"}}
         return [self.program, "serve", self.write("zot.json", json.dumps(configuration))]
