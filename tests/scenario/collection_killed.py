@@ -81,6 +81,9 @@ class World:
         self.wait("SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted"
                   f" AND position('{statement}' IN a.query) > 0", "t")
 
+    def waits_for_table(self, table):
+        self.wait(f"SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = '{table}'::regclass", "t")
+
     def alive(self):
         return next(port for port, gateway in zip(self.fleet.ports, self.fleet.gateways) if gateway is not None)
 
@@ -131,7 +134,8 @@ def killed_while_it_reads(world, turn):
     session = Session(fleet, "LOCK TABLE manifest_use IN ACCESS EXCLUSIVE MODE")  # which no push and no pull waits for
     before = world.collected()
     job = world.begin()
-    world.waits_for_lock("LEFT JOIN manifest_use u")
+    world.wait(f"SELECT runner <> '' FROM job WHERE job_id = '{job}'", "t")
+    world.waits_for_table("manifest_use")
     runner = world.runner_of(job)
     world.is_open(job)
     fleet.kill(runner)
