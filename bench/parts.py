@@ -6,6 +6,7 @@ import statistics
 import subprocess
 
 from registries import BUILD, GIB, MIB, REPOSITORY, Nginx, load
+from rows import middle
 from sijil_test import Issuer
 
 
@@ -126,5 +127,5 @@ def tokens_per_second(sijil, quick):
         for clients in (1, 16):
             runs = [load(sijil, login=login, clients=clients, requests=(200 if quick else 2000) * (1 if clients == 1 else 4),
                          count=1, size=16, run="token")["token"] for _ in range(1 if quick else 3)]
-            found[f"tokens for a {kind}, {clients} clients"] = sorted(runs, key=lambda run: run["per_second"])[len(runs) // 2]
+            found[f"tokens for a {kind}, {clients} clients"] = middle(runs)
     return found

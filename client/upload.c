@@ -152,10 +152,17 @@ static bool may_go_whole(const struct transfer *transfer)
            access(transfer->note_path, F_OK) != 0;
 }
 
+/* A line that broke is worth another try from where the registry is; a refusal is not. After a break the registry may still
+ * be busy with what came before it, for a few seconds: it calls that a conflict, or has more than it said. */
+static bool may_pass(const struct error *err)
+{
+    return err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_CONFLICT;
+}
+
 /* What no session would change is final. */
 static bool may_do_as_session(const struct error *err)
 {
-    return err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_CONFLICT || err->kind == ERROR_INVALID;
+    return may_pass(err) || err->kind == ERROR_INVALID;
 }
 
 /* After it the blob is there, or a session for it. */
@@ -214,13 +221,6 @@ static struct result close_or_find(struct transfer *transfer, struct error *err)
 
     if (closed.ok || err->kind != ERROR_NOT_FOUND) return closed;
     return blob_is_there(transfer->upload, &there, &ignored).ok && there ? SUCCESS : closed;
-}
-
-/* A line that broke is worth another try from where the registry is; a refusal is not. After a break the registry may still
- * be busy with what came before it, for a few seconds: it calls that a conflict, or has more than it said. */
-static bool may_pass(const struct error *err)
-{
-    return err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_CONFLICT;
 }
 
 /* Where the registry is. A session that is gone ended with the blob - the answer to the closing PUT may be what was lost -

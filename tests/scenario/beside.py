@@ -4,20 +4,18 @@
 Nothing that was acknowledged is lost, and no manifest is refused for a blob that its client was told of. Short: 8 clients
 for 8 s; SIJIL_SOAK=1: 64 clients for 10 minutes. SIJIL_SOAK_SECONDS and SIJIL_SOAK_CLIENTS say otherwise."""
 import collections
-import multiprocessing
 import os
 import subprocess
 import time
 
 import sijil_test
-from pushers import Pusher, be_clients
+from pushers import Clients, Pusher
 from sijil_test import Client, Server
 
 LONG = os.environ.get("SIJIL_SOAK") == "1"
 SECONDS = int(os.environ.get("SIJIL_SOAK_SECONDS", "600" if LONG else "8"))
 CLIENTS = int(os.environ.get("SIJIL_SOAK_CLIENTS", "64" if LONG else "8"))
 LEASE_S = 20 if LONG else 4
-THREADS = 8        # of one process
 
 
 def collect(admin, **more):
@@ -36,15 +34,11 @@ def nothing_is_lost_and_nothing_is_left():
         admin.api("PUT", "/projects/main/models/rules", {"untagged_days": 0})
         admin.api("PUT", "/projects/main/models/quota", {"bytes": 1 << 40, "sessions": 1000})
         login = sijil_test.make_robot(server, "pushers", "publisher", "main/models")
-        results = multiprocessing.Queue()
         until = time.monotonic() + SECONDS
-        groups = [range(first, min(first + THREADS, CLIENTS)) for first in range(0, CLIENTS, THREADS)]
 
         def make(number, figures):
             return Pusher(number, Client(server, login), LEASE_S, lambda: time.monotonic() < until, figures)
-        workers = [multiprocessing.Process(target=be_clients, args=(make, group, results)) for group in groups]
-        for worker in workers:
-            worker.start()
+        clients = Clients(make, CLIENTS)
         totals, runs, told = collections.Counter(), 0, time.monotonic()
         while time.monotonic() < until:
             report = collect(admin)
@@ -55,13 +49,7 @@ def nothing_is_lost_and_nothing_is_left():
                 told = time.monotonic()
                 print(f"     {SECONDS - (until - told):4.0f} s: {runs} collections took {totals['blobs']} blobs and "
                       f"{totals['manifests']} manifests", flush=True)
-        figures, failures = collections.Counter(), []
-        for _ in workers:
-            more, failed = results.get(timeout=300)
-            figures.update(more)
-            failures += failed
-        for worker in workers:
-            worker.join()
+        figures, failures = clients.ended()
         print(f"     {CLIENTS} clients, {SECONDS} s: " + ", ".join(f"{count} {name}" for name, count in sorted(figures.items())))
         print(f"     {runs} collections took {totals['blobs']} blobs ({totals['bytes'] / 1e6:.0f} MB) and "
               f"{totals['manifests']} manifests")

@@ -3,7 +3,6 @@
 removal's transaction. The run goes on after a restart, and on another gateway; nothing is lost, and no object is left over.
 
 Short: one kill of each kind beside 8 clients; SIJIL_SOAK=1: ten of each beside 32."""
-import collections
 import concurrent.futures
 import multiprocessing
 import os
@@ -12,14 +11,13 @@ import time
 
 import sijil_test
 from fleet import Fleet, Judge
-from pushers import Wanderer, be_clients
+from pushers import Clients, Wanderer
 from sijil_test import Client
 
 LONG = os.environ.get("SIJIL_SOAK") == "1"
 ROUNDS, CLIENTS = (10, 32) if LONG else (1, 8)
 LEASE_S = 6 if LONG else 4
 GARBAGE = 200      # blobs of each round; eight go in one transaction
-THREADS = 8        # of one process
 RUN_LEASE_S = 30   # after which another gateway takes a run up: docs/garbage-collection.md
 EXPECTED = ("cut", "deletions", "manifests", "mounts", "pulls", "skipped", "uploads")
 
@@ -167,29 +165,20 @@ def nothing_is_left(world):
 
 def a_killed_collection_goes_on():
     with Fleet(2, blob_lease=LEASE_S, collect_interval=0) as fleet:
-        world, stopped, results = World(fleet), multiprocessing.Event(), multiprocessing.Queue()
+        world, stopped = World(fleet), multiprocessing.Event()
         world.admin.api("PUT", "/projects/main/models/quota", {"bytes": 1 << 40, "sessions": 1000})
         Wanderer.ports = fleet.ports
 
         def make(number, figures):
             return Wanderer(number, Client(fleet, world.login, fleet.ports[number % 2]), LEASE_S, lambda: not stopped.is_set(), figures)
-        groups = [range(first, min(first + THREADS, CLIENTS)) for first in range(0, CLIENTS, THREADS)]
-        workers = [multiprocessing.Process(target=be_clients, args=(make, group, results)) for group in groups]
-        for worker in workers:
-            worker.start()
+        clients = Clients(make, CLIENTS)
         try:
             for turn in range(ROUNDS):
                 print(f"     {killed_in_a_removal(world, 2 * turn)}", flush=True)
                 print(f"     {killed_while_it_reads(world, 2 * turn + 1)}", flush=True)
         finally:
             stopped.set()
-            figures, failures = collections.Counter(), []
-            for _ in workers:
-                more, failed = results.get(timeout=300)
-                figures.update(more)
-                failures += failed
-            for worker in workers:
-                worker.join()
+            figures, failures = clients.ended()
         print(f"     {CLIENTS} clients: " + ", ".join(f"{count} {name}" for name, count in sorted(figures.items())))
         assert not failures, f"{len(failures)} clients failed; the first: {failures[0]}"
         assert all(figures[name] > 0 for name in EXPECTED), figures

@@ -5,6 +5,7 @@ told of."""
 import collections
 import hashlib
 import json
+import multiprocessing
 import random
 import threading
 import time
@@ -15,6 +16,7 @@ import sijil_test
 from sijil_test import sha256
 
 TAGS = 6           # of one client
+THREADS = 8        # of one process
 IMAGE = "application/vnd.oci.image.manifest.v1+json"
 POOL = [hashlib.sha256(b"shared %d" % number).digest() * (20 + 40 * number) for number in range(40)]
 
@@ -202,3 +204,25 @@ def be_clients(make, numbers, results):
     for thread in threads:
         thread.join()
     results.put((dict(figures), failures))
+
+
+class Clients:
+    """So many, in processes of some threads each. `make` as for be_clients()."""
+
+    def __init__(self, make, count):
+        self.results = multiprocessing.Queue()
+        groups = [range(first, min(first + THREADS, count)) for first in range(0, count, THREADS)]
+        self.workers = [multiprocessing.Process(target=be_clients, args=(make, group, self.results)) for group in groups]
+        for worker in self.workers:
+            worker.start()
+
+    def ended(self):
+        """Waits for all; what they did, and who failed."""
+        figures, failures = collections.Counter(), []
+        for _ in self.workers:
+            more, failed = self.results.get(timeout=300)
+            figures.update(more)
+            failures += failed
+        for worker in self.workers:
+            worker.join()
+        return figures, failures
