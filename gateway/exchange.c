@@ -173,7 +173,8 @@ void exchange_free(struct exchange *exchange)
     struct server *server = exchange->server;
 
     if (request->source != NULL && request->source->close != NULL) request->source->close(request->source->state);
-    if (exchange->has_begun && request->route->handler->release != NULL) request->route->handler->release(request);
+    if ((exchange->has_begun || request->handler_state != NULL) && request->route->handler->release != NULL)
+        request->route->handler->release(request);
     if (exchange->blank.status != 0) log_request(exchange);
     account(exchange);
     leave_quota(exchange);

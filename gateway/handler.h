@@ -27,6 +27,10 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  * block or to ask the database sets request->needs_worker then and is called again on a worker. `recall`, after the
  * record, is the same for the answer: false means that nothing was done, and `handle` is called on a worker.
  *
+ * `search`, of routes that record first, gives what reads rows for the handler in the transaction of that record, which saves it
+ * a round trip: once it is decided that the request is allowed, on an event thread, and again if the decision came too late. It
+ * changes nothing. NULL, also for lack of memory: the handler reads them itself, as it does when the answer was lost.
+ *
  * Routes without a streamed body have only `handle`. Routes with one have `begin`, `write`, `finish`, `cut`:
  *
  *   begin    after the decision, before the first byte is taken. If it makes an answer, or fails, the body is drained
@@ -35,10 +39,12 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  *            a failure, or once it made an answer, the rest is drained.
  *   finish   the whole body was written; makes the answer.
  *   cut      the client went away or broke its promise; instead of finish. Keeps what is worth keeping.
- *   release  always, last, once the answer is sent or the connection is gone; frees what the arena does not.
+ *   release  always, last, once the answer is sent or the connection is gone, also if only `search` was called; frees what the
+ *            arena does not.
  */
 struct handler {
     handler_function *handle;
+    struct change *(*search)(struct request *request);
     bool (*recall)(struct request *request);
     bool decides_at_once;
     handler_function *begin;

@@ -83,11 +83,17 @@ static struct result reserve(struct request *request, struct intake_state *state
     return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
 }
 
-void intake_give_back(struct intake_state *state)
+void intake_let_go(struct intake_state *state, struct pg *pg)
 {
+    struct recorder *recorder = &state->recorder.recorder;
     struct error ignored = {0};
 
-    if (state->upload != NULL) (void)upload_give_back(state->upload, &state->recorder.recorder, &ignored).ok;
+    if (state->upload == NULL) return;
+    if (state->is_whole)
+        (void)upload_drop(state->upload, pg, "its only request failed", recorder, &ignored).ok;
+    else
+        (void)upload_give_back(state->upload, recorder, &ignored).ok;
+    intake_end(state);
 }
 
 bool intake_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
@@ -96,7 +102,7 @@ bool intake_claim(struct request *request, struct pg *pg, struct result found, s
     struct intake_state *state = request->handler_state;
 
     if (found.ok && upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok) return true;
-    intake_end(state);
+    intake_let_go(state, pg);
     *result_out = intake_refuse(request, err);
     return false;
 }
@@ -115,10 +121,8 @@ struct result intake_write(struct request *request, struct pg *pg, struct bytes 
 {
     struct intake_state *state = request->handler_state;
 
-    (void)pg;
     if (write(state, bytes, err).ok) return SUCCESS;
-    intake_give_back(state);
-    intake_end(state);
+    intake_let_go(state, pg);
     return intake_refuse(request, err);
 }
 
@@ -129,7 +133,7 @@ struct result intake_commit(struct request *request, struct pg *pg, struct error
 
     const struct result committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
     if (!committed.ok) {
-        intake_give_back(state);
+        intake_let_go(state, pg);
         return intake_refuse(request, err);
     }
     intake_end(state);

@@ -43,8 +43,7 @@ struct result target_upload_cancel(struct request *request, struct pg *pg, struc
 
 static struct upload_request session_of(const struct request *request)
 {
-    struct upload_request session = {.permit = request->permit,
-                                     .action = request->pairs[0].action,
+    struct upload_request session = {.action = request->pairs[0].action,
                                      .where = oci_where(request),
                                      .principal = &request->principal};
 
@@ -80,20 +79,48 @@ static struct result check_range(struct request *request, struct intake_state *s
     return SUCCESS;
 }
 
-static struct result begin(struct request *request, struct pg *pg, struct error *err)
+static struct result ask(struct request *request, struct error *err)
 {
     const struct upload_request session = session_of(request);
     struct intake_state *state = NULL;
-    struct result result = SUCCESS;
 
+    intake_release(request); /* of an earlier decision, which came too late */
     TRY(intake_state_new(request, &state, err));
     state->location = session.location;
-    const struct result found = upload_find(request->gateway->registry, pg, &session, &state->upload, err);
+    return upload_new(request->gateway->registry, &session, &state->upload, err);
+}
+
+static struct change *search(struct request *request)
+{
+    struct error ignored = {0};
+
+    if (!ask(request, &ignored).ok) return NULL; /* asked again, and said, by who needs it */
+    return upload_search(((struct intake_state *)request->handler_state)->upload);
+}
+
+static struct result find(struct request *request, struct pg *pg, struct intake_state **state_out, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    if (state == NULL || state->upload == NULL) {
+        TRY(ask(request, err));
+        state = request->handler_state;
+    }
+    *state_out = state;
+    return upload_find(state->upload, pg, request->permit, err);
+}
+
+static struct result begin(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = NULL;
+    struct result result = SUCCESS;
+
+    const struct result found = find(request, pg, &state, err);
+    if (state == NULL) return found;
     if (!intake_claim(request, pg, found, &result, err)) return result;
     result = check_range(request, state);
     if (request->response == NULL) return result;
-    intake_give_back(state);
-    intake_end(state);
+    intake_let_go(state, pg);
     return result;
 }
 
@@ -118,12 +145,10 @@ static struct result finish_write(struct request *request, struct pg *pg, struct
 {
     struct intake_state *state = request->handler_state;
 
-    (void)pg;
     const bool wrong = is_short(request, state); /* then nothing of it counts: the client sends it again */
     const struct result saved = wrong ? SUCCESS : upload_save(state->upload, &state->recorder.recorder, err);
     const uint64_t offset = upload_offset(state->upload);
-    intake_give_back(state);
-    intake_end(state);
+    intake_let_go(state, pg);
     if (!saved.ok) return intake_refuse(request, err);
     if (wrong) return SUCCESS;
     response_empty(request, 202);
@@ -146,21 +171,18 @@ static void cut(struct request *request, struct pg *pg)
     struct intake_state *state = request->handler_state;
     struct error ignored = {0};
 
-    (void)pg;
     if (state == NULL || state->upload == NULL) return;
     if (upload_can_save(state->upload)) (void)upload_save(state->upload, &state->recorder.recorder, &ignored).ok;
-    intake_give_back(state);
-    intake_end(state);
+    intake_let_go(state, pg);
 }
 
 static struct result status(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct upload_request session = session_of(request);
-    OWNED(upload) *upload = NULL;
+    struct intake_state *state = NULL;
 
-    if (!upload_find(request->gateway->registry, pg, &session, &upload, err).ok) return intake_refuse(request, err);
+    if (!find(request, pg, &state, err).ok) return intake_refuse(request, err);
     response_empty(request, 204);
-    upload_headers(request, &session.location, upload_offset(upload));
+    upload_headers(request, &state->location, upload_offset(state->upload));
     return SUCCESS;
 }
 
@@ -177,10 +199,11 @@ static struct result cancel(struct request *request, struct pg *pg, struct error
 }
 
 const struct handler handler_upload_write = {
-    .begin = begin, .write = intake_write, .finish = finish_write, .cut = cut, .release = intake_release,
+    .search = search, .begin = begin, .write = intake_write, .finish = finish_write, .cut = cut, .release = intake_release,
     .decides_at_once = true};
 const struct handler handler_upload_commit = {
-    .begin = begin_close, .write = intake_write, .finish = finish_close, .cut = cut, .release = intake_release,
+    .search = search, .begin = begin_close, .write = intake_write, .finish = finish_close, .cut = cut, .release = intake_release,
     .decides_at_once = true};
-const struct handler handler_upload_read = {.handle = status, .decides_at_once = true};
+const struct handler handler_upload_read = {
+    .search = search, .handle = status, .release = intake_release, .decides_at_once = true};
 const struct handler handler_upload_cancel = {.handle = cancel};

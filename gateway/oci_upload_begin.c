@@ -176,20 +176,15 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
     upload_begin_finish(request->gateway->registry, &begun);
     state->location = begun.location;
     state->digest = digest;
+    state->is_whole = is_whole;
     if (is_whole) return claim_whole(request, pg, &begun, err);
     accepted(request, &begun.location);
     return SUCCESS;
 }
 
-/* Nobody was told the Location, so nobody could go on. */
-static void drop(struct request *request, struct pg *pg)
+static void cut(struct request *request, struct pg *pg)
 {
-    struct intake_state *state = request->handler_state;
-    struct error ignored = {0};
-
-    if (state == NULL || state->upload == NULL) return;
-    (void)upload_drop(state->upload, pg, "the body was not the blob", &state->recorder.recorder, &ignored).ok;
-    intake_end(state);
+    if (request->handler_state != NULL) intake_let_go(request->handler_state, pg);
 }
 
 static bool is_empty_digest(const struct digest *digest)
@@ -209,10 +204,8 @@ static struct result finish(struct request *request, struct pg *pg, struct error
         accepted(request, &state->location);
         return SUCCESS;
     }
-    const struct result result = intake_commit(request, pg, err);
-    if (result.ok && request->response->status != 201) drop(request, pg);
-    return result;
+    return intake_commit(request, pg, err);
 }
 
 const struct handler handler_upload_begin = {
-    .begin = begin, .write = intake_write, .finish = finish, .cut = drop, .release = intake_release};
+    .begin = begin, .write = intake_write, .finish = finish, .cut = cut, .release = intake_release};

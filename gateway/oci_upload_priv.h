@@ -11,6 +11,7 @@ struct intake_state {
     struct upload *upload;
     struct upload_location location;
     struct request_recorder recorder;
+    bool is_whole; /* nobody is told the session's Location: whatever fails ends it */
     bool has_range;
     uint64_t expected_end; /* with a Content-Range: where the body must end */
     struct digest digest;  /* PUT and POST: what it must be */
@@ -20,15 +21,18 @@ struct intake_state {
 RESULT intake_state_new(struct request *request, struct intake_state **state_out, struct error *err);
 /** Lets go of the session. Before the answer goes out, because the client's next request may come at once. */
 void intake_end(struct intake_state *state);
-/** What a request reserved of the project's quota and did not bring. What can't be given back now is, when the session ends. */
-void intake_give_back(struct intake_state *state);
+/**
+ * intake_end(), and what was reserved of the project's quota and did not come is given back; a session that nobody was told of ends.
+ * What can't be done now is, when the session expires.
+ */
+void intake_let_go(struct intake_state *state, struct pg *pg);
 /** Claims the session that was found, if it was. True: go on; false: *result_out is what the handler returns. */
 bool intake_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
                   struct error *err);
 /** What a session's failure means to a client. */
 RESULT intake_refuse(struct request *request, struct error *err);
 RESULT intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
-/** Commits and answers 201; after a failure the caller drops or ends the session. */
+/** Commits and answers 201. */
 RESULT intake_commit(struct request *request, struct pg *pg, struct error *err);
 void intake_release(struct request *request);
 

@@ -243,9 +243,10 @@ static enum way step_record(struct exchange *exchange, struct pg *pg)
     (void)pg;
     exchange->record.done = NULL;
     if (request->route->record == RECORD_NONE) return WAY_NEXT;
-    if (request->route->record == RECORD_WITH_CHANGE && decision_verdict(exchange->decision) == VERDICT_ALLOW)
-        return WAY_NEXT;
-    exchange_record_prepare(exchange, NULL);
+    const bool is_allowed = decision_verdict(exchange->decision) == VERDICT_ALLOW;
+    if (request->route->record == RECORD_WITH_CHANGE && is_allowed) return WAY_NEXT;
+    struct change *(*search)(struct request *) = request->route->handler->search;
+    exchange_record_prepare(exchange, is_allowed && search != NULL ? search(&exchange->request) : NULL);
     exchange->record.done = recorded;
     sequencer_submit(request->gateway->sequencer, &exchange->record);
     return WAY_WAIT;

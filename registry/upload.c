@@ -7,13 +7,55 @@
 #include "base/memory.h"
 #include "registry/upload_priv.h"
 
-static struct result no_such_upload(struct error *err)
+static struct upload_key key_of(const struct upload *upload)
 {
-    return failure(err, ERROR_NOT_FOUND, "there is no such upload, or it has ended: begin a new one");
+    return (struct upload_key){
+        .upload = upload->row.upload,
+        .repository = upload->where.repository,
+        .region = upload->where.region,
+        .bound_to = upload->bound_to,
+        .secret_hash = upload->secret_hash,
+    };
 }
 
-static struct result upload_new(struct registry *registry, enum action action, const struct resource *where,
-                                struct upload **upload_out, struct error *err)
+static void note_search(struct upload *upload, bool is_found)
+{
+    upload->found = is_found ? SEARCH_FOUND : SEARCH_MISSED;
+}
+
+static struct result run_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct upload *upload = (struct upload *)(void *)change; /* its first member */
+    const struct upload_key key = key_of(upload);
+    bool is_found = false;
+
+    permit_require(permit, upload->action, &upload->where);
+    TRY(upload_row_find(pg, &key, &upload->row, &is_found, err));
+    note_search(upload, is_found);
+    return SUCCESS;
+}
+
+static struct result add_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct upload *upload = (struct upload *)(void *)change; /* its first member */
+    const struct upload_key key = key_of(upload);
+
+    permit_require(permit, upload->action, &upload->where);
+    return upload_row_add_find(pg, &key, err);
+}
+
+/* What can't be read stays open: upload_find() says why. */
+static void take_search(struct change *change, const struct pg_rows *answer)
+{
+    struct upload *upload = (struct upload *)(void *)change; /* its first member */
+    struct error ignored = {0};
+    bool is_found = false;
+
+    if (upload_row_take_find(answer, &upload->row, &is_found, &ignored).ok) note_search(upload, is_found);
+}
+
+static struct result make(struct registry *registry, enum action action, const struct resource *where,
+                          struct upload **upload_out, struct error *err)
 {
     OWNED(upload) *upload = memory_zeroed(1, sizeof *upload);
 
@@ -26,27 +68,31 @@ static struct result upload_new(struct registry *registry, enum action action, c
     return SUCCESS;
 }
 
-struct result upload_find(struct registry *registry, struct pg *pg, const struct upload_request *request,
-                          struct upload **upload_out, struct error *err)
+struct result upload_new(struct registry *registry, const struct upload_request *request, struct upload **upload_out,
+                         struct error *err)
 {
-    OWNED(upload) *upload = NULL;
-    uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE];
-    const struct upload_key key = {
-        .upload = request->location.upload,
-        .repository = request->where->repository,
-        .region = request->where->region,
-        .bound_to = bound_to,
-        .secret_hash = secret_hash,
-    };
+    struct upload *upload = NULL;
 
-    permit_require(request->permit, request->action, request->where);
-    if (uuid_is_nil(&request->where->repository)) return no_such_upload(err);
-    upload_owner_hash(request->principal, bound_to);
-    upload_secret_hash(&request->location, secret_hash);
-    TRY(upload_new(registry, request->action, request->where, &upload, err));
-    TRY(upload_row_find(pg, &key, &upload->row, err));
-    *upload_out = GIVE(upload);
+    TRY(make(registry, request->action, request->where, &upload, err));
+    upload->search =
+        (struct change){.run = run_search, .add = add_search, .take = take_search, .reach = CHANGE_REACHES_NOTHING};
+    upload->row.upload = request->location.upload;
+    upload_owner_hash(request->principal, upload->bound_to);
+    upload_secret_hash(&request->location, upload->secret_hash);
+    *upload_out = upload;
     return SUCCESS;
+}
+
+struct change *upload_search(struct upload *upload)
+{
+    return &upload->search;
+}
+
+struct result upload_find(struct upload *upload, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    permit_require(permit, upload->action, &upload->where);
+    if (upload->found == SEARCH_OPEN) TRY(run_search(&upload->search, pg, permit, err));
+    return upload->found == SEARCH_FOUND ? SUCCESS : no_such_upload(err);
 }
 
 struct result upload_of_begin(struct registry *registry, const struct permit *permit, const struct upload_begin *begun,
@@ -57,7 +103,8 @@ struct result upload_of_begin(struct registry *registry, const struct permit *pe
 
     permit_require(permit, ACTION_UPLOAD_BEGIN, &begun->where);
     where.repository = begun->repository;
-    TRY(upload_new(registry, ACTION_UPLOAD_BEGIN, &where, &upload, err));
+    TRY(make(registry, ACTION_UPLOAD_BEGIN, &where, &upload, err));
+    upload->found = SEARCH_FOUND;
     upload->row = (struct upload_row){.upload = begun->location.upload,
                                       .blob = begun->blob,
                                       .algorithm = begun->algorithm,
@@ -319,7 +366,6 @@ struct result upload_drop(struct upload *upload, struct pg *pg, const char *note
     struct save_change drop = {.change = {.run = run_drop, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
     struct abandoned_object object = {.blob = upload->row.blob};
 
-    assert(upload->is_claimed);
     upload->is_dead = true;
     TRY(recorder->record(recorder, OUTCOME_FAILED, note, &drop.change, err));
     (void)snprintf(object.region, sizeof object.region, "%s", upload->where.region);

@@ -47,18 +47,20 @@ struct upload;
 
 /** Who asks for which session. */
 struct upload_request {
-    const struct permit *permit;       /* for `action` on `where` */
-    enum action action;                /* upload.begin, upload.write, upload.commit or upload.read */
+    enum action action; /* upload.write, upload.commit or upload.read */
     const struct resource *where;
     const struct principal *principal;
     struct upload_location location;
 };
+/** The session that somebody asks for. Nothing is read yet: upload_find() comes next. */
+RESULT upload_new(struct registry *registry, const struct upload_request *request, struct upload **upload_out, struct error *err);
+/** Reads the session's row in the transaction of the record that the request is allowed: one round trip less. Changes nothing. */
+struct change *upload_search(struct upload *upload);
 /**
- * Reads the session's row. ERROR_NOT_FOUND for one that does not exist, has expired, or is not the caller's, of this
- * repository, or known by this secret: nobody learns which. Claims nothing.
+ * Reads the session's row, unless upload_search() has. ERROR_NOT_FOUND for one that does not exist, has expired, or is not
+ * the caller's, of this repository, or known by this secret: nobody learns which. Claims nothing. `permit` is for what was asked.
  */
-RESULT upload_find(struct registry *registry, struct pg *pg, const struct upload_request *request,
-                   struct upload **upload_out, struct error *err);
+RESULT upload_find(struct upload *upload, struct pg *pg, const struct permit *permit, struct error *err);
 /** The session that this same request began, as upload_find() would find it: nobody else has been told of it yet. */
 RESULT upload_of_begin(struct registry *registry, const struct permit *permit, const struct upload_begin *begun,
                        struct upload **upload_out, struct error *err);
@@ -80,7 +82,7 @@ struct upload_announcement {
  */
 RESULT upload_reserve(struct upload *upload, const struct upload_announcement *announced, struct recorder *recorder,
                       struct error *err);
-/** At the end of a request: what was reserved and did not come is given back. Nothing to do is a success. */
+/** At the end of a request: what was reserved and did not come is given back. Nothing to do, or not claimed, is a success. */
 RESULT upload_give_back(struct upload *upload, struct recorder *recorder, struct error *err);
 /** upload_write() of so many bytes needs upload_reserve() first. */
 bool upload_must_reserve(const struct upload *upload, size_t length);
@@ -99,7 +101,7 @@ RESULT upload_save(struct upload *upload, struct recorder *recorder, struct erro
  */
 RESULT upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected, struct recorder *recorder,
                      struct error *err);
-/** Ends a claimed session that nobody can go on with, and removes its bytes; `note` says why, for the event. */
+/** Ends a session that nobody can go on with, claimed or just begun, and removes its bytes; `note` says why, for the event. */
 RESULT upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder,
                    struct error *err);
 /** Keeps the writer for the next request, if it can go on. */

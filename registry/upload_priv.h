@@ -8,6 +8,9 @@
 #include "registry/upload_table.h"
 
 struct upload {
+    struct change search; /* reads the row */
+    enum { SEARCH_OPEN, SEARCH_FOUND, SEARCH_MISSED } found;
+    uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE]; /* of who asks */
     struct registry *registry;
     enum action action; /* that permits must be for; they come with each change */
     struct resource where;

@@ -65,7 +65,7 @@ struct result upload_give_back(struct upload *upload, struct recorder *recorder,
                                     .wanted = {.wished = kept}};
     char note[64];
 
-    if (!upload->row.is_counted || upload->row.reserved <= kept) return SUCCESS;
+    if (!upload->is_claimed || !upload->row.is_counted || upload->row.reserved <= kept) return SUCCESS;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are given back", upload->row.reserved - kept);
     TRY(recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err));
     upload->row.reserved = kept;

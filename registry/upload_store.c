@@ -192,29 +192,44 @@ static void add_owner(struct pg_arguments *arguments, const struct upload_key *k
     pg_add_bytes(arguments, (struct bytes){key->secret_hash, SHA256_SIZE});
 }
 
-static struct result no_such_upload(struct error *err)
+struct result no_such_upload(struct error *err)
 {
     return failure(err, ERROR_NOT_FOUND, "there is no such upload, or it has ended: begin a new one");
 }
 
-struct result upload_row_find(struct pg *pg, const struct upload_key *key, struct upload_row *row_out,
+struct result upload_row_take_find(const struct pg_rows *answer, struct upload_row *row, bool *found_out, struct error *err)
+{
+    struct upload_row read = {.upload = row->upload};
+
+    *found_out = pg_rows_count(answer) > 0;
+    if (!*found_out) return SUCCESS;
+    read.blob = read.key.id = pg_uuid(answer, 0, 0);
+    read.algorithm = strcmp(pg_text(answer, 0, 1), "sha512") == 0 ? DIGEST_SHA512 : DIGEST_SHA256;
+    TRY(key_record_read(answer, 0, 2, &read.key, err));
+    TRY(read_checkpoint(answer, 5, &read, err));
+    read.reserved = (uint64_t)pg_int8(answer, 0, 10);
+    read.is_counted = pg_bool(answer, 0, 11);
+    *row = read;
+    return SUCCESS;
+}
+
+struct result upload_row_find(struct pg *pg, const struct upload_key *key, struct upload_row *row, bool *found_out,
                               struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
-    struct upload_row row = {.upload = key->upload};
 
     add_owner(&arguments, key);
     TRY(pg_run(pg, "upload_find", &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return no_such_upload(err);
-    row.blob = row.key.id = pg_uuid(rows, 0, 0);
-    row.algorithm = strcmp(pg_text(rows, 0, 1), "sha512") == 0 ? DIGEST_SHA512 : DIGEST_SHA256;
-    TRY(key_record_read(rows, 0, 2, &row.key, err));
-    TRY(read_checkpoint(rows, 5, &row, err));
-    row.reserved = (uint64_t)pg_int8(rows, 0, 10);
-    row.is_counted = pg_bool(rows, 0, 11);
-    *row_out = row;
-    return SUCCESS;
+    return upload_row_take_find(rows, row, found_out, err);
+}
+
+struct result upload_row_add_find(struct pg *pg, const struct upload_key *key, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    add_owner(&arguments, key);
+    return pg_pipeline_add(pg, "upload_find", &arguments, err);
 }
 
 struct result upload_row_claim(struct pg *pg, struct upload_row *row, struct error *err)

@@ -34,8 +34,13 @@ struct upload_key {
     const char *region;
     const uint8_t *bound_to, *secret_hash; /* 32 bytes each */
 };
-/** ERROR_NOT_FOUND unless all of the key fits and the session has not expired. */
-RESULT upload_row_find(struct pg *pg, const struct upload_key *key, struct upload_row *row_out, struct error *err);
+/** ERROR_NOT_FOUND: nobody learns why. */
+RESULT no_such_upload(struct error *err);
+/** *found_out: all of the key fits, and the session has not expired. row->upload is the caller's, the rest is set if it was found. */
+RESULT upload_row_find(struct pg *pg, const struct upload_key *key, struct upload_row *row, bool *found_out, struct error *err);
+/** The same as one statement of a pipeline, and its answer. */
+RESULT upload_row_add_find(struct pg *pg, const struct upload_key *key, struct error *err);
+RESULT upload_row_take_find(const struct pg_rows *answer, struct upload_row *row, bool *found_out, struct error *err);
 /** Raises writer_epoch and reads the checkpoint again. ERROR_NOT_FOUND. */
 RESULT upload_row_claim(struct pg *pg, struct upload_row *row, struct error *err);
 /** ERROR_CONFLICT. */

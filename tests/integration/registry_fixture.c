@@ -149,13 +149,12 @@ struct upload *fixture_find(struct registry *registry, const struct upload_begin
     struct upload *upload = NULL;
 
     where.repository = begun->repository;
-    const struct upload_request request = {.permit = permit_for(ACTION_UPLOAD_WRITE, &where),
-                                           .action = ACTION_UPLOAD_WRITE,
-                                           .where = &where,
-                                           .principal = &fixture.principal,
-                                           .location = begun->location};
-    *recorder = fixture_recorder(request.permit);
-    MUST(upload_find(registry, fixture.stack->pg, &request, &upload, &err));
+    const struct permit *permit = permit_for(ACTION_UPLOAD_WRITE, &where);
+    const struct upload_request request = {
+        .action = ACTION_UPLOAD_WRITE, .where = &where, .principal = &fixture.principal, .location = begun->location};
+    *recorder = fixture_recorder(permit);
+    MUST(upload_new(registry, &request, &upload, &err));
+    MUST(upload_find(upload, fixture.stack->pg, permit, &err));
     return upload;
 }
 

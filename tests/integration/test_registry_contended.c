@@ -10,6 +10,7 @@ struct sender {
     struct registry *registry;
     struct pg *pg;
     struct upload_request request;
+    const struct permit *permit;
     unsigned saved;
     struct error wrong;
     atomic_bool is_over;
@@ -18,10 +19,11 @@ struct sender {
 static struct result send_piece(struct sender *sender, struct error *err)
 {
     static const uint8_t piece[100];
-    struct job_recorder recorder = fixture_recorder(sender->request.permit);
+    struct job_recorder recorder = fixture_recorder(sender->permit);
     OWNED(upload) *upload = NULL;
 
-    TRY(upload_find(sender->registry, sender->pg, &sender->request, &upload, err));
+    TRY(upload_new(sender->registry, &sender->request, &upload, err));
+    TRY(upload_find(upload, sender->pg, sender->permit, err));
     TRY(upload_claim(upload, sender->pg, err));
     TRY(upload_write(upload, (struct bytes){piece, sizeof piece}, err));
     return upload_save(upload, &recorder.recorder, err);
@@ -65,8 +67,9 @@ static void two_that_take_it_from_each_other_never_lose_it(void **state)
     (void)state;
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     for (int i = 0; i < 2; i++) {
-        senders[i].request = (struct upload_request){.permit = permit, .action = ACTION_UPLOAD_WRITE, .where = &where,
-                                                     .principal = &fixture.principal, .location = begun.location};
+        senders[i].permit = permit;
+        senders[i].request = (struct upload_request){
+            .action = ACTION_UPLOAD_WRITE, .where = &where, .principal = &fixture.principal, .location = begun.location};
         MUST(pg_open(database_app(fixture.stack->database), tables, &senders[i].pg, &err));
         assert_int_equal(pthread_create(&threads[i], NULL, send_pieces, &senders[i]), 0);
     }

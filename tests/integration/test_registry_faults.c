@@ -55,10 +55,10 @@ static struct result push(struct attempt *attempt, struct error *err)
 
     TRY(begin(attempt, &request.location, err));
     TRY(permit_for(ACTION_UPLOAD_WRITE, &attempt->where, &permit, err));
-    request.permit = permit;
     recorder = fixture_recorder(permit);
     OWNED(upload) *upload = NULL;
-    TRY(upload_find(fixture.registry, fixture.stack->pg, &request, &upload, err));
+    TRY(upload_new(fixture.registry, &request, &upload, err));
+    TRY(upload_find(upload, fixture.stack->pg, permit, err));
     return fill(attempt, upload, &recorder, err);
 }
 

@@ -173,6 +173,18 @@ def immutable_tags_stay_where_they_are():
     assert here.call("DELETE", "manifests/" + sha256(first)).status == 202
 
 
+def nothing_is_left_of_a_whole_blob_that_is_refused(world, here):
+    """Sent with its POST, nobody was told of a session: one that stayed open would count for a day."""
+    large, small = os.urandom(200_001), os.urandom(1000)
+    target, octets = f"blobs/uploads/?digest={sha256(large)}", {"Content-Type": "application/octet-stream"}
+    pieces = (large[i:i + 7000] for i in range(0, len(large), 7000))
+    seen = [here.call("POST", target, large, octets).status, here.call("POST", target, small, octets).status,
+            here.call("POST", target, pieces, {**octets, "Transfer-Encoding": "chunked"}, encode_chunked=True).status]
+    assert seen == [403, 400, 403], seen
+    used = world.used()
+    assert (used["bytes_used"], used["bytes_reserved"], used["sessions_open"]) == (100_000, 0, 0), used
+
+
 def quotas_are_exact_and_say_so():
     world = World(server, "counted")
     here = world.repository("digits")
@@ -183,6 +195,7 @@ def quotas_are_exact_and_say_so():
     assert world.used()["bytes_used"] == 100_000
     here.push_blob(first)
     assert world.used()["bytes_used"] == 100_000, "the same again costs nothing"
+    nothing_is_left_of_a_whole_blob_that_is_refused(world, here)
     location = here.begin()
     refused = here.patch(location, os.urandom(200_001))
     assert (refused.status, refused.codes) == (403, ["DENIED"]), refused.body
