@@ -64,7 +64,9 @@ enum record_status {
      *  operation with a change under its permit: bytes that came in under rights that are gone do not stay. */
     RECORD_STALE,
     RECORD_REFUSED,    /* the change failed (`error` says why) and is undone; a `failed` event is durable */
-    RECORD_UNAVAILABLE /* the log can't be written: answer 503; counted, and recorded as log.unrecorded later */
+    /** The log can't be written: answer 503; counted, and recorded as log.unrecorded later. `error` is ERROR_UNCERTAIN when a
+     *  commit was sent and its answer lost for good: then it may be there, with its change. */
+    RECORD_UNAVAILABLE
 };
 
 struct record {

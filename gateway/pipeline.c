@@ -319,9 +319,10 @@ static void conclude(struct exchange *exchange, struct result result, const stru
     struct error unrecorded = {0};
 
     if (!result.ok) log_error(exchange->request.route->name, err);
+    const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whatever else can't be recorded now */
     if (!ensure_recorded(exchange, &unrecorded).ok ||
         !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
-        answer_unless_denied(exchange, &unrecorded);
+        answer_unless_denied(exchange, is_unknown ? err : &unrecorded);
     else if (!result.ok || exchange->is_denied_late)
         answer_unless_denied(exchange, err);
 }

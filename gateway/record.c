@@ -126,6 +126,13 @@ static void meet_own_change(const struct request *request, const struct record *
         log_error("a change of rights is recorded, but not in force here yet", &err);
 }
 
+/* A commit whose answer was lost may have come true: whoever is told that nothing was done would not look. */
+static struct result not_recorded(const struct record *record, struct error *err)
+{
+    if (record->error.kind == ERROR_UNCERTAIN) return failure(err, ERROR_UNCERTAIN, "%s", record->error.message);
+    return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now, so nothing was done");
+}
+
 static struct result record_and_wait(struct exchange *exchange, struct change *change, struct error *err)
 {
     exchange_record_prepare(exchange, change);
@@ -140,7 +147,7 @@ static struct result record_and_wait(struct exchange *exchange, struct change *c
     case RECORD_STALE: return failure(err, ERROR_CONFLICT, "the rights changed meanwhile");
     case RECORD_UNAVAILABLE: break;
     }
-    return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now, so nothing was done");
+    return not_recorded(&exchange->record, err);
 }
 
 /* Decides anew, and records a denial: what was allowed a moment ago is not any more. */
@@ -213,7 +220,7 @@ static struct result outcome_of(struct record *record, struct error *err)
     case RECORD_STALE: return failure(err, ERROR_CONFLICT, "the rights changed meanwhile");
     case RECORD_UNAVAILABLE: break;
     }
-    return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now");
+    return not_recorded(record, err);
 }
 
 struct result request_record_outcome(struct request *request, enum outcome outcome, const char *note,

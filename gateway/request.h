@@ -89,7 +89,7 @@ struct resource *request_add_pair(struct request *request, enum action action, c
  * alone), waits, and sets request->permit. Decides again when the decision went stale. Blocks: workers only. May be
  * called again with another change after it failed, and (as a further event under the same permit) after it succeeded.
  * Errors: those of the change; ERROR_DENIED when the fresh decision denies (the answer is then made from it);
- * ERROR_UNAVAILABLE when the log can't be written. On failure nothing was changed.
+ * ERROR_UNAVAILABLE when the log can't be written. On failure nothing was changed, but for ERROR_UNCERTAIN: nobody knows.
  */
 RESULT request_record(struct request *request, struct change *change, struct error *err)
     __attribute__((nonnull(1, 3)));

@@ -15,7 +15,7 @@ static struct result record_for_job(struct recorder *recorder, enum outcome outc
     const struct error error = record.error;
     record_done(&record);
     if (status == RECORD_DONE) return SUCCESS;
-    if (status == RECORD_REFUSED) {
+    if (status == RECORD_REFUSED || error.kind == ERROR_UNCERTAIN) {
         *err = error;
         return (struct result){.ok = false};
     }

@@ -10,7 +10,8 @@
 
 struct recorder {
     /** Submits a later event of the operation, runs `change` (or NULL) with it, and waits. Errors of the change;
-     *  ERROR_UNAVAILABLE when the log can't be written. `note`: at most 79 characters, no personal data. */
+     *  ERROR_UNAVAILABLE when the log can't be written, ERROR_UNCERTAIN when nobody knows whether it was. `note`: at most
+     *  79 characters, no personal data. */
     RESULT (*record)(struct recorder *recorder, enum outcome outcome, const char *note, struct change *change,
                      struct error *err);
 };

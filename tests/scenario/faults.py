@@ -187,7 +187,11 @@ def metric(server, name):
 # --- the database ----------------------------------------------------------------------------------------------------
 def a_database_that_stands_still():
     bench = state["bench"]
+    assert bench.place.call("POST", "blobs/uploads/").status == 202
     with stopped(stack.postgres_processes()):
+        # Its commit is sent, and nobody hears what became of it: who is told that it was not done would not look.
+        answer = bench.place.call("POST", "blobs/uploads/")
+        assert answer.status == 503 and b"look whether it was done" in answer.body, (answer.status, answer.body)
         rounds = bench.rounds("database stopped", 30 if LONG else 8)
         assert stack.client().call("GET", "/readyz").status == 503
     assert all(answers["pull a manifest"] == 503 and answers["begin an upload"] == 503 for answers in rounds), rounds
@@ -210,8 +214,14 @@ def a_database_whose_disk_is_slow():
     assert served(rounds, "pull a manifest", "push a manifest"), f"a second for each commit serves nobody: {rounds}"
     if LONG:  # a commit now takes longer than the log is waited for
         stack.faults["postgres"].set(sync_ms=14000)
+        answers = {tag: bench.place.put_manifest(tag, bench.manifest) for tag in ("late1", "late2", "late3")}
         rounds = bench.rounds("database's disk hangs", 40)
         assert refused(rounds, "push a manifest"), rounds
+        stack.calm()
+        bench.recovers("database's disk hangs", 40)
+        for tag, answer in answers.items():
+            is_there = bench.place.call("HEAD", f"manifests/{tag}").status == 200
+            assert not (is_there and b"it was not done" in answer.body), f"{tag} is there, and was refused with {answer.body}"
     stack.calm()
     bench.recovers("database's disk slow", 40)
 
