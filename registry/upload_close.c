@@ -51,6 +51,16 @@ static struct result copy(struct blob_reader *reader, struct blob_writer *writer
     return result;
 }
 
+/* Under the version of this moment: a re-wrap that went by while gigabytes were copied saw no row of this key. */
+static struct result wrap_again(const struct upload *upload, const struct secret *key, struct key_record *record,
+                                struct error *err)
+{
+    const struct key_scope scope = registry_key_scope(&upload->where);
+    const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
+
+    return keyd_wrap(upload->registry->keyd, &binding, key, &record->wrapped, err);
+}
+
 static struct result write_again(struct upload *upload, const struct blob_content *content,
                                  const struct digest *expected, const struct secret *key,
                                  struct closed_blob *closed, struct error *err)
@@ -61,7 +71,8 @@ static struct result write_again(struct upload *upload, const struct blob_conten
     TRY(open_original(upload, content, &reader, err));
     TRY(open_copy(upload, &closed->key, key, &writer, err));
     TRY(copy(reader, writer, err));
-    return blob_writer_close(writer, expected, &closed->content, err);
+    TRY(blob_writer_close(writer, expected, &closed->content, err));
+    return wrap_again(upload, key, &closed->key, err);
 }
 
 static struct result close_again(struct upload *upload, struct pg *pg, const struct digest *expected,
