@@ -68,7 +68,7 @@ bool registry_recall(struct registry *registry, struct resource *resource);
 
 /**
  * One round of cleaning: ends sessions that expired, each with its event, and removes the bytes of ended ones. At
- * most a hundred of each, so that it can be repeated often. *count_out: how many were removed; 0 while another
+ * most a hundred of each, and region, so that it can be repeated often. *count_out: how many were removed; 0 while another
  * gateway does it. Blocks.
  */
 RESULT registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);

@@ -26,6 +26,7 @@ struct registry {
     struct registry_store {
         char id[REGION_ID_MAX + 1];
         struct blob_store *blobs;
+        size_t unremovable; /* of the oldest abandoned objects: could not be removed lately; the janitor's alone */
     } regions[REGISTRY_REGIONS_MAX];
 };
 

@@ -6,6 +6,7 @@
 #include "registry/upload_priv.h"
 
 #define ROUND_MAX    100    /* sessions or objects in one round: a few seconds of work */
+#define PATIENCE_MS  5000   /* with a region where something can't be removed */
 #define IDLE_MAX_MS  600000 /* a client that paused for ten minutes can as well resume from its checkpoint */
 
 /* Only after the driver said that nothing is left is the row forgotten; so a failure means another try. */
@@ -65,18 +66,43 @@ static struct result expire_all(struct registry *registry, struct pg *pg, size_t
     return result;
 }
 
-/* Objects of the regions that this gateway serves. */
+/* The next ones, past those that could not be removed lately; at the end these again. */
+static struct result list_next(struct registry_store *store, struct pg *pg, struct abandoned_object *objects_out, size_t *count_out,
+                               struct error *err)
+{
+    struct abandoned_query query = {.region = store->id, .skipped = store->unremovable, .capacity = ROUND_MAX};
+
+    TRY(abandoned_list(pg, &query, objects_out, count_out, err));
+    if (*count_out > 0 || store->unremovable == 0) return SUCCESS;
+    query.skipped = store->unremovable = 0;
+    return abandoned_list(pg, &query, objects_out, count_out, err);
+}
+
+/* A store that is away lets each try wait for half a minute: others are not to wait for that. */
+static struct result sweep_region(struct registry *registry, struct registry_store *store, struct pg *pg, size_t *removed,
+                                  struct error *err)
+{
+    const int64_t until_ms = clock_monotonic_ms() + PATIENCE_MS;
+    struct abandoned_object objects[ROUND_MAX];
+    size_t count = 0;
+
+    TRY(list_next(store, pg, objects, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        const bool is_gone = upload_sweep(registry, pg, &objects[i]);
+        *removed += is_gone;
+        store->unremovable += !is_gone;
+        if (!is_gone && clock_monotonic_ms() > until_ms) break;
+    }
+    return SUCCESS;
+}
+
+/* Region by region, so that none keeps the others from their turn. */
 static struct result sweep_all(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
 {
-    struct abandoned_object objects[ROUND_MAX];
-    struct bytes regions[REGISTRY_REGIONS_MAX];
-    size_t count = 0, removed = 0;
+    size_t removed = 0;
 
-    for (size_t i = 0; i < registry->region_count; i++) regions[i] = bytes_of_text(registry->regions[i].id);
-    const struct abandoned_query query = {
-        .regions = regions, .region_count = registry->region_count, .capacity = ROUND_MAX};
-    TRY(abandoned_list(pg, &query, objects, &count, err));
-    for (size_t i = 0; i < count; i++) removed += upload_sweep(registry, pg, &objects[i]);
+    for (size_t i = 0; i < registry->region_count; i++)
+        TRY(sweep_region(registry, &registry->regions[i], pg, &removed, err));
     *count_out = removed;
     return SUCCESS;
 }

@@ -95,8 +95,9 @@ static const struct pg_statement statements[] = {
      "INSERT INTO abandoned_object (blob_id, region_id, abandoned_at) VALUES ($1, $2, now() + interval '1 day')",
      "uuid text", ""},
     {"abandoned_list",
-     "SELECT blob_id, region_id FROM abandoned_object WHERE region_id = ANY($1) AND abandoned_at <= now() ORDER BY abandoned_at LIMIT $2",
-     "text[] int8", "uuid text"},
+     "SELECT blob_id, region_id FROM abandoned_object WHERE region_id = $1 AND abandoned_at <= now()"
+     " ORDER BY abandoned_at, blob_id OFFSET $2 LIMIT $3",
+     "text int8 int8", "uuid text"},
     {"abandoned_forget", "DELETE FROM abandoned_object WHERE blob_id = $1", "uuid", ""},
 };
 const struct pg_table upload_statements = PG_TABLE(statements);
@@ -440,7 +441,8 @@ struct result abandoned_list(struct pg *pg, const struct abandoned_query *query,
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_text_array(&arguments, query->regions, query->region_count);
+    pg_add_text(&arguments, query->region);
+    pg_add_int8(&arguments, (int64_t)query->skipped);
     pg_add_int8(&arguments, (int64_t)query->capacity);
     TRY(pg_run(pg, "abandoned_list", &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);

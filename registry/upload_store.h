@@ -100,10 +100,10 @@ struct abandoned_object {
     char region[REGION_ID_MAX + 1];
 };
 struct abandoned_query {
-    const struct bytes *regions; /* ids */
-    size_t region_count, capacity;
+    const char *region;
+    size_t skipped, capacity; /* so many of the oldest are left out */
 };
-/** At most `capacity` objects of these regions whose bytes may go. */
+/** At most `capacity` objects of the region whose bytes may go, the oldest first. */
 RESULT abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out,
                       size_t *count_out, struct error *err);
 /** Has an object that is about to be written removed after a day, unless a commit takes it. */

@@ -118,10 +118,10 @@ static void a_key_that_is_lost_is_a_finding(void **state)
 
 static bool is_rotated_meanwhile;
 
-/* Called when the copy's key is drawn, before the first byte is copied. */
-struct result __wrap_abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err); /* NOLINT(bugprone-reserved-identifier): its name for the linker */
-struct result __real_abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err); /* NOLINT(bugprone-reserved-identifier) */
-struct result __wrap_abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err) /* NOLINT(bugprone-reserved-identifier) */
+/* Called when the copy's key is drawn, before the first byte is copied. NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
+RESULT __wrap_abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err);
+RESULT __real_abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err);
+struct result __wrap_abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err)
 {
     const struct job job = {.kind = JOB_REWRAP};
     char said[2048];
@@ -133,7 +133,7 @@ struct result __wrap_abandoned_reserve(struct pg *pg, const struct uuid *blob, c
         assert_string_equal(look(&id).outcome, "completed");
     }
     return __real_abandoned_reserve(pg, blob, region, err);
-}
+} /* NOLINTEND(bugprone-reserved-identifier) */
 
 /* Whoever closes with a sha512 that was not announced has his bytes copied, for hours if they are many. The copy's key was
  * wrapped before, in no row that a re-wrap could see, and was lost with the version that nobody seemed to need. */
