@@ -1,11 +1,14 @@
 /* sijil-verify: checks offline what a registry hands out. It has no secret, no network and no database. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/format/deletion.h"
 #include "audit/format/proof.h"
 #include "audit/format/proof_check.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "cmd/options.h"
 
@@ -27,25 +30,29 @@ static int show(const char *text)
     return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? EXIT_VERIFIED : EXIT_USAGE;
 }
 
-static struct result read_stream(FILE *stream, const char *name, struct buffer *content, struct error *err)
+static struct result read_all(int fd, const char *name, struct buffer *content, struct error *err)
 {
     uint8_t block[4096]; /* a page at a time */
 
-    for (size_t count; (count = fread(block, 1, sizeof block, stream)) > 0;)
-        if (!buffer_add(content, block, count, err).ok)
-            return failure(err, err->kind, "%.180s is larger than anything of this kind", name);
-    if (ferror(stream)) return failure(err, ERROR_UNAVAILABLE, "%.180s: %s", name, strerror(errno));
-    return SUCCESS;
+    for (;;) {
+        const ssize_t count = read(fd, block, sizeof block);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return failure(err, ERROR_UNAVAILABLE, "%.180s: %s", name, strerror(errno));
+        if (count == 0) return SUCCESS;
+        const struct result added = buffer_add(content, block, (size_t)count, err);
+        if (!added.ok && err->kind == ERROR_LIMIT)
+            return failure(err, ERROR_LIMIT, "%.180s is larger than anything of this kind", name);
+        TRY(added);
+    }
 }
 
 static struct result read_file(const char *name, struct buffer *content, struct error *err)
 {
-    if (strcmp(name, "-") == 0) return read_stream(stdin, "standard input", content, err);
-    FILE *stream = fopen(name, "rbe");
-    if (stream == NULL) return failure(err, ERROR_UNAVAILABLE, "%.180s: %s", name, strerror(errno));
-    const struct result result = read_stream(stream, name, content, err);
-    (void)fclose(stream);
-    return result;
+    OWNED_FD fd = -1;
+
+    if (strcmp(name, "-") == 0) return read_all(STDIN_FILENO, "standard input", content, err);
+    TRY(file_open(name, O_RDONLY, 0, &fd, err));
+    return read_all(fd, name, content, err);
 }
 
 static int refuse(const struct settings *settings, const struct error *err)
@@ -55,8 +62,10 @@ static int refuse(const struct settings *settings, const struct error *err)
     const bool is_judged = err->kind == ERROR_DENIED;
 
     (void)fprintf(stderr, "sijil-verify: %s%s\n", is_judged ? "NOT verified: " : "", err->message);
-    if (settings->json && json_write_string(&reason, bytes_of_text(err->message), &unwritten).ok)
-        (void)printf("{\"verified\":false,\"reason\":%s}\n", buffer_text(&reason));
+    if (settings->json)
+        (void)printf("{\"verified\":false,\"reason\":%s}\n",
+                     json_write_string(&reason, bytes_of_text(err->message), &unwritten).ok ? buffer_text(&reason)
+                                                                                           : "\"no memory to say why\"");
     return is_judged ? EXIT_NOT_VERIFIED : EXIT_USAGE;
 }
 

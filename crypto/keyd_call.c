@@ -118,7 +118,9 @@ static struct result check_peer(const struct keyd_client *client, int fd, struct
     socklen_t length = sizeof peer;
 
     if (!client->checks_uid) return SUCCESS;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != client->uid)
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "who serves the socket of sijil-keyd can't be told: %s", strerror(errno));
+    if (peer.uid != client->uid)
         return failure(err, ERROR_DENIED, "another user than %u serves the socket of sijil-keyd", client->uid);
     return SUCCESS;
 }

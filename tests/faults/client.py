@@ -18,13 +18,15 @@ from sijil_test import Client, follow
 KINDS = ("memory", "file", "socket")
 DONE, FAILED, UNAVAILABLE, LIMIT = 0, 1, 5, 7
 BAD_MAX = 10  # of one command: then it is enough
-SAID = (FAILED, UNAVAILABLE)  # a lack here is never called a wrong command line, no such thing, or not allowed
+# What a lack is called here: never a wrong command line, no such thing, or not allowed; nor a proof that proves nothing.
+SAID = {"sijil": (FAILED, UNAVAILABLE), "sijil-verify": (2,)}
 
 
 class World:
     def __init__(self, machine):
         self.machine, self.number = machine, 0
         self.job = self.deleted = ""  # made when they are first needed
+        self.proofs = {}
         self.plan = Plan(machine.path("plan-sijil"))
         self.host = f"localhost:{machine.port}".replace("localhost", "127.0.0.1")
         admin = self.admin = Client(machine, machine.admin)
@@ -58,13 +60,13 @@ class World:
         return {**kept, "HOME": home, "XDG_CONFIG_HOME": home + "/config", "XDG_STATE_HOME": home + "/state",
                 "XDG_CACHE_HOME": home + "/cache"}
 
-    def run(self, words, home=None, failing=False, text=None):
+    def run(self, words, home=None, failing=False, text=None, program="sijil", good=DONE):
         environment = self.environment(home or self.home)
         if failing:
             environment["SIJIL_FAULT_PLAN"] = self.plan.path
-        done = subprocess.run([faulty("sijil") if failing else real("sijil"), *words], env=environment, input=text,
+        done = subprocess.run([faulty(program) if failing else real(program), *words], env=environment, input=text,
                               text=True, capture_output=True, timeout=120, check=False)
-        if not failing and done.returncode != 0:
+        if not failing and done.returncode != good:
             raise Bad(f"{words} without a failure: {done.returncode} {done.stderr[-1500:]}")
         return done
 
@@ -77,6 +79,10 @@ class Try:
     def __init__(self, words, home=None, text=None, after=None, again=True):
         self.words, self.home, self.text, self.after, self.again = words, home, text, after, again
         self.right = ""  # what a good one prints
+        self.program, self.good = "sijil", DONE
+
+    def run(self, world, failing):
+        return world.run(self.words, self.home, failing, self.text, self.program, self.good)
 
 
 def login(world):
@@ -288,6 +294,35 @@ def certificate(world):
     return Try(["admin", "deletion-certificate", "--output", path, world.host, "main/models", world.deleted], after=after)
 
 
+def proofs(world):
+    """An entry with its proof, and a certificate; each whole, and with one letter changed."""
+    if not world.proofs:
+        folder = world.machine.path("proofs")
+        world.deleted = world.deleted or forgotten(world)
+        world.run(["audit", "proof", "--output", folder, world.host, "3"])
+        world.run(["admin", "deletion-certificate", "--output", folder + "/certificate", world.host, "main/models", world.deleted])
+        for name, was, now in (("entry.json", '"allowed"', '"Allowed"'), ("certificate", '"payload":"ey', '"payload":"fy')):
+            with open(f"{folder}/{name}", encoding="utf-8") as file:
+                text = file.read()
+            assert was in text, text
+            with open(f"{folder}/other-{name}", "w", encoding="utf-8") as file:
+                file.write(text.replace(was, now))
+        keys = world.admin.api("GET", "/audit/key")
+        with open(folder + "/documents.pem", "w", encoding="ascii") as file:
+            file.write(keys["documents"])
+        world.proofs = {"folder": folder, "key": keys["vkey"]}
+    return world.proofs
+
+
+def verifying(*words, good=DONE, right="erified"):
+    """What is good is verified or not judged; what was changed is never called good, and nothing good is called bad."""
+    def case(world):
+        attempt = Try([word.format(**proofs(world)) for word in words])
+        attempt.program, attempt.good, attempt.right = "sijil-verify", good, right
+        return attempt
+    return case
+
+
 def binding(world):
     """The robot is looked up by its name; the scope is new each time, because a role is given once."""
     number = world.fresh()
@@ -336,6 +371,13 @@ CASES = {
     "policy-show": asking("policy", "show", "{host}"),
     "policy-sign": sign,
     "policy-load": load,
+    "verify-proof": verifying("proof", "--key", "{key}", "--entry", "{folder}/entry.json", "{folder}/entry.tlog-proof"),
+    "verify-proof-changed": verifying("proof", "--key", "{key}", "--json", "--entry", "{folder}/other-entry.json",
+                                      "{folder}/entry.tlog-proof", good=1, right='"verified":false'),
+    "verify-certificate": verifying("certificate", "--key", "{key}", "--json", "--signer", "{folder}/documents.pem",
+                                    "{folder}/certificate", right='"verified":true'),
+    "verify-certificate-changed": verifying("certificate", "--key", "{key}", "--signer", "{folder}/documents.pem",
+                                            "{folder}/other-certificate", good=1, right=""),
 }
 
 
@@ -349,24 +391,24 @@ def is_told_in_json(text):
 def try_with(world, case, kinds, nth, count):
     attempt = case(world)
     world.plan.arm(kinds, nth, count)
-    done = world.run(attempt.words, attempt.home, True, attempt.text)
+    done = attempt.run(world, True)
     world.plan.disarm()
     fired = world.plan.fired > 0
     if "SIJIL_FAULT_TRACE" in os.environ:
         print(done.stderr)
-    if done.returncode == DONE:
+    if done.returncode == attempt.good:
         if attempt.right not in done.stdout:
             raise Bad(f"it says that it was done, and not what: {done.stdout[-500:]!r}")
-    elif done.returncode not in SAID:
+    elif done.returncode not in SAID[attempt.program]:
         raise Bad(f"exit status {done.returncode}: {done.stderr[-1500:]}")
     elif not fired:
         raise Bad(f"without a failure: {done.returncode} {done.stderr[-1500:]}")
-    elif not (is_told_in_json(done.stderr) if "--json" in attempt.words else "sijil" in done.stderr):
+    elif not (is_told_in_json(done.stderr) if "--json" in attempt.words and attempt.program == "sijil" else "sijil" in done.stderr):
         raise Bad(f"nothing is said: {done.stderr!r}")
     if attempt.after:
-        attempt.after(done.returncode == DONE)
-    if done.returncode != DONE and attempt.again:
-        world.run(attempt.words, attempt.home, text=attempt.text)
+        attempt.after(done.returncode == attempt.good)
+    if done.returncode != attempt.good and attempt.again:
+        attempt.run(world, False)
         if attempt.after:
             attempt.after(True)
     return fired
@@ -375,9 +417,9 @@ def try_with(world, case, kinds, nth, count):
 def count_of(world, case, kinds):
     attempt = case(world)
     world.plan.arm(kinds, 0)
-    done = world.run(attempt.words, attempt.home, True, attempt.text)
+    done = attempt.run(world, True)
     world.plan.disarm()
-    if done.returncode != DONE:
+    if done.returncode != attempt.good:
         raise Bad(f"without a failure: {done.returncode} {done.stderr[-1500:]}")
     return world.plan.asked
 
@@ -393,7 +435,7 @@ def run_case(world, name):
                 tried += try_with(world, CASES[name], kinds, nth, WITHOUT_END if lasting else 1)
             except (Bad, AssertionError, LookupError, ValueError, OSError, subprocess.SubprocessError) as why:
                 bad.append(f"{kinds[0]} {nth}{'-' if lasting else ''} of {total}: {why!r}")
-                if len(bad) == BAD_MAX:
+                if len(bad) >= BAD_MAX:
                     break
     if bad:
         raise Bad("\n     ".join(bad))

@@ -100,7 +100,7 @@ def run_case(world, name):
             except (Bad, AssertionError, LookupError, ValueError, OSError) as why:
                 world.machine.plans[PROGRAM].disarm()
                 bad.append(f"{kinds[0]} {nth}{'-' if lasting else ''} of {total}: {why!r}")
-                if len(bad) == BAD_MAX:
+                if len(bad) >= BAD_MAX:
                     break
                 continue
             tried += fired

@@ -72,7 +72,7 @@ class Plan:
 
 
 def one_of(name):
-    """CASE, or CASE:KIND:N, or CASE:KIND:N-: the case, and the one failure that is wanted, or nothing."""
+    """CASE, CASE:KIND, CASE:KIND:N, CASE:KIND:N- or CASE:KIND:M..N: the case, and what is wanted of it alone, or nothing."""
     name, *only = name.split(":")
     return name, only
 
@@ -80,14 +80,15 @@ def one_of(name):
 def series(only, kinds=KINDS):
     """What is counted, and whether what began to fail goes on to."""
     if only:
-        return [((only[0],), only[1].endswith("-"))]
+        return [((only[0],), only[-1].endswith("-"))]
     return [((kind,), False) for kind in kinds] + [(("memory",), True)]
 
 
 def numbers(total, only, beyond=1):
     """Which failures of so many are tried; of all, some `beyond` the last, as not each run asks as often."""
-    if only:
-        return [int(only[1].rstrip("-"))]
+    if len(only) == 2:
+        first, _, last = only[1].rstrip("-").partition("..")
+        return range(int(first), int(last or first) + 1)
     if ALL or total <= SAMPLE:
         return range(1, total + 1 + beyond)
     # The last but one breaks what the answer to a command comes by: it was done, and nobody heard.

@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libpq-fe.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -93,6 +96,21 @@ FAILS(ssize_t, send, (int fd, const void *from, size_t size, int flags), (fd, fr
 FAILS(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), link_breaks(fd), -1)
 FAILS(int, connect, (int fd, __CONST_SOCKADDR_ARG to, socklen_t size), (fd, to, size), breaks(FAULT_SOCKET), -1)
 FAILS(int, socket, (int domain, int type, int protocol), (domain, type, protocol), breaks(FAULT_SOCKET), -1)
+FAILS(int, bind, (int fd, __CONST_SOCKADDR_ARG at, socklen_t size), (fd, at, size), breaks(FAULT_SOCKET), -1)
+FAILS(int, listen, (int fd, int backlog), (fd, backlog), breaks(FAULT_SOCKET), -1)
+FAILS(int, getsockname, (int fd, __SOCKADDR_ARG name, socklen_t *size), (fd, name, size), breaks(FAULT_SOCKET), -1)
+FAILS(int, getsockopt, (int fd, int level, int option, void *value, socklen_t *size), (fd, level, option, value, size),
+      breaks(FAULT_SOCKET), -1)
+FAILS(int, setsockopt, (int fd, int level, int option, const void *value, socklen_t size), (fd, level, option, value, size),
+      breaks(FAULT_SOCKET), -1)
+FAILS(int, eventfd, (unsigned count, int flags), (count, flags), breaks(FAULT_SOCKET), -1)
+FAILS(int, epoll_create1, (int flags), (flags), breaks(FAULT_SOCKET), -1)
+/* One more to watch may be too many; to watch one less always works. */
+FAILS(int, epoll_ctl, (int in, int operation, int fd, struct epoll_event *event), (in, operation, fd, event),
+      operation == EPOLL_CTL_ADD && breaks(FAULT_SOCKET), -1)
+FAILS(int, getaddrinfo,
+      (const char *host, const char *service, const struct addrinfo *wanted, struct addrinfo **list),
+      (host, service, wanted, list), breaks(FAULT_SOCKET), EAI_AGAIN)
 
 /* What came is lost with the connection. A call that only finds that nothing came is none: their number is chance. */
 #define LOSES(name, parameters, arguments)                        \
@@ -149,6 +167,7 @@ FAILS(int, fstatat, (int in, const char *path, struct stat *about, int flags), (
 FAILS(int, flock, (int fd, int operation), (fd, operation), file_breaks(fd), -1)
 FAILS(int, sync_file_range, (int fd, off_t from, off_t length, unsigned flags), (fd, from, length, flags),
       file_breaks(fd), -1)
+FAILS(ssize_t, readlink, (const char *path, char *into, size_t size), (path, into, size), name_breaks(path), -1)
 FAILS(char *, realpath, (const char *path, char *real), (path, real), name_breaks(path), NULL)
 FAILS(DIR *, opendir, (const char *path), (path), name_breaks(path), NULL)
 FAILS(DIR *, fdopendir, (int fd), (fd), file_breaks(fd), NULL)
@@ -157,6 +176,19 @@ FAILS(FILE *, fopen, (const char *path, const char *mode), (path, mode), name_br
 /* As when no descriptor or no process is left. */
 FAILS(int, pipe2, (int ends[2], int flags), (ends, flags), breaks(FAULT_FILE), -1)
 FAILS(pid_t, fork, (void), (), breaks(FAULT_FILE), -1)
+FAILS(int, dup2, (int from, int to), (from, to), breaks(FAULT_FILE), -1)
+
+/* Its third argument is a number, a pointer or nothing: as the C library does, it is handed on as a pointer. */
+SHOWN int fcntl(int fd, int operation, ...)
+{
+    va_list arguments;
+    NEXT(fcntl)
+
+    va_start(arguments, operation);
+    void *const argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return (operation == F_DUPFD_CLOEXEC || operation == F_SETFL) && breaks(FAULT_FILE) ? -1 : next(fd, operation, argument);
+}
 
 static mode_t mode_of(int flags, va_list arguments)
 {
