@@ -136,7 +136,8 @@ static struct result read_private_file(const char *path, struct secret *line, st
     struct stat about;
 
     TRY(file_open(path, O_RDONLY, 0, &file, err));
-    if (fstat(file, &about) != 0 || (about.st_mode & 077) != 0)
+    TRY(file_status(file, &about, err));
+    if ((about.st_mode & 077) != 0)
         return failure(err, ERROR_DENIED, "others may read the passphrase: chmod 600 %s", path);
     return read_line(file, line, err);
 }
@@ -161,7 +162,8 @@ static struct result open_directory(const char *path, int *directory_out, struct
     struct stat about;
 
     TRY(file_open(path, O_RDONLY | O_DIRECTORY, 0, &directory, err));
-    if (fstat(directory, &about) != 0 || about.st_uid != geteuid() || (about.st_mode & 077) != 0)
+    TRY(file_status(directory, &about, err));
+    if (about.st_uid != geteuid() || (about.st_mode & 077) != 0)
         return failure(err, ERROR_DENIED, "%s must belong to user %u alone: chown it, and chmod 700", path, geteuid());
     *directory_out = directory;
     directory = -1;

@@ -36,7 +36,8 @@ struct result place_make(const char *path, const struct user *owner, gid_t group
         return failure(err, ERROR_UNAVAILABLE, "can't make the directory %s: %s", path, strerror(errno));
     OWNED_FD fd = -1;
     TRY(file_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &fd, err));
-    if (fstat(fd, &found) != 0 || (found.st_uid != owner->uid && found.st_uid != geteuid()))
+    TRY(file_status(fd, &found, err));
+    if (found.st_uid != owner->uid && found.st_uid != geteuid())
         return failure(err, ERROR_DENIED,
                        "%s belongs to another user: remove it, or choose another directory", path);
     if ((geteuid() == 0 && fchown(fd, owner->uid, group) != 0) || fchmod(fd, mode) != 0)

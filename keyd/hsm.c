@@ -51,7 +51,8 @@ static struct result read_pin(const char *path, struct secret **pin_out, struct 
     struct stat about;
 
     TRY(file_open(path, O_RDONLY, 0, &file, err));
-    if (fstat(file, &about) != 0 || (about.st_mode & 077) != 0)
+    TRY(file_status(file, &about, err));
+    if ((about.st_mode & 077) != 0)
         return failure(err, ERROR_DENIED, "others may read the token's PIN: chmod 600 %.180s", path);
     TRY(secret_new(PIN_MAX, &pin, err));
     const ssize_t length = read(file, pin->bytes, PIN_MAX);

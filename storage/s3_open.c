@@ -63,7 +63,8 @@ static struct result read_key(const char *path, struct s3_key *key_out, struct e
     struct stat about;
 
     TRY(file_open(path, O_RDONLY | O_NOCTTY, 0, &file, err));
-    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & 027) != 0)
+    TRY(file_status(file, &about, err));
+    if (!S_ISREG(about.st_mode) || (about.st_mode & 027) != 0)
         return failure(err, ERROR_DENIED, "others may read or write the access key: chmod 600 %.160s", path);
     TRY(file_read_some(file, text, sizeof text, 0, &length, err));
     const struct result result = s3_key_parse((struct bytes){text, length}, key_out, err);
