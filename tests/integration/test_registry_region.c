@@ -1,0 +1,78 @@
+/* Regions that are not as they were left: not mounted, or with objects that can't be removed. */
+#include "tests/integration/registry_fixture.h"
+
+#include <sys/stat.h>
+
+/* An unmounted region looked like a folder of damaged blobs, and each read marked one for good. */
+static void a_region_that_lost_its_file_system_is_not_served(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "mounted");
+    char empty[sizeof fixture.folder.path + 8], digest[DIGEST_TEXT_SIZE];
+    struct error problem = {0};
+
+    (void)state;
+    fixture_push(&where, 91, 1000, digest);
+    (void)snprintf(empty, sizeof empty, "%s.empty", fixture.folder.path);
+    struct registry *elsewhere = fixture_gateway_elsewhere(empty);
+    MUST(registry_check_regions(fixture.registry, fixture.stack->pg, &err));
+    assert_false(registry_check_regions(elsewhere, fixture.stack->pg, &problem).ok);
+    assert_int_equal(problem.kind, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(problem.message, "mounted"));
+    registry_free(elsewhere);
+    for (unsigned i = 0; i < 256; i++) {
+        char folder[sizeof empty + 8];
+        (void)snprintf(folder, sizeof folder, "%s/%02x", empty, i);
+        assert_int_equal(rmdir(folder), 0);
+    }
+    assert_int_equal(rmdir(empty), 0);
+}
+
+/* A directory where a file belongs can't be removed as one; `number` makes the name. */
+static void abandon(unsigned number, bool is_removable)
+{
+    char path[sizeof fixture.folder.path + 64], sql[256];
+
+    (void)snprintf(path, sizeof path, "%s/00/%032u.e0", fixture.folder.path, number);
+    if (is_removable) {
+        FILE *file = fopen(path, "wbe");
+        assert_non_null(file);
+        assert_int_equal(fclose(file), 0);
+    } else {
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    (void)snprintf(sql, sizeof sql, "INSERT INTO abandoned_object VALUES ('%032u', '" TEST_REGION "', now() - interval '%d min')", number,
+                   is_removable ? 1 : 60);
+    execute(sql);
+}
+
+/* A hundred that could not be removed were tried first each time, for ever, and nothing behind them was. */
+static void what_cannot_be_removed_stands_in_nobodys_way(void **state)
+{
+    static const char left[] = "SELECT count(*) FROM abandoned_object";
+    char path[sizeof fixture.folder.path + 64];
+    size_t count = 0;
+
+    (void)state;
+    assert_string_equal(ask(left), "0");
+    for (unsigned number = 0; number < 100; number++) abandon(number, false);
+    abandon(100, true);
+    for (int rounds = 0; rounds < 2; rounds++) MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_string_equal(ask(left), "100");
+    for (unsigned number = 0; number < 100; number++) {
+        (void)snprintf(path, sizeof path, "%s/00/%032u.e0", fixture.folder.path, number);
+        assert_int_equal(rmdir(path), 0);
+    }
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err)); /* they have their turn again */
+    assert_int_equal(count, 100);
+    assert_string_equal(ask(left), "0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_region_that_lost_its_file_system_is_not_served),
+        cmocka_unit_test(what_cannot_be_removed_stands_in_nobodys_way),
+    };
+
+    return cmocka_run_group_tests_name("regions of a registry", tests, fixture_set_up, fixture_tear_down);
+}
