@@ -2,8 +2,6 @@
  * or says what failed; nothing leaks, and what was acknowledged can be read afterwards. */
 #include "tests/integration/registry_fixture.h"
 
-#include <sys/stat.h>
-
 #include "base/fault.h"
 
 #define LENGTH 70000 /* two records */
@@ -176,52 +174,11 @@ static void a_turn_is_one_connections_until_it_ends_or_breaks(void **state)
     pg_free(pg[0]);
 }
 
-/* A directory where a file belongs can't be removed as one; `number` makes the name. */
-static void abandon(unsigned number, bool is_removable)
-{
-    char path[sizeof fixture.folder.path + 64], sql[256];
-
-    (void)snprintf(path, sizeof path, "%s/00/%032u.e0", fixture.folder.path, number);
-    if (is_removable) {
-        FILE *file = fopen(path, "wbe");
-        assert_non_null(file);
-        assert_int_equal(fclose(file), 0);
-    } else {
-        assert_int_equal(mkdir(path, 0700), 0);
-    }
-    (void)snprintf(sql, sizeof sql, "INSERT INTO abandoned_object VALUES ('%032u', '" TEST_REGION "', now() - interval '%d min')", number,
-                   is_removable ? 1 : 60);
-    execute(sql);
-}
-
-/* A hundred that could not be removed were tried first each time, for ever, and nothing behind them was. */
-static void what_cannot_be_removed_stands_in_nobodys_way(void **state)
-{
-    static const char left[] = "SELECT count(*) FROM abandoned_object";
-    char path[sizeof fixture.folder.path + 64];
-    size_t count = 0;
-
-    (void)state;
-    assert_string_equal(ask(left), "0");
-    for (unsigned number = 0; number < 100; number++) abandon(number, false);
-    abandon(100, true);
-    for (int rounds = 0; rounds < 2; rounds++) MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
-    assert_string_equal(ask(left), "100");
-    for (unsigned number = 0; number < 100; number++) {
-        (void)snprintf(path, sizeof path, "%s/00/%032u.e0", fixture.folder.path, number);
-        assert_int_equal(rmdir(path), 0);
-    }
-    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err)); /* they have their turn again */
-    assert_int_equal(count, 100);
-    assert_string_equal(ask(left), "0");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_failure_is_said_and_nothing_acknowledged_is_lost),
         cmocka_unit_test(what_was_left_is_tidied),
-        cmocka_unit_test(what_cannot_be_removed_stands_in_nobodys_way),
         cmocka_unit_test(a_turn_is_one_connections_until_it_ends_or_breaks),
     };
 
