@@ -13,6 +13,7 @@ enum {
     PAUSE_MAX_MS = 5000,
     TRIES_MS = 30000, /* no try begins later: whoever waits shall hear that the bucket is away */
     HEADERS_MAX = 8,
+    CALLS_WHILE_AWAY = 3, /* one of them may be the janitor's */
 };
 
 /* What one request is, before it is signed. */
@@ -164,6 +165,40 @@ static struct result explain(const struct s3 *s3, const struct s3_request *reque
                    status, code);
 }
 
+static struct result try_often(struct s3 *s3, const struct s3_request *request, struct draft *draft, struct s3_answer *answer,
+                               struct s3_outcome *outcome, struct error *err)
+{
+    const int64_t until_ms = clock_monotonic_ms() + TRIES_MS;
+
+    for (unsigned number = 0; number < s3->tries_max && clock_monotonic_ms() < until_ms; number++) {
+        if (number > 0) pause_before(s3, number - 1);
+        answer->tries = number + 1;
+        TRY(sign_and_try(s3, request, draft, answer, outcome, err));
+        if (is_good(outcome) || !is_worth_another(outcome)) return SUCCESS;
+    }
+    return SUCCESS;
+}
+
+/* While no answer comes, a few wait for one, and the others hear at once: each would keep a thread for half a minute, until
+ * none is left for what needs no store. */
+static struct result enter(struct s3 *s3, struct error *err)
+{
+    (void)pthread_mutex_lock(&s3->lock);
+    const bool may = !s3->is_away || s3->calls < CALLS_WHILE_AWAY;
+    s3->calls += may;
+    (void)pthread_mutex_unlock(&s3->lock);
+    if (may) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "%.100s does not answer; others wait for it already", s3->endpoint);
+}
+
+static void leave(struct s3 *s3, struct result tried, const struct s3_outcome *outcome)
+{
+    (void)pthread_mutex_lock(&s3->lock);
+    s3->calls--;
+    if (tried.ok) s3->is_away = outcome->status == 0 && !outcome->is_hopeless;
+    (void)pthread_mutex_unlock(&s3->lock);
+}
+
 struct result s3_call(struct s3 *s3, const struct s3_request *request, struct s3_answer *answer, struct error *err)
 {
     OWNED_DRAFT draft = {.path = BUFFER(URL_MAX), .url = BUFFER(URL_MAX)};
@@ -171,15 +206,11 @@ struct result s3_call(struct s3 *s3, const struct s3_request *request, struct s3
 
     TRY(draft_url(s3, request, &draft, err));
     draft_headers(s3, request, &draft);
-    const int64_t until_ms = clock_monotonic_ms() + TRIES_MS;
-    for (unsigned number = 0; number < s3->tries_max && clock_monotonic_ms() < until_ms; number++) {
-        if (number > 0) pause_before(s3, number - 1);
-        answer->tries = number + 1;
-        TRY(sign_and_try(s3, request, &draft, answer, &outcome, err));
-        if (is_good(&outcome)) return SUCCESS;
-        if (!is_worth_another(&outcome)) break;
-    }
-    return explain(s3, request, &outcome, err);
+    TRY(enter(s3, err));
+    const struct result tried = try_often(s3, request, &draft, answer, &outcome, err);
+    leave(s3, tried, &outcome);
+    TRY(tried);
+    return is_good(&outcome) ? SUCCESS : explain(s3, request, &outcome, err);
 }
 
 void s3_answer_done(struct s3_answer *answer)

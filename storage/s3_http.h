@@ -61,7 +61,8 @@ struct s3_answer {
 void s3_answer_done(struct s3_answer *answer);
 #define OWNED_ANSWER __attribute__((cleanup(s3_answer_done))) struct s3_answer
 
-/** Until a 2xx answer is complete, or it is useless to try further. */
+/** Until a 2xx answer is complete, or it is useless to try further. While nothing answers there, three at a time try, and for
+ *  all others it is ERROR_UNAVAILABLE at once. */
 RESULT s3_call(struct s3 *s3, const struct s3_request *request, struct s3_answer *answer, struct error *err);
 
 void s3_free(struct s3 *s3);

@@ -34,6 +34,8 @@ struct s3 {
     struct s3_key key;
     void *handles[S3_HANDLES_MAX]; /* CURL */
     size_t handle_count;
+    unsigned calls; /* under way */
+    bool is_away;   /* the last one that ended got no answer, however often it tried */
 };
 
 /** What one try brought. */

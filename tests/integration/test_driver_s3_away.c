@@ -1,0 +1,57 @@
+/* A bucket that is away, and many who want something of it at the same time. */
+#include "tests/support/unit.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tests/support/s3_peer.h"
+
+static struct s3_peer peer;
+
+static void *ask(void *context)
+{
+    struct driver *driver = context;
+    struct error ignored = {0};
+
+    (void)driver->operations->check(driver, &ignored).ok;
+    return NULL;
+}
+
+/* Whoever asked waited: in the end every thread of a gateway did, also those that tags and manifests needed. */
+static void few_wait_for_a_peer_that_is_away(void **state)
+{
+    struct driver_s3_options options = peer.options;
+    pthread_t waiting[3];
+    struct driver *driver = NULL;
+    struct error err = {0};
+
+    (void)state;
+    options.s3.silence_s = 4;
+    options.s3.tries_max = 1;
+    if (!driver_s3_open(&options, &driver, &err).ok) fail_msg("%s", err.message);
+    s3_peer_plan(&peer, "silent", "", 0, 1 + COUNT(waiting));
+    (void)ask(driver); /* from now on it is known */
+    for (size_t i = 0; i < COUNT(waiting); i++) assert_int_equal(pthread_create(&waiting[i], NULL, ask, driver), 0);
+    (void)usleep(500000);
+    const int64_t asked_ms = clock_monotonic_ms();
+    assert_false(driver->operations->check(driver, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_non_null(strstr(err.message, "wait for it already"));
+    assert_true(clock_monotonic_ms() - asked_ms < 2000);
+    for (size_t i = 0; i < COUNT(waiting); i++) assert_int_equal(pthread_join(waiting[i], NULL), 0);
+    s3_peer_heal(&peer);
+    if (!driver->operations->check(driver, &err).ok) fail_msg("%s", err.message);
+    driver_free(driver);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(few_wait_for_a_peer_that_is_away)};
+
+    s3_peer_start(&peer);
+    const int failed = cmocka_run_group_tests_name("a bucket that is away", tests, NULL, NULL);
+    s3_peer_stop(&peer);
+    return failed;
+}
