@@ -345,18 +345,21 @@ def requests_are_counted_together():
             time.sleep(0.05)
     admin.api("PUT", "/projects/main/limited/quota", {"events_per_minute": quota})
     time.sleep(2.5)  # until all know it
-    while time.time() % 60 > 45:  # all of it within one minute of the clock
-        time.sleep(0.5)
-    minute = time.time() // 60
 
     def ask(place):
         link = place.client.connection()
         seen = [place.call("HEAD", f"blobs/{sha256(b'nothing')}", connection=link).status for _ in range(quota // 2)]
         link.close()
         return seen
-    with concurrent.futures.ThreadPoolExecutor(COUNT) as pool:
-        seen = [each for some in pool.map(ask, places) for each in some]
-    assert time.time() // 60 == minute, "too slow to tell"
+    minute, tries = None, 0
+    while time.time() // 60 != minute:  # all of it within one minute of the clock
+        tries += 1
+        assert tries <= 3, "too slow to tell"
+        while time.time() % 60 > 30:
+            time.sleep(0.5)
+        minute = time.time() // 60
+        with concurrent.futures.ThreadPoolExecutor(COUNT) as pool:
+            seen = [each for some in pool.map(ask, places) for each in some]
     assert set(seen) == {404, 429}, set(seen)
     assert quota * (1 - COUNT / 64) - 1 <= seen.count(404) + 20 and seen.count(404) <= quota, f"{seen.count(404)} of {quota} came through"
     admin.api("PUT", "/projects/main/limited/quota", {})
