@@ -211,6 +211,7 @@ static struct result work(struct job_run *run, struct error *err)
     const struct result worked = runners[run->job.kind](run, err);
 
     if (!worked.ok && may_be_over_soon(err->kind)) {
+        if (run->job.stop_wanted && !run->is_lost) return end(run, "stopped", NULL, err); /* nobody waits for that any more */
         (void)snprintf(run->job.waits_for, sizeof run->job.waits_for, "%.255s", err->message);
         release(run);
         return worked;

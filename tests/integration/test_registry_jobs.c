@@ -349,6 +349,12 @@ static void a_region_that_is_not_there_is_waited_for(void **state)
     work(JOB_SCRUB);
     assert_string_equal(look(&id).outcome, "completed");
     assert_string_equal(look(&id).waits_for, "");
+    /* One that somebody stopped meanwhile stayed until the region came back, and no other could begin. */
+    const struct uuid stopped = begin_scrub(false);
+    MUST_FAIL(ERROR_UNAVAILABLE, registry_work(elsewhere, fixture.stack->pg, &options, &worked, &err));
+    stop(&stopped);
+    MUST(registry_work(elsewhere, fixture.stack->pg, &options, &worked, &err));
+    assert_string_equal(look(&stopped).outcome, "stopped");
     blob_test_folder_done(&empty);
 }
 
