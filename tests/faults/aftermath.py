@@ -61,11 +61,7 @@ def nothing_is_left_over(world):
     """After a restart, which tidies at once: every file is of a blob, and every blob has its files."""
     machine = world.machine
     machine.sql("UPDATE upload SET expires_at = now()")
-    process = machine.processes["sijild"]
-    process.terminate()
-    code = process.wait(60)
-    assert code == 0, f"sijild ended with {code}:\n{machine.last_words()}"
-    machine.start_gateway()
+    machine.restart_gateway()
     until = time.monotonic() + 60
     while machine.sql("SELECT (SELECT count(*) FROM upload) + (SELECT count(*) FROM abandoned_object)") != "0":
         assert time.monotonic() < until, "uploads and abandoned objects stay"

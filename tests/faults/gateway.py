@@ -21,7 +21,7 @@ from machine import Machine
 PROGRAM = os.environ.get("SIJIL_FAULTS_PROGRAM", "sijild")
 BAD_MAX = 10  # of one case: then it is enough
 CASES = {**oci_cases.CASES, **api_cases.CASES}
-CASES_OF_KEYS = ("ready", "token", "upload-begin", "push-small", "blob-get", "manifest-put", "manifest-get", "policy-load",
+CASES_OF_KEYS = ("ready", "token", "upload-begin", "push-small", "blob-get-cold", "manifest-put", "manifest-get", "policy-load",
                  "audit-checkpoint")
 
 

@@ -113,6 +113,13 @@ def blob_mount(world):
     return Try(lambda: other.call("POST", query, scope=scope), 201, after=after, instead=(202,))  # then it is uploaded
 
 
+def blob_of_a_cold_key(world):
+    """sijil-keyd has to open its key: the gateway that did so for the push is gone."""
+    world.machine.restart_gateway()
+    world.wait_ready()
+    return CASES["blob-get"](world)
+
+
 def blob_delete(world):
     data = world.bytes(1000)
     world.repository.push_blob(data)
@@ -205,6 +212,7 @@ CASES = {
     "blob-range": reading(lambda world: "blobs/" + world.digest,
                           lambda world, answer: answer.body == world.data[70_000:200_001], 206,
                           headers={"Range": "bytes=70000-200000"}),
+    "blob-get-cold": blob_of_a_cold_key,
     "blob-head": reading(lambda world: "blobs/" + world.digest, method="HEAD",
                          right=lambda world, answer: answer["Content-Length"] == "300000"),
     "blob-delete": blob_delete,

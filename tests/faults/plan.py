@@ -4,6 +4,7 @@ A plan lies in a file that the program maps (tests/support/fault_program.c). Sta
 import mmap
 import os
 import random
+import signal
 import struct
 import sys
 import time
@@ -98,6 +99,7 @@ def numbers(total, only, beyond=1):
 def run_cases(names, run_case, what, kinds):
     """Runs each; the exit status is whether one failed."""
     failed = tried = 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped, too
     random.seed(SEED)
     print(f"seed {SEED}; {'all failures' if ALL else f'{SAMPLE} of each {what} and kind'}: {', '.join(kinds)}", flush=True)
     for name in names:
