@@ -172,6 +172,7 @@ static struct result s3_list(struct driver *driver, driver_visit *visit, void *c
 
 struct removal {
     struct s3_driver *s3;
+    char prefix[S3_NAME_SIZE]; /* of the blob's keys */
     const uint32_t *kept;
     size_t kept_count;
     struct buffer keys; /* to be removed after the page was read, each with its '\0' */
@@ -193,11 +194,13 @@ static bool is_kept(const struct removal *removal, const struct driver_entry *en
     return false;
 }
 
+/* Only what was asked for: a store that lists more must not lose another blob's bytes. */
 static struct result note_key(void *context, const struct s3_listed *listed, struct error *err)
 {
     struct removal *removal = context;
     struct driver_entry entry;
 
+    if (strncmp(listed->key, removal->prefix, strlen(removal->prefix)) != 0) return SUCCESS;
     if (!parse_key(listed->key + strlen(removal->s3->prefix), &entry) || is_kept(removal, &entry)) return SUCCESS;
     return buffer_add(&removal->keys, listed->key, strlen(listed->key) + 1, err);
 }
@@ -214,17 +217,16 @@ static struct result s3_remove(struct driver *driver, const struct uuid *blob, c
                                struct error *err)
 {
     struct s3_driver *s3 = s3_of(driver);
-    struct removal removal = {s3, kept_parts, kept_count, BUFFER(S3_ANSWER_MAX)};
+    struct removal removal = {.s3 = s3, .kept = kept_parts, .kept_count = kept_count, .keys = BUFFER(S3_ANSWER_MAX)};
     struct buffer OWNED_BUFFER next = BUFFER(S3_TEXT_SIZE);
-    char prefix[S3_NAME_SIZE];
     struct result result;
 
     TRY(s3_reach(s3, err));
     TRY(part_list_uploads(s3->parts, blob, abort_upload, s3, err));
     TRY(part_list_forget_blob(s3->parts, blob, err));
-    s3_name(s3, blob, "", prefix);
+    s3_name(s3, blob, "", removal.prefix);
     do {
-        result = list_page(s3, prefix, note_key, &removal, &next, err);
+        result = list_page(s3, removal.prefix, note_key, &removal, &next, err);
         if (result.ok) result = delete_noted(&removal, err);
     } while (result.ok && next.length > 0);
     buffer_done(&removal.keys);

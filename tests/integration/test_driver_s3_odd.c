@@ -1,4 +1,4 @@
-/* A bucket that is away, and many who want something of it at the same time. */
+/* Buckets that are away while many want something of them, or that list what was not asked for. */
 #include "tests/support/unit.h"
 
 #include <pthread.h>
@@ -46,12 +46,34 @@ static void few_wait_for_a_peer_that_is_away(void **state)
     driver_free(driver);
 }
 
+/* One that does not know the argument `prefix` answers with all keys of the bucket. */
+static void what_was_not_asked_for_is_not_removed(void **state)
+{
+    const struct uuid removed = uuid_random(), other = uuid_random();
+    OWNED(driver) *driver = s3_peer_driver(&peer);
+    const struct driver_operations *operations = driver->operations;
+    struct buffer OWNED_BUFFER content = BUFFER(100);
+    struct error err = {0};
+
+    (void)state;
+    assert_true(operations->small_put(driver, &removed, "upload", bytes_of_text("one"), &err).ok);
+    assert_true(operations->small_put(driver, &other, "upload", bytes_of_text("another"), &err).ok);
+    s3_peer_plan(&peer, "careless", "GET", 0, 100);
+    assert_true(operations->remove(driver, &removed, NULL, 0, &err).ok);
+    s3_peer_heal(&peer);
+    assert_false(operations->small_get(driver, &removed, "upload", &content, &err).ok);
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    assert_true(operations->small_get(driver, &other, "upload", &content, &err).ok);
+    assert_true(operations->remove(driver, &other, NULL, 0, &err).ok);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(few_wait_for_a_peer_that_is_away)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(few_wait_for_a_peer_that_is_away),
+                                       cmocka_unit_test(what_was_not_asked_for_is_not_removed)};
 
     s3_peer_start(&peer);
-    const int failed = cmocka_run_group_tests_name("a bucket that is away", tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests_name("odd buckets", tests, NULL, NULL);
     s3_peer_stop(&peer);
     return failed;
 }
