@@ -169,15 +169,13 @@ static bool needs_reading(const struct sequencer *sequencer, const struct group 
 {
     const uint64_t end = state->size + group->count, wide = (uint64_t)TILE_WIDTH * TILE_WIDTH;
     const bool fills_tile = end / TILE_WIDTH != state->size / TILE_WIDTH;
-    size_t changes = 0;
 
     if (fills_tile && sequencer->tail_size != state->size) return true;
     for (size_t i = 0; i < group->count; i++) {
         const struct event *event = &group->events[i];
         if (is_stale(event, state->authorization_epoch)) return true;
         const struct change *change = event_change(event);
-        if (change == NULL) continue;
-        if (change->add == NULL || ++changes > AUDIT_CHANGES_AT_ONCE) return true;
+        if (change != NULL && change->add == NULL) return true;
     }
     return end / wide != state->size / wide;
 }

@@ -268,14 +268,17 @@ static bool is_unsigned_too_long(const struct sequencer *sequencer)
            clock_monotonic_ms() - sequencer->unsigned_since_ms > UNSIGNED_MAX_MS;
 }
 
-/* Under the mutex. The outcome of what was already permitted is recorded in any case. */
+/* Under the mutex. The outcome of what was already permitted is recorded in any case. No more changes than go in one round trip. */
 static void take_records(struct sequencer *sequencer, struct record_queue *taken, struct record_queue *unserved)
 {
     const bool is_late = is_unsigned_too_long(sequencer);
+    size_t changes = 0;
 
     while (taken->count < sequencer->group_limit && sequencer->ready.count > 0) {
         struct record *record = queue_take(&sequencer->ready);
         queue_add(is_late && record->under == NULL ? unserved : taken, record);
+        changes += record->change != NULL;
+        if (changes == AUDIT_CHANGES_AT_ONCE) return;
         if (record->change != NULL && record->change->raises_epoch) return; /* the group ends with it */
     }
 }
