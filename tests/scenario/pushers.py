@@ -188,6 +188,17 @@ class Wanderer(Pusher):
                     raise Lost(f"{name}:{tag} can't be pulled")
 
 
+def collected_to_the_end(collect, lease_s):
+    """The report of the first collection that finds nothing, once clients are done. What was pulled is noted up to ten seconds later
+    (docs/quotas.md), and is safe for one lease from then."""
+    time.sleep(lease_s + 1)
+    until = time.monotonic() + 30 + 2 * lease_s
+    while (report := collect())["blobs"] + report["manifests"] > 0:
+        assert time.monotonic() < until, report
+        time.sleep(1)
+    return report
+
+
 def be_clients(make, numbers, results):
     """A process: some clients, a thread each. `make(number, figures)` answers one."""
     figures, failures = collections.Counter(), []
