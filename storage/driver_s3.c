@@ -133,18 +133,33 @@ struct listing {
 static struct result visit_listed(void *context, const struct s3_listed *listed, struct error *err)
 {
     const struct listing *listing = context;
-    const size_t length = strlen(listing->s3->prefix);
     struct driver_entry entry;
 
-    if (strncmp(listed->key, listing->s3->prefix, length) != 0 || !parse_key(listed->key + length, &entry)) return SUCCESS;
+    if (!parse_key(listed->key + strlen(listing->s3->prefix), &entry)) return SUCCESS;
     entry.size_bytes = listed->size_bytes;
     entry.modified_ms = listed->modified_ms;
     return listing->visit(listing->context, &entry, err);
 }
 
+struct question {
+    const char *prefix;
+    s3_listed_visit *visit;
+    void *context;
+};
+
+/* A store that lists more than was asked for must not lose another blob's bytes. */
+static struct result visit_asked(void *context, const struct s3_listed *listed, struct error *err)
+{
+    const struct question *question = context;
+
+    if (strncmp(listed->key, question->prefix, strlen(question->prefix)) != 0) return SUCCESS;
+    return question->visit(question->context, listed, err);
+}
+
 static struct result list_page(struct s3_driver *s3, const char *prefix, s3_listed_visit *visit, void *context,
                                struct buffer *next, struct error *err)
 {
+    struct question question = {prefix, visit, context};
     OWNED_ANSWER answer = S3_ANSWER(S3_ANSWER_MAX);
     const struct s3_request request = {
         .method = "GET",
@@ -153,7 +168,7 @@ static struct result list_page(struct s3_driver *s3, const char *prefix, s3_list
         .query_count = next->length == 0 ? 3 : 4};
 
     TRY(s3_call(s3->s3, &request, &answer, err));
-    return s3_answer_page(buffer_bytes(&answer.body), visit, context, next, err);
+    return s3_answer_page(buffer_bytes(&answer.body), visit_asked, &question, next, err);
 }
 
 static struct result s3_list(struct driver *driver, driver_visit *visit, void *context, struct error *err)
@@ -172,7 +187,6 @@ static struct result s3_list(struct driver *driver, driver_visit *visit, void *c
 
 struct removal {
     struct s3_driver *s3;
-    char prefix[S3_NAME_SIZE]; /* of the blob's keys */
     const uint32_t *kept;
     size_t kept_count;
     struct buffer keys; /* to be removed after the page was read, each with its '\0' */
@@ -194,13 +208,11 @@ static bool is_kept(const struct removal *removal, const struct driver_entry *en
     return false;
 }
 
-/* Only what was asked for: a store that lists more must not lose another blob's bytes. */
 static struct result note_key(void *context, const struct s3_listed *listed, struct error *err)
 {
     struct removal *removal = context;
     struct driver_entry entry;
 
-    if (strncmp(listed->key, removal->prefix, strlen(removal->prefix)) != 0) return SUCCESS;
     if (!parse_key(listed->key + strlen(removal->s3->prefix), &entry) || is_kept(removal, &entry)) return SUCCESS;
     return buffer_add(&removal->keys, listed->key, strlen(listed->key) + 1, err);
 }
@@ -217,16 +229,17 @@ static struct result s3_remove(struct driver *driver, const struct uuid *blob, c
                                struct error *err)
 {
     struct s3_driver *s3 = s3_of(driver);
-    struct removal removal = {.s3 = s3, .kept = kept_parts, .kept_count = kept_count, .keys = BUFFER(S3_ANSWER_MAX)};
+    struct removal removal = {s3, kept_parts, kept_count, BUFFER(S3_ANSWER_MAX)};
     struct buffer OWNED_BUFFER next = BUFFER(S3_TEXT_SIZE);
+    char prefix[S3_NAME_SIZE];
     struct result result;
 
     TRY(s3_reach(s3, err));
     TRY(part_list_uploads(s3->parts, blob, abort_upload, s3, err));
     TRY(part_list_forget_blob(s3->parts, blob, err));
-    s3_name(s3, blob, "", removal.prefix);
+    s3_name(s3, blob, "", prefix);
     do {
-        result = list_page(s3, removal.prefix, note_key, &removal, &next, err);
+        result = list_page(s3, prefix, note_key, &removal, &next, err);
         if (result.ok) result = delete_noted(&removal, err);
     } while (result.ok && next.length > 0);
     buffer_done(&removal.keys);
