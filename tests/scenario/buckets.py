@@ -82,7 +82,7 @@ def check(content):
 def two_gateways_take_turns():
     fleet.start()
     state["login"] = sijil_test.make_robot(fleet, "ci", "publisher", "main/models")
-    time.sleep(1)  # until both know it
+    fleet.wait_known(state["login"], REPOSITORY)
     content = os.urandom(13 * MIB + 5)
     location, places = push(content, 6, lambda number: None)
     answer = places[1].close(location, sha256(content))
@@ -104,6 +104,7 @@ def the_other_goes_on_when_one_is_killed_in_a_patch():
             assert time.monotonic() < until, "nothing is stored"
             time.sleep(0.01)
         fleet.kill(victim)
+        fleet.wait_settled(victim)
         patch.join(60)
         other = places[1 - victim]
         answer = other.call("GET", location)

@@ -123,9 +123,11 @@ def acknowledged_survives_kill_9():
         for turn in range(ROUNDS):
             kind = STROKES[turn % len(STROKES)] if turn < len(STROKES) else random.choice(STROKES)
             time.sleep(random.uniform(0.2, 2.0))
-            before, began = world.counts["pushed"], time.monotonic()
+            began = time.monotonic()
             strike(server, kind)
-            wait_for_progress(world, before)
+            integrity.wait_for_database(PATIENCE)
+            server.wait_ready(PATIENCE)
+            wait_for_progress(world, world.counts["pushed"])
             back = time.monotonic() - began
             figures = check_round(integrity, place, world, turn)
             print(f"  round {turn + 1:3}: {kind:16} back in {back:4.1f} s; {world.counts['pushed']} blobs pushed, "

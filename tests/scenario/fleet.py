@@ -48,8 +48,9 @@ class Fleet(Peers, sijil_test.Server):
         with open(self.path("sijild.conf"), encoding="utf-8") as file:
             text = file.read()
         name = self.path(f"gateway{number}.conf")
+        text = text.replace(f"listen_port = {self.port}", f'listen_port = {self.ports[number]}\ninstance = "gateway{number}"')
         with open(name, "w", encoding="utf-8") as file:
-            file.write(text.replace(f"listen_port = {self.port}", f'listen_port = {self.ports[number]}\ninstance = "gateway{number}"'))
+            file.write(text.replace("user=sijil_app", f"user=sijil_app application_name=gateway{number}"))
         self.gateways[number] = subprocess.Popen([program("sijild"), "--config", name], stdout=self.log, stderr=self.log,
                                                  stdin=subprocess.DEVNULL)
 
@@ -75,6 +76,22 @@ class Fleet(Peers, sijil_test.Server):
         self.gateways[number].wait()
         self.gateways[number] = None
 
+    def wait_settled(self, number):
+        """Until all that a killed gateway had sent to the database has come true, or never will."""
+        until = time.monotonic() + PATIENCE
+        while Judge.sql_at(self, f"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'gateway{number}'") != "0":
+            assert time.monotonic() < until, f"the database still works for gateway {number}, which was killed"
+            time.sleep(0.02)
+
+    def wait_known(self, login, repository, seconds=PATIENCE):
+        """Until each gateway knows a new robot; how long it took."""
+        began = time.monotonic()
+        for client in self.clients(login):
+            while not knows(client, repository):
+                assert time.monotonic() - began < seconds, f"a gateway does not know {login[0]} after {seconds} s"
+                time.sleep(0.02)
+        return time.monotonic() - began
+
     def stop_gateway(self, number):
         self.gateways[number].terminate()
         assert self.gateways[number].wait(60) == 0
@@ -93,6 +110,14 @@ class Fleet(Peers, sijil_test.Server):
         self.stop_postgres()
         self.gateways, self.keyd = [], None
         return max(codes, key=abs, default=0)
+
+
+def knows(client, repository):
+    """Whether it may look into the repository, which is there."""
+    try:
+        return client.repository(repository).call("HEAD", f"blobs/{sijil_test.sha256(b'nothing')}").status == 404
+    except AssertionError:  # no token is given out
+        return False
 
 
 class Judge(Integrity):

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 import sijil_test
 from sijil_test import sha256
@@ -80,6 +81,16 @@ class Integrity:
                                "-d", self.database(), "-c", text], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def wait_for_database(self, seconds):
+        """Until its own server answers: while that starts, what a killed one had running may still answer the gateway."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                return self.sql("SELECT 1")
+            except (AssertionError, OSError, ValueError, StopIteration):  # it runs not yet, or accepts nobody yet
+                assert time.monotonic() < until, f"PostgreSQL does not answer after {seconds} s"
+                time.sleep(0.05)
 
     def number(self, text):
         return int(self.sql(text)[0][0])
@@ -158,7 +169,8 @@ class Integrity:
             entry, proof = folder + "/entry.json", folder + "/proof"
             for number in numbers:
                 for path, what in ((entry, "entry"), (proof, "proof")):
-                    answer = client.call("GET", f"/api/v1/audit/events/{number}/{what}", scope="registry:admin:*")
+                    target = f"/api/v1/audit/events/{number}/{what}"
+                    answer = sijil_test.insist(lambda path=target: client.call("GET", path, scope="registry:admin:*"))
                     assert answer.status == 200, (number, what, answer.status, answer.body)
                     with open(path, "wb") as file:
                         file.write(answer.body)

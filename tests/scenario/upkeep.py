@@ -117,15 +117,6 @@ def only_administrators_may():
         assert answer.status in (400, 404), (body, answer.status, answer.body)
 
 
-def sql(text):
-    """As the database's administrator: what a garbage collection does to rows, without its waiting."""
-    with open(f"/proc/{min(server.processes('postgres'))}/cmdline", "rb") as file:
-        words = [word.decode() for word in file.read().split(b"\0")]
-    folder = next(word.split("=", 1)[1] for word in words if word.startswith("--unix_socket_directories="))
-    subprocess.run([os.path.join(os.path.dirname(words[0]), "psql"), "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", folder, "-U",
-                    "postgres", "-d", "sijil", "-c", text], check=True, capture_output=True, timeout=60)
-
-
 def keyd(*options):
     folder = os.path.join(server.folder, "keyd")
     with open(server.passphrase, "rb") as secret:
@@ -156,7 +147,8 @@ def a_deleted_blob_has_a_certificate_in_two_stages():
     digest = place().push_blob(data)
     certificate(digest, expect=1)  # it is there
     certificate(sha256(b"never was"), expect=3)
-    sql(f"DELETE FROM repository_blob WHERE digest = '{digest}'; DELETE FROM blob WHERE digest = '{digest}'")
+    # What a garbage collection does to rows, without its waiting.
+    server.sql(f"DELETE FROM repository_blob WHERE digest = '{digest}'; DELETE FROM blob WHERE digest = '{digest}'")
     until = time.monotonic() + 30
     while not events("key.forgotten", "allowed"):
         assert time.monotonic() < until, "the event does not come"

@@ -28,8 +28,9 @@ class World:
         self.blobs, self.tags, self.events, self.wrong = {}, {}, {}, []
         self.counts = dict.fromkeys(("pushed", "pulled", "tagged", "deleted", "resumed", "cancelled", "refused", "broken",
                                      "settled"), 0)
-        self.gate, self.stop = threading.Event(), threading.Event()
+        self.gate, self.stop, self.calm = threading.Event(), threading.Event(), threading.Event()
         self.gate.set()
+        self.calm.set()  # not while a killed gateway's work may still come true
         self.waiting = 0
 
     def count(self, what):
@@ -115,6 +116,7 @@ class Worker(threading.Thread):
         self.world.count("settled")
         if len(self.places) > 1:
             time.sleep(1)
+            assert self.world.calm.wait(PATIENCE), "a killed gateway's work never ends"
 
     def insist(self, good, actions, *args, **more):
         """The same until it is answered: what came of a request whose answer was lost."""
@@ -349,11 +351,11 @@ def wait_for_progress(world, before):
 def check_acknowledged(place, world, blobs, tags):
     link = place.client.connection()
     for digest in blobs:
-        answer = place.call("GET", f"blobs/{digest}", connection=link)
+        answer = sijil_test.insist(lambda path=f"blobs/{digest}": place.call("GET", path, connection=link))
         assert answer.status == 200 and len(answer.body) == world.blobs[digest] and sha256(answer.body) == digest, \
             (digest, answer.status)
     for tag in tags:
-        answer = place.call("GET", f"manifests/{tag}", connection=link)
+        answer = sijil_test.insist(lambda path=f"manifests/{tag}": place.call("GET", path, connection=link))
         seen = sha256(answer.body) if answer.status == 200 else {404: "gone"}.get(answer.status, answer.status)
         assert seen == world.tags[tag], f"tag {tag} is {seen} instead of {world.tags[tag]}"
     link.close()
