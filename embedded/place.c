@@ -82,18 +82,43 @@ static struct result check_reach(const struct users *users, const char *director
     return SUCCESS;
 }
 
+/* A first start that was cut short leaves its lock, and perhaps an id without its name. Whatever else is called so is
+ * larger, and not ours. */
+static struct result is_of_a_start(int directory, const char *name, bool *is_out, struct error *err)
+{
+    const bool has_name = strcmp(name, "lock") == 0 || strcmp(name, ".instance.new") == 0;
+    struct stat found = {0};
+    const bool is_gone = has_name && fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) != 0;
+
+    if (is_gone && errno != ENOENT) /* ENOENT: the start that it is of goes on */
+        return failure(err, ERROR_UNAVAILABLE, "can't look at %s: %s", name, strerror(errno));
+    *is_out = is_gone || (has_name && S_ISREG(found.st_mode) && found.st_size < UUID_TEXT_SIZE);
+    return SUCCESS;
+}
+
+static struct result check_entries(DIR *stream, const char *directory, struct error *err)
+{
+    const char *found = NULL;
+    bool is_ours = false;
+
+    for (;;) {
+        TRY(file_list_next(stream, &found, err));
+        if (found == NULL) return SUCCESS;
+        TRY(is_of_a_start(dirfd(stream), found, &is_ours, err));
+        if (!is_ours)
+            return failure(err, ERROR_CONFLICT,
+                           "%s is not empty (%.40s) and was not made by sijild: choose another directory",
+                           directory, found);
+    }
+}
+
 static struct result check_empty(const char *directory, struct error *err)
 {
     DIR *stream = opendir(directory);
-    const char *found = NULL;
 
     if (stream == NULL)
         return failure(err, ERROR_UNAVAILABLE, "can't read %s: %s", directory, strerror(errno));
-    struct result outcome = file_list_next(stream, &found, err);
-    if (outcome.ok && found != NULL)
-        outcome = failure(err, ERROR_CONFLICT,
-                          "%s is not empty (%.40s) and was not made by sijild: choose another directory",
-                          directory, found);
+    const struct result outcome = check_entries(stream, directory, err);
     (void)closedir(stream);
     return outcome;
 }

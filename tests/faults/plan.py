@@ -73,7 +73,8 @@ class Plan:
 
 
 def one_of(name):
-    """CASE, CASE:KIND, CASE:KIND:N, CASE:KIND:N- or CASE:KIND:M..N: the case, and what is wanted of it alone, or nothing."""
+    """CASE, CASE:KIND, CASE:KIND:N, CASE:KIND:N-, CASE:KIND:M..N or CASE:KIND:M..N/STEP: the case, and what is wanted of it
+    alone, or nothing."""
     name, *only = name.split(":")
     return name, only
 
@@ -88,8 +89,9 @@ def series(only, kinds=KINDS):
 def numbers(total, only, beyond=1):
     """Which failures of so many are tried; of all, some `beyond` the last, as not each run asks as often."""
     if len(only) == 2:
-        first, _, last = only[1].rstrip("-").partition("..")
-        return range(int(first), int(last or first) + 1)
+        span, _, step = only[1].rstrip("-").partition("/")
+        first, _, last = span.partition("..")
+        return range(int(first), int(last or first) + 1, int(step or 1))
     if ALL or total <= SAMPLE:
         return range(1, total + 1 + beyond)
     # The last but one breaks what the answer to a command comes by: it was done, and nobody heard.

@@ -173,6 +173,13 @@ mv "$work/kept" "$passphrase"
 say "where it can't run"
 mkdir "$work/full" && touch "$work/full/something"
 refuses "is not empty" --embedded "$work/full"
+mkdir "$work/other" && head -c 100 /dev/zero >"$work/other/lock"
+refuses "is not empty (lock)" --embedded "$work/other"
+[ "$(stat -c %s "$work/other/lock")" = 100 ] || die "it wrote to somebody's file"
+rm -r "$work/other"
+say "where a first start was cut short before there was an id"
+mkdir "$work/cut" && printf 99999999 >"$work/cut/lock" && printf 0123 >"$work/cut/.instance.new"
+refuses "--passphrase-file needs a full path" --embedded "$work/cut" --passphrase-file relative
 refuses "make the folder above it first" --embedded "$work/nowhere/registry"
 if [ "$(id -u)" = 0 ]; then
     mkdir -m 700 "$work/closed"
