@@ -106,8 +106,9 @@ static struct allotted_now take(struct allotment *allotment, const struct uuid *
     return now;
 }
 
-/* One of the portion is for who asked. */
-static enum allotted fill(struct allotment *allotment, const struct quota_events *quota, const struct quota_portion *portion)
+/* One of the portion is for who asked. The minute ends by when it was asked for: an answer that comes late is none of the next. */
+static enum allotted fill(struct allotment *allotment, const struct quota_events *quota, const struct quota_portion *portion,
+                          int64_t asked_ms)
 {
     const int64_t now_ms = clock_monotonic_ms();
 
@@ -117,7 +118,7 @@ static enum allotted fill(struct allotment *allotment, const struct quota_events
         if (now_ms >= pocket->until_ms) pocket->left = 0; /* of the minute before */
         pocket->left += portion->count > 0 ? portion->count - 1 : 0;
         pocket->is_over = portion->count == 0;
-        pocket->until_ms = now_ms + portion->left_s * 1000;
+        pocket->until_ms = asked_ms + portion->left_ms;
     }
     pthread_mutex_unlock(&allotment->mutex);
     return portion->count > 0 ? ALLOTTED : ALLOTTED_NOTHING;
@@ -133,8 +134,10 @@ struct result allotment_take(struct allotment *allotment, const struct uuid *pro
     if (allotment == NULL || atomic_load(&allotment->count) == 0) return SUCCESS;
     *now_out = take(allotment, project, &quota);
     if (now_out->allotted != ALLOTTED_LATER || pg == NULL) return SUCCESS;
+    const int64_t asked_ms = clock_monotonic_ms();
     TRY(quota_events_take(pg, &quota, quota.most / PORTIONS + 1, &portion, err));
-    *now_out = (struct allotted_now){.allotted = fill(allotment, &quota, &portion), .wait_s = (unsigned)portion.left_s};
+    *now_out = (struct allotted_now){.allotted = fill(allotment, &quota, &portion, asked_ms),
+                                     .wait_s = (unsigned)((portion.left_ms + 999) / 1000)};
     return SUCCESS;
 }
 

@@ -47,8 +47,8 @@ RESULT quota_events_list(struct pg *pg, struct quota_events *events_out, size_t 
                          struct error *err);
 /** What a gateway has been given of the database's minute. */
 struct quota_portion {
-    int64_t count;  /* may be 0: nothing is left for anybody */
-    int64_t left_s; /* of the minute */
+    int64_t count;   /* may be 0: nothing is left for anybody */
+    int64_t left_ms; /* of the minute, from when the statement ran: later than it was sent */
 };
 /** Takes up to `portion` requests out of those that are left of the minute. One statement of its own. */
 RESULT quota_events_take(struct pg *pg, const struct quota_events *events, int64_t portion,

@@ -32,13 +32,13 @@ static const struct pg_statement statements[] = {
      "SELECT project_id, events_max FROM project_quota WHERE events_max IS NOT NULL ORDER BY project_id LIMIT $1", "int8",
      "uuid int8"},
     {"quota_events_take", /* a minute that is over gives nothing back */
-     "WITH clock AS MATERIALIZED (SELECT extract(epoch FROM clock_timestamp())::int8 AS second),"
-     " old AS MATERIALIZED (SELECT project_id, second, second / 60 AS minute, CASE WHEN e.minute < second / 60 THEN 0"
-     " WHEN e.minute > second / 60 THEN $3 ELSE e.taken END AS taken FROM project_events e, clock WHERE project_id = $1"
+     "WITH clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS ms),"
+     " old AS MATERIALIZED (SELECT project_id, ms, ms / 60000 AS minute, CASE WHEN e.minute < ms / 60000 THEN 0"
+     " WHEN e.minute > ms / 60000 THEN $3 ELSE e.taken END AS taken FROM project_events e, clock WHERE project_id = $1"
      " FOR UPDATE OF e)"
      " UPDATE project_events e SET minute = greatest(e.minute, o.minute),"
      " taken = CASE WHEN e.minute > o.minute THEN e.taken ELSE o.taken + greatest(least($2, $3 - o.taken), 0) END"
-     " FROM old o WHERE e.project_id = o.project_id RETURNING greatest(least($2, $3 - o.taken), 0), 60 - o.second % 60",
+     " FROM old o WHERE e.project_id = o.project_id RETURNING greatest(least($2, $3 - o.taken), 0), 60000 - o.ms % 60000",
      "uuid int8 int8", "int8 int8"},
     {"quota_events_count", "SELECT count(*) FROM project_quota WHERE events_max IS NOT NULL AND project_id <> $1", "uuid", "int8"},
 };
@@ -190,8 +190,8 @@ struct result quota_events_take(struct pg *pg, const struct quota_events *events
     pg_add_int8(&arguments, events->most);
     TRY(pg_run(pg, "quota_events_take", &arguments, &rows, err));
     /* Without a row the quota has just been removed. */
-    *portion_out = (struct quota_portion){.count = portion, .left_s = 1};
+    *portion_out = (struct quota_portion){.count = portion, .left_ms = 1000};
     if (pg_rows_count(rows) == 1)
-        *portion_out = (struct quota_portion){.count = pg_int8(rows, 0, 0), .left_s = pg_int8(rows, 0, 1)};
+        *portion_out = (struct quota_portion){.count = pg_int8(rows, 0, 0), .left_ms = pg_int8(rows, 0, 1)};
     return SUCCESS;
 }

@@ -444,7 +444,7 @@ def run_case(world, name):
 
 
 def main():
-    with Machine(failing=()) as machine:
+    with Machine(failing=(), record_timeout=10_000) as machine:
         world = World(machine)
         return run_cases(sys.argv[1:] or list(CASES), lambda name: run_case(world, name), "command", KINDS)
 

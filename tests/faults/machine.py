@@ -15,7 +15,7 @@ class Machine(Peers):
     """PostgreSQL, sijil-keyd and sijild. Either program may be one that fails on demand: `plans` has the plan of each that
     is."""
 
-    def __init__(self, failing=("sijild",)):
+    def __init__(self, failing=("sijild",), record_timeout=1500):
         super().__init__("sijil-faults-")
         self.plans = {name: Plan(self.path("plan-" + name)) for name in failing}
         self.processes = {}
@@ -23,7 +23,7 @@ class Machine(Peers):
         self.start_postgres()
         self.make_ring()
         self.make_keys()
-        self.configure(record_timeout=1500, reader_threads=3, mover_threads=2, event_threads=1)
+        self.configure(record_timeout=record_timeout, reader_threads=3, mover_threads=2, event_threads=1)
         self.start_keyd()
         self.found()
         self.start_gateway()

@@ -286,7 +286,7 @@ static void a_module_that_blocks_is_killed(void **state)
     for (unsigned i = 0; i < 6; i++) { /* more than there are workers */
         const int64_t before_ms = clock_monotonic_ms();
         expect_refused(&bound, &kept, ERROR_UNAVAILABLE, "");
-        assert_true(clock_monotonic_ms() - before_ms < 2500);
+        assert_true(clock_monotonic_ms() - before_ms < 5000);
         expect_alive();
     }
     assert_int_equal(unlink(shim_file), 0);

@@ -274,10 +274,30 @@ static void *take_all(void *context)
     MUST(pg_open(database_app(fixture.stack->database), tables, &pg, &err));
     for (struct quota_portion portion = {.count = 1}; portion.count > 0; taker->taken += portion.count) {
         MUST(quota_events_take(pg, &taker->quota, 7, &portion, &err));
-        assert_in_range(portion.left_s, 1, 60);
+        assert_in_range(portion.left_ms, 1, 60000);
     }
     pg_free(pg);
     return NULL;
+}
+
+static int64_t milliseconds_of_minute(void)
+{
+    uint64_t now_ms = 0;
+
+    assert_true(text_to_u64(bytes_of_text(ask("SELECT floor(extract(second FROM clock_timestamp()) * 1000)::int8")), 60000, &now_ms));
+    return (int64_t)now_ms;
+}
+
+/* Not rounded, and never past it: what is left of one minute is not for the next. */
+static void check_end_of_minute(const struct quota_events *quota)
+{
+    struct quota_portion portion;
+
+    const int64_t before_ms = milliseconds_of_minute();
+    MUST(quota_events_take(fixture.stack->pg, quota, 7, &portion, &err));
+    const int64_t after_ms = milliseconds_of_minute();
+    if (after_ms < before_ms) return; /* a minute ended meanwhile */
+    assert_in_range(portion.left_ms, 60000 - after_ms, 60000 - before_ms);
 }
 
 static void gateways_share_a_minute_exactly(void **state)
@@ -304,6 +324,7 @@ static void gateways_share_a_minute_exactly(void **state)
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < 4; i++) taken += takers[i].taken;
     assert_int_equal(taken, 1000);
+    check_end_of_minute(&listed[0]);
     /* A minute of the future is over for nobody: the clock went back, and waits for it. */
     struct quota_portion portion;
     execute("UPDATE project_events SET minute = minute + 5, taken = 0");

@@ -251,6 +251,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif how == "garbage":
             self.answer(200, {"Content-Range": "bytes 0-0/1"}, b"<html>what?")
         elif how == "silent":
+            with self.store.lock, open(os.path.join(self.store.folder, "log"), "a", encoding="utf-8") as log:
+                log.write(f"SILENT {self.command}\n")
             time.sleep(20)
             self.close_connection = True
         elif how == "cut":
