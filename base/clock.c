@@ -22,6 +22,14 @@ int64_t clock_monotonic_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+uint64_t clock_thread_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 /* RFC 3339 has four digits for a year, and there was no year 0. */
 #define FIRST_MS INT64_C(-62135596800000) /* 0001-01-01T00:00:00.000Z */
 #define LAST_MS  INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */

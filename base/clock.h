@@ -1,7 +1,7 @@
 /*
  * base/clock.h -- what time it is.
  *
- * Wall time is for people, tokens and records; monotonic time is for deadlines.
+ * Wall time is for people, tokens and records; monotonic time is for deadlines; a thread's own time says what something costs.
  */
 #pragma once
 
@@ -13,6 +13,8 @@
 int64_t clock_wall_ms(void);
 /** Milliseconds of a clock that never steps; only differences mean something. */
 int64_t clock_monotonic_ms(void);
+/** Nanoseconds that the calling thread has run, in the kernel too; only differences mean something. */
+uint64_t clock_thread_ns(void);
 
 #define CLOCK_TEXT_SIZE 25 /* "2026-11-20T10:39:46.123Z" and '\0' */
 /** RFC 3339 in UTC with milliseconds; what is outside the years 1 to 9999 is told as their first or last moment. */

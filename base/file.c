@@ -100,20 +100,6 @@ struct result file_write_at(int fd, const void *from, size_t length, uint64_t of
     return SUCCESS;
 }
 
-struct result file_write_two_at(int fd, struct bytes first, struct bytes second, uint64_t offset, struct error *err)
-{
-    const struct iovec pieces[2] = {{(void *)(uintptr_t)first.data, first.length}, {(void *)(uintptr_t)second.data, second.length}};
-    ssize_t count = -1;
-
-    do count = fails_on_demand() ? -1 : pwritev(fd, pieces, 2, (off_t)offset);
-    while (count < 0 && errno == EINTR);
-    if (count < 0) return file_failure(err, "write", "a file");
-    const size_t done = (size_t)count, of_first = done < first.length ? done : first.length;
-    TRY(file_write_at(fd, first.data + of_first, first.length - of_first, offset + of_first, err));
-    return file_write_at(fd, second.data + (done - of_first), second.length - (done - of_first), offset + first.length + done - of_first,
-                         err);
-}
-
 struct result file_write_all(int fd, const void *from, size_t length, struct error *err)
 {
     size_t done = 0;

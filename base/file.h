@@ -27,8 +27,6 @@ RESULT file_read_some(int fd, void *into, size_t length, uint64_t offset, size_t
 /** Exactly `length` bytes at `offset` if the kernel has them all in memory; false: not without waiting, or not at all. */
 bool file_read_at_once(int fd, void *into, size_t length, uint64_t offset);
 RESULT file_write_at(int fd, const void *from, size_t length, uint64_t offset, struct error *err);
-/** One after the other, with one call of the kernel. Neither may be NULL; both may be empty. */
-RESULT file_write_two_at(int fd, struct bytes first, struct bytes second, uint64_t offset, struct error *err);
 RESULT file_write_all(int fd, const void *from, size_t length, struct error *err);
 RESULT file_sync(int fd, struct error *err);      /* fsync */
 RESULT file_sync_data(int fd, struct error *err); /* fdatasync */

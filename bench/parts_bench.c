@@ -1,30 +1,30 @@
 /*
  * bench/parts_bench.c -- the parts of a push measured alone, each on one core: SHA-256, AES-256-GCM, a file that is
- * written and synced.
+ * written and synced by the driver of regions in folders.
  *
  * usage: parts_bench FOLDER [MIB]
- * The file stays in the folder: removing it takes CPU time, too, and gives back memory that the next one would profit from.
+ * FOLDER is made into a region. The file stays in it: removing it takes CPU time, too, and gives back memory that the next one would profit from.
  * Prints CPU seconds (user and kernel) per GB as JSON. Each part has its bytes in the second-level cache, in pieces as the
  * gateway hands them on, and does nothing else: no part pays for the hand-over to the next one, so their sum is what
  * a push can't get below with these libraries and this kernel.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "crypto/aead.h"
 #include "crypto/digest.h"
+#include "storage/driver.h"
 
 enum {
-    PIECE = 128 << 10,     /* of a body, and of what is appended to a blob's file */
-    RECORD = 64 << 10,     /* that is sealed at a time */
-    WRITE_OUT = 512 << 10, /* the kernel is asked to begin writing so often, or fsync() would wait for all */
+    PIECE = 128 << 10,  /* of a body */
+    RECORD = 64 << 10,  /* that is sealed at a time */
+    APPEND = 256 << 10, /* to a blob's file */
 };
 
 static uint8_t piece[PIECE], sealed[RECORD + GCM_TAG_SIZE];
+static _Alignas(4096) uint8_t block[APPEND];
 
 static double cpu_seconds(void)
 {
@@ -62,28 +62,20 @@ static bool seal(uint64_t length)
     return true;
 }
 
-static bool append(int fd, uint64_t length)
+static bool write_file(struct driver *driver, uint64_t length, struct error *err)
 {
-    uint64_t pushed = 0;
+    const struct driver_operations *operations = driver->operations;
+    const struct driver_history nothing = {0};
+    const struct uuid blob = uuid_random();
+    struct driver_extent *extent = NULL;
+    struct result result = operations->extent_create(driver, &blob, &nothing, &extent, err);
 
-    for (uint64_t done = 0; done < length; done += PIECE) {
-        if (write(fd, piece, PIECE) != PIECE) return false;
-        if (done + PIECE - pushed < WRITE_OUT) continue;
-        if (sync_file_range(fd, (off_t)pushed, (off_t)(done + PIECE - pushed), SYNC_FILE_RANGE_WRITE) != 0) return false;
-        pushed = done + PIECE;
-    }
-    return fsync(fd) == 0;
-}
-
-static bool write_file(const char *folder, uint64_t length)
-{
-    char path[4096];
-
-    if (snprintf(path, sizeof path, "%s/parts_bench.%d", folder, (int)getpid()) >= (int)sizeof path) return false;
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return false;
-    const bool ok = append(fd, length);
-    return close(fd) == 0 && ok;
+    if (!result.ok) return false;
+    for (uint64_t done = 0; done < length && result.ok; done += APPEND)
+        result = operations->extent_append(extent, (struct bytes){block, APPEND}, err);
+    if (result.ok) result = operations->extent_finish(extent, err);
+    operations->extent_close(extent);
+    return result.ok;
 }
 
 int main(int count, char **words)
@@ -94,6 +86,12 @@ int main(int count, char **words)
         (void)fprintf(stderr, "usage: parts_bench FOLDER [MIB]\n");
         return 2;
     }
+    OWNED(driver) *driver = NULL;
+    struct error err = {0};
+    if (!driver_fs_open(words[1], &driver, &err).ok) {
+        (void)fprintf(stderr, "parts_bench: %s\n", err.message);
+        return 1;
+    }
     const uint64_t length = mib << 20;
     const double gigabytes = (double)length / 1e9;
     for (size_t i = 0; i < PIECE; i++) piece[i] = (uint8_t)(i * 31 + i / 256);
@@ -102,10 +100,10 @@ int main(int count, char **words)
     const double hashed = cpu_seconds();
     ok = ok && seal(length);
     const double encrypted = cpu_seconds();
-    ok = ok && write_file(words[1], length);
+    ok = ok && write_file(driver, length, &err);
     const double written = cpu_seconds();
     if (!ok) {
-        perror("parts_bench");
+        (void)fprintf(stderr, "parts_bench: %s\n", err.message);
         return 1;
     }
     (void)printf("{\"sha256\":%.4f,\"aes-256-gcm\":%.4f,\"write and fsync\":%.4f}\n", (hashed - start) / gigabytes,

@@ -72,7 +72,7 @@ struct blob_checkpoint {
     uint8_t digest[SHA256_SIZE]; /* of the stored checkpoint: an older one can't be played back */
 };
 
-/** For one thread at a time; holds about 1.2 MiB. */
+/** For one thread at a time; holds 270 KiB, and 540 more from 256 KiB of content on. */
 struct blob_writer;
 
 /**

@@ -2,18 +2,13 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "storage/blob_blocks_priv.h"
 #include "storage/blob_priv.h"
 
 enum {
-    BLOCK_RECORDS = 2, /* measured: larger appends lose the second-level cache and need large new page-cache folios */
-    BLOCK_SIZE = BLOCK_RECORDS * SJB1_RECORD_SIZE, /* 128 KiB: what one append hands to the driver */
-    BLOCK_ALIGNMENT = 4096,
-    BLOCK_MARGIN = 4096, /* before the block lies the header, behind it there is room for a usual trailer */
-    KEY_CHECKPOINT = 0,  /* both keys in one secret */
+    KEY_CHECKPOINT = 0, /* both keys in one secret */
     KEY_TRAILER = SJB1_KEY_SIZE,
 };
-
-_Static_assert(SJB1_HEADER_SIZE == BLOCK_MARGIN, "the header lies right before the block");
 
 enum writer_state { WRITER_OPEN, WRITER_DEAD, WRITER_CLOSED };
 
@@ -35,10 +30,7 @@ struct blob_writer {
     bool is_named;  /* a checkpoint or a trailer that is on the disk may name the extent */
     bool is_headed; /* the header was written, or is not due */
 
-    void *memory;   /* what block lies in */
-    uint8_t *block; /* sealed records, then the tail in the place where it will be sealed */
-    size_t sealed_length, tail_length;
-    size_t touched; /* bytes of the block that may hold content in plain, to be wiped; most blobs are small */
+    struct blob_blocks blocks;
     uint64_t records; /* sealed, those of earlier extents included */
     uint64_t offset;
 
@@ -63,16 +55,6 @@ static struct result derive_keys(struct blob_writer *writer, struct bytes data_k
     const struct result result = gcm_new(key, &writer->gcm, err);
     secret_wipe(key, sizeof key);
     return result;
-}
-
-static struct result make_block(struct blob_writer *writer, struct error *err)
-{
-    writer->memory = memory_resize(NULL, BLOCK_ALIGNMENT + BLOCK_MARGIN + BLOCK_SIZE + BLOCK_MARGIN);
-    if (writer->memory == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
-    const uintptr_t misfit = (uintptr_t)writer->memory % BLOCK_ALIGNMENT;
-    writer->block = (uint8_t *)writer->memory + (BLOCK_ALIGNMENT - misfit) + BLOCK_MARGIN;
-    memcpy(writer->block - BLOCK_MARGIN, writer->format.header, SJB1_HEADER_SIZE);
-    return SUCCESS;
 }
 
 static struct result start_hashers(struct blob_writer *writer, struct error *err)
@@ -110,15 +92,6 @@ static struct result read_checkpoint(struct blob_writer *writer, const struct bl
                                 state_out, err);
 }
 
-static void add_to_tail(struct blob_writer *writer, struct bytes piece)
-{
-    const size_t at = writer->sealed_length + writer->tail_length;
-
-    memcpy(writer->block + at, piece.data, piece.length);
-    writer->tail_length += piece.length;
-    if (at + piece.length > writer->touched) writer->touched = at + piece.length;
-}
-
 static struct result resume(struct blob_writer *writer, const struct blob_checkpoint *from, struct error *err)
 {
     OWNED(sjb1_state) *state = NULL;
@@ -134,7 +107,7 @@ static struct result resume(struct blob_writer *writer, const struct blob_checkp
     state->extents = (struct sjb1_extents){0};
     writer->offset = from->offset;
     writer->records = (from->offset - state->tail_length) / BLOB_RECORD_PLAIN;
-    add_to_tail(writer, (struct bytes){state->tail, state->tail_length});
+    blob_blocks_add(&writer->blocks, (struct bytes){state->tail, state->tail_length});
     writer->committed = writer->latest = *from;
     return SUCCESS;
 }
@@ -151,7 +124,7 @@ struct result blob_writer_open(struct blob_store *store, const struct blob_uploa
     writer->store = store;
     writer->upload = *upload;
     TRY(derive_keys(writer, secret_bytes(data_key), err));
-    TRY(make_block(writer, err));
+    TRY(blob_blocks_begin(&writer->blocks, writer->format.header, err));
     if (from == NULL || from->sequence == 0)
         TRY(start_hashers(writer, err));
     else
@@ -172,8 +145,7 @@ void blob_writer_free(struct blob_writer *writer)
     sjb1_extents_done(&writer->extents);
     gcm_free(writer->gcm);
     secret_free(writer->keys);
-    if (writer->memory != NULL) secret_wipe(writer->block, writer->touched);
-    free(writer->memory);
+    blob_blocks_done(&writer->blocks);
     free(writer);
 }
 
@@ -204,7 +176,7 @@ static struct result create_extent(struct blob_writer *writer, uint64_t first, s
 static struct result begin_extent(struct blob_writer *writer, struct error *err)
 {
     const struct driver_operations *operations = writer->store->operations;
-    struct sjb1_extent extent = {.first = writer->records - writer->sealed_length / SJB1_RECORD_SIZE};
+    struct sjb1_extent extent = {.first = writer->records - writer->blocks.sealed_length / SJB1_RECORD_SIZE};
 
     if (writer->extent != NULL) return SUCCESS;
     TRY(create_extent(writer, extent.first, err));
@@ -221,18 +193,16 @@ static struct result append_block(struct blob_writer *writer, size_t length, str
 
     writer->is_headed = true;
     return writer->store->operations->extent_append(
-        writer->extent, (struct bytes){writer->block - before, before + length}, err);
+        writer->extent, (struct bytes){writer->blocks.start - before, before + length}, err);
 }
 
-/* Hands the whole records to the driver; the tail moves to the start of the block. */
+/* Hands the whole records to the driver. */
 static struct result flush(struct blob_writer *writer, struct error *err)
 {
-    if (writer->sealed_length == 0) return SUCCESS;
+    if (writer->blocks.sealed_length == 0) return SUCCESS;
     TRY(begin_extent(writer, err));
-    TRY(append_block(writer, writer->sealed_length, err));
-    memmove(writer->block, writer->block + writer->sealed_length, writer->tail_length);
-    writer->sealed_length = 0;
-    return SUCCESS;
+    TRY(append_block(writer, writer->blocks.sealed_length, err));
+    return blob_blocks_next(&writer->blocks, err);
 }
 
 /* Seals `plain`, which may be the tail itself, into the next place of the block. */
@@ -241,11 +211,11 @@ static struct result seal(struct blob_writer *writer, struct bytes plain, struct
     uint8_t nonce[GCM_NONCE_SIZE];
 
     sjb1_nonce(writer->records, false, nonce);
-    TRY(gcm_seal(writer->gcm, nonce, (struct bytes){0}, plain, writer->block + writer->sealed_length, err));
+    TRY(gcm_seal(writer->gcm, nonce, (struct bytes){0}, plain, writer->blocks.start + writer->blocks.sealed_length, err));
     writer->records++;
-    writer->tail_length = 0;
-    writer->sealed_length += SJB1_RECORD_SIZE;
-    return writer->sealed_length == BLOCK_SIZE ? flush(writer, err) : SUCCESS;
+    writer->blocks.tail_length = 0;
+    writer->blocks.sealed_length += SJB1_RECORD_SIZE;
+    return writer->blocks.sealed_length == BLOCK_SIZE ? flush(writer, err) : SUCCESS;
 }
 
 static void hash(struct blob_writer *writer, struct bytes content)
@@ -259,14 +229,14 @@ static void hash(struct blob_writer *writer, struct bytes content)
 static struct result take_piece(struct blob_writer *writer, struct bytes content, size_t *taken_out,
                                 struct error *err)
 {
-    const bool is_direct = writer->tail_length == 0 && content.length > BLOB_RECORD_PLAIN;
-    const size_t room = BLOB_RECORD_PLAIN - writer->tail_length;
+    const bool is_direct = writer->blocks.tail_length == 0 && content.length > BLOB_RECORD_PLAIN;
+    const size_t room = BLOB_RECORD_PLAIN - writer->blocks.tail_length;
     const struct bytes piece = {content.data, content.length < room ? content.length : room};
 
     hash(writer, piece); /* just before it is sealed: the bytes are in the cache then */
     *taken_out = piece.length;
     if (is_direct) return seal(writer, piece, err);
-    add_to_tail(writer, piece);
+    blob_blocks_add(&writer->blocks, piece);
     return SUCCESS;
 }
 
@@ -274,7 +244,7 @@ static struct result take_piece(struct blob_writer *writer, struct bytes content
 static struct result take(struct blob_writer *writer, struct bytes content, struct error *err)
 {
     for (size_t taken = 0; content.length > 0; content.data += taken, content.length -= taken) {
-        const struct bytes tail = {writer->block + writer->sealed_length, writer->tail_length};
+        const struct bytes tail = {writer->blocks.start + writer->blocks.sealed_length, writer->blocks.tail_length};
         if (tail.length == BLOB_RECORD_PLAIN) TRY(seal(writer, tail, err));
         TRY(take_piece(writer, content, &taken, err));
     }
@@ -329,7 +299,7 @@ static struct result store_checkpoint(struct blob_writer *writer, struct blob_ch
     const struct sjb1_view view = {(const struct hasher *const *)writer->hashers,
                                    writer->hasher_count,
                                    &writer->extents,
-                                   {writer->block, writer->tail_length}};
+                                   {writer->blocks.start, writer->blocks.tail_length}};
     uint8_t nonce[XCHACHA_NONCE_SIZE];
     char name[CHECKPOINT_NAME_SIZE];
 
@@ -423,15 +393,15 @@ static struct result compare_digest(const struct blob_writer *writer, const stru
 static struct result seal_last(struct blob_writer *writer, struct error *err)
 {
     uint8_t nonce[GCM_NONCE_SIZE];
-    uint8_t *place = writer->block + writer->sealed_length;
+    uint8_t *place = writer->blocks.start + writer->blocks.sealed_length;
 
     sjb1_nonce(writer->records, true, nonce);
-    TRY(gcm_seal(writer->gcm, nonce, (struct bytes){0}, (struct bytes){place, writer->tail_length}, place,
+    TRY(gcm_seal(writer->gcm, nonce, (struct bytes){0}, (struct bytes){place, writer->blocks.tail_length}, place,
                  err));
     TRY(begin_extent(writer, err));
     writer->records++;
-    writer->sealed_length += writer->tail_length + GCM_TAG_SIZE;
-    writer->tail_length = 0;
+    writer->blocks.sealed_length += writer->blocks.tail_length + GCM_TAG_SIZE;
+    writer->blocks.tail_length = 0;
     return SUCCESS;
 }
 
@@ -449,10 +419,10 @@ static struct result seal_trailer(const struct blob_writer *writer, struct buffe
 /* In one write where the trailer fits behind the block, as it does unless there were dozens of extents. */
 static struct result append_end(struct blob_writer *writer, struct bytes trailer, struct error *err)
 {
-    const size_t length = writer->sealed_length;
+    const size_t length = writer->blocks.sealed_length;
 
     if (trailer.length <= BLOCK_MARGIN) {
-        memcpy(writer->block + length, trailer.data, trailer.length);
+        memcpy(writer->blocks.start + length, trailer.data, trailer.length);
         return append_block(writer, length + trailer.length, err);
     }
     TRY(append_block(writer, length, err));

@@ -26,6 +26,8 @@ struct driver_part;   /* being read; each driver has its own kind */
 
 #define DRIVER_NAME_MAX 40 /* characters of a small object's name: lower-case letters, digits; ours have 33 */
 
+#define DRIVER_APPENDS_HELD 2 /* whose bytes a driver may still be writing */
+
 /** One object, as a listing shows it. */
 struct driver_entry {
     struct uuid blob;
@@ -60,7 +62,9 @@ struct driver_operations {
                                    const struct driver_history *history, struct driver_extent **extent_out,
                                    struct error *err);
     uint32_t (*extent_part)(const struct driver_extent *extent);
-    /** The header, then whole records; only the very last call may end within one. Fastest: page-aligned. */
+    /** The header, then whole records; only the very last call may end within one. Fastest: page-aligned. Such bytes stay as
+     *  they are until DRIVER_APPENDS_HELD more calls, a sync, a finish, or whatever ends the extent has returned: they may be
+     *  written meanwhile, and a failure is told by one of these. */
     struct result (*extent_append)(struct driver_extent *extent, struct bytes bytes, struct error *err);
     /** All that was appended, and the extent's name, survive a crash. */
     struct result (*extent_sync)(struct driver_extent *extent, struct error *err);
@@ -117,6 +121,9 @@ DEFINE_OWNED(driver);
  * 0700. Names: docs/formats/sjb1.md, "Files".
  */
 RESULT driver_fs_open(const char *root, struct driver **driver_out, struct error *err);
+/** As if that had been measured, of 256 KiB written into the page cache: UINT32_MAX has all long appends go past it but each
+ *  16th extent's first. For tests and measurements. */
+void driver_fs_set_cost(struct driver *driver, uint32_t cost_ns);
 
 struct driver_memory_options {
     uint64_t capacity_bytes; /* ERROR_FULL beyond it; 0: no limit */

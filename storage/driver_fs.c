@@ -13,31 +13,11 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "storage/driver.h"
+#include "storage/driver_fs_priv.h"
 
 enum {
     FAN_OUT = 256,
     HEX_LENGTH = 32,
-    PARTS_MAX = 1 << 20, /* tries for a free extent number; far above what an upload may have */
-    PATH_SIZE = 96,      /* "ab/", 32 digits, '.', the longest small name */
-    PUSH_OUT_EVERY =
-        512 << 10, /* bytes after which the kernel is asked to start writing, so that fsync is short */
-    STRIDE = 64 << 10, /* measured: a write that ends in the middle of the page cache's larger pages costs half as much again */
-};
-
-struct fs_driver {
-    struct driver driver;
-    int root;
-};
-
-struct fs_extent {
-    int file, root;
-    uint32_t part;
-    bool is_named; /* the folder was fsynced since the file was made */
-    uint64_t written, pushed_out;
-    uint8_t *held; /* what came behind the last whole stride of a long append; STRIDE bytes, or NULL */
-    size_t held_length;
-    char path[PATH_SIZE];
 };
 
 struct fs_part {
@@ -45,25 +25,15 @@ struct fs_part {
     uint64_t size;
 };
 
-static struct fs_driver *fs_of(struct driver *driver)
-{
-    return (struct fs_driver *)driver;
-}
-
-static struct fs_extent *extent_of(struct driver_extent *extent)
-{
-    return (struct fs_extent *)extent;
-}
-
-static void format_path(const struct uuid *blob, const char *suffix, char out[PATH_SIZE])
+static void format_path(const struct uuid *blob, const char *suffix, char out[FS_PATH_SIZE])
 {
     char digits[HEX_LENGTH + 1];
 
     text_hex(blob->bytes, sizeof blob->bytes, digits);
-    (void)snprintf(out, PATH_SIZE, "%.2s/%s.%s", digits, digits, suffix);
+    (void)snprintf(out, FS_PATH_SIZE, "%.2s/%s.%s", digits, digits, suffix);
 }
 
-static void format_extent_path(const struct uuid *blob, uint32_t part, char out[PATH_SIZE])
+void fs_extent_path(const struct uuid *blob, uint32_t part, char out[FS_PATH_SIZE])
 {
     char suffix[16]; /* 'e' and ten digits */
 
@@ -79,122 +49,12 @@ static struct result open_folder(int root, const char *path, int *folder_out, st
 }
 
 /* Makes the name of a new or removed file durable. */
-static struct result sync_folder(int root, const char *path, struct error *err)
+struct result fs_sync_folder(int root, const char *path, struct error *err)
 {
     OWNED_FD folder = -1;
 
     TRY(open_folder(root, path, &folder, err));
     return file_sync(folder, err);
-}
-
-/* ---- Writing ---- */
-
-static struct result create_file(struct fs_driver *fs, const struct uuid *blob, struct fs_extent *extent,
-                                 struct error *err)
-{
-    for (uint32_t tries = 0; tries < PARTS_MAX; tries++, extent->part++) {
-        format_extent_path(blob, extent->part, extent->path);
-        const struct result result = file_open_at(
-            fs->root, extent->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &extent->file, err);
-        if (result.ok || err->kind != ERROR_CONFLICT) return result;
-    }
-    return failure(err, ERROR_LIMIT, "a blob has more than %d extents", PARTS_MAX);
-}
-
-static struct result fs_extent_create(struct driver *driver, const struct uuid *blob,
-                                      const struct driver_history *history, struct driver_extent **extent_out,
-                                      struct error *err)
-{
-    struct fs_extent *extent = memory_zeroed(1, sizeof *extent);
-
-    if (extent == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an extent");
-    extent->root = fs_of(driver)->root;
-    extent->part = history->count == 0 ? 0 : history->pieces[history->count - 1].part + 1;
-    const struct result result = create_file(fs_of(driver), blob, extent, err);
-    if (result.ok)
-        *extent_out = (struct driver_extent *)extent;
-    else
-        free(extent);
-    return result;
-}
-
-static uint32_t fs_extent_part(const struct driver_extent *extent)
-{
-    return ((const struct fs_extent *)extent)->part;
-}
-
-static struct result push_out(struct fs_extent *extent, struct error *err)
-{
-    const uint64_t count = extent->written - extent->pushed_out;
-
-    if (count < PUSH_OUT_EVERY) return SUCCESS;
-    if (fault_is_due(FAULT_FILE) ||
-        sync_file_range(extent->file, (off_t)extent->pushed_out, (off_t)count, SYNC_FILE_RANGE_WRITE) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "can't write back %s: %s", extent->path, strerror(errno));
-    extent->pushed_out = extent->written;
-    return SUCCESS;
-}
-
-/* Long appends, of which more follow, are written up to a whole stride; the rest waits for the next append or sync. */
-static struct result fs_extent_append(struct driver_extent *handle, struct bytes bytes, struct error *err)
-{
-    struct fs_extent *extent = extent_of(handle);
-    const struct bytes held = {extent->held == NULL ? bytes.data : extent->held, extent->held_length};
-    const uint64_t end = extent->written + held.length + bytes.length;
-    const size_t keep = bytes.length < STRIDE ? 0 : (size_t)(end % STRIDE);
-
-    if (keep > 0 && extent->held == NULL) extent->held = memory_resize(NULL, STRIDE);
-    if (keep > 0 && extent->held == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to write a file");
-    TRY(file_write_two_at(extent->file, held, (struct bytes){bytes.data, bytes.length - keep}, extent->written, err));
-    extent->written = end - keep;
-    if (keep > 0) memcpy(extent->held, bytes.data + bytes.length - keep, keep);
-    extent->held_length = keep;
-    return push_out(extent, err);
-}
-
-static struct result write_held(struct fs_extent *extent, struct error *err)
-{
-    if (extent->held_length == 0) return SUCCESS;
-    TRY(file_write_at(extent->file, extent->held, extent->held_length, extent->written, err));
-    extent->written += extent->held_length;
-    extent->held_length = 0;
-    return SUCCESS;
-}
-
-static struct result name_extent(struct fs_extent *extent, struct error *err)
-{
-    if (extent->is_named) return SUCCESS;
-    TRY(sync_folder(extent->root, extent->path, err));
-    extent->is_named = true;
-    return SUCCESS;
-}
-
-static struct result fs_extent_sync(struct driver_extent *extent, struct error *err)
-{
-    TRY(write_held(extent_of(extent), err));
-    TRY(file_sync_data(extent_of(extent)->file, err));
-    return name_extent(extent_of(extent), err);
-}
-
-static struct result fs_extent_finish(struct driver_extent *extent, struct error *err)
-{
-    TRY(write_held(extent_of(extent), err));
-    TRY(file_sync(extent_of(extent)->file, err));
-    return name_extent(extent_of(extent), err);
-}
-
-static void fs_extent_close(struct driver_extent *extent)
-{
-    if (extent == NULL) return;
-    (void)close(extent_of(extent)->file);
-    free(extent_of(extent)->held);
-    free(extent_of(extent));
-}
-
-static void fs_extent_discard(struct driver_extent *extent)
-{
-    if (extent != NULL) (void)unlinkat(extent_of(extent)->root, extent_of(extent)->path, 0);
-    fs_extent_close(extent);
 }
 
 /* ---- Reading ---- */
@@ -204,10 +64,10 @@ static struct result fs_part_open(struct driver *driver, const struct uuid *blob
 {
     OWNED_FD file = -1;
     struct fs_part *opened = NULL;
-    char path[PATH_SIZE];
+    char path[FS_PATH_SIZE];
     uint64_t size = 0;
 
-    format_extent_path(blob, part, path);
+    fs_extent_path(blob, part, path);
     TRY(file_open_at(fs_of(driver)->root, path, O_RDONLY | O_NOFOLLOW, 0, &file, err));
     TRY(file_size(file, &size, err));
     opened = memory_zeroed(1, sizeof *opened);
@@ -260,7 +120,7 @@ static struct result write_small(int root, const char *path, struct bytes conten
     TRY(file_open_at(root, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &file, err));
     struct result result = file_write_all(file, content.data, content.length, err);
     if (result.ok) result = file_sync(file, err);
-    if (result.ok) result = sync_folder(root, path, err);
+    if (result.ok) result = fs_sync_folder(root, path, err);
     if (!result.ok) (void)unlinkat(root, path, 0);
     return result;
 }
@@ -268,7 +128,7 @@ static struct result write_small(int root, const char *path, struct bytes conten
 static struct result fs_small_put(struct driver *driver, const struct uuid *blob, const char *name,
                                   struct bytes content, struct error *err)
 {
-    char path[PATH_SIZE];
+    char path[FS_PATH_SIZE];
 
     format_path(blob, name, path);
     return write_small(fs_of(driver)->root, path, content, err);
@@ -278,7 +138,7 @@ static struct result fs_small_get(struct driver *driver, const struct uuid *blob
                                   struct buffer *content, struct error *err)
 {
     OWNED_FD file = -1;
-    char path[PATH_SIZE];
+    char path[FS_PATH_SIZE];
     uint64_t size = 0;
     uint8_t *place = NULL;
 
@@ -296,7 +156,7 @@ static struct result fs_small_get(struct driver *driver, const struct uuid *blob
 static struct result fs_small_remove(struct driver *driver, const struct uuid *blob, const char *name,
                                      struct error *err)
 {
-    char path[PATH_SIZE];
+    char path[FS_PATH_SIZE];
 
     format_path(blob, name, path);
     if (fault_is_due(FAULT_FILE) || (unlinkat(fs_of(driver)->root, path, 0) != 0 && errno != ENOENT))
@@ -363,7 +223,7 @@ static struct result fs_remove(struct driver *driver, const struct uuid *blob, c
 {
     OWNED_LISTING listing = NULL;
     struct driver_entry entry;
-    char path[PATH_SIZE];
+    char path[FS_PATH_SIZE];
     const char *name = NULL;
 
     format_path(blob, "", path);
@@ -412,6 +272,7 @@ static struct result fs_list(struct driver *driver, driver_visit *visit, void *c
 
 static void fs_close(struct driver *driver)
 {
+    fs_queues_done(&fs_of(driver)->queues);
     (void)close(fs_of(driver)->root);
     free(fs_of(driver));
 }
@@ -479,7 +340,8 @@ struct result driver_fs_open(const char *root, struct driver **driver_out, struc
     TRY(make_folders(folder, err));
     struct fs_driver *fs = memory_zeroed(1, sizeof *fs);
     if (fs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a driver");
-    *fs = (struct fs_driver){.driver = {.operations = &fs_operations}, .root = folder};
+    *fs = (struct fs_driver){
+        .driver = {.operations = &fs_operations}, .root = folder, .queues = {.lock = PTHREAD_MUTEX_INITIALIZER}};
     folder = -1;
     *driver_out = &fs->driver;
     return SUCCESS;

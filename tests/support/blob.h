@@ -54,7 +54,16 @@ static inline void blob_test_folder_done(const struct blob_test_folder *folder)
     if (system(command) != 0) abort(); /* NOLINT(cert-env33-c): our own mkdtemp() name */
 }
 
-enum blob_test_driver { DRIVER_FS, DRIVER_MEMORY, DRIVER_FLAT, DRIVER_FS_ON_DISK, DRIVER_S3 };
+/* "Past the cache": as if memory were dear. */
+enum blob_test_driver {
+    DRIVER_FS,
+    DRIVER_MEMORY,
+    DRIVER_FLAT,
+    DRIVER_FS_ON_DISK,
+    DRIVER_FS_PAST_CACHE,
+    DRIVER_DISK_PAST_CACHE,
+    DRIVER_S3
+};
 
 struct blob_test {
     struct blob_test_folder folder; /* of DRIVER_FS, DRIVER_FS_ON_DISK */
@@ -85,12 +94,16 @@ static inline bool blob_test_open(struct blob_test *test, enum blob_test_driver 
 {
     const struct driver_memory_options flat = {.is_flat = true};
 
-    *test = (struct blob_test){.kind = kind == DRIVER_FS_ON_DISK ? DRIVER_FS : kind};
-    if (test->kind == DRIVER_FS) test->folder = blob_test_folder_new(kind == DRIVER_FS_ON_DISK);
+    const bool is_on_disk = kind == DRIVER_FS_ON_DISK || kind == DRIVER_DISK_PAST_CACHE;
+
+    *test = (struct blob_test){.kind = is_on_disk || kind == DRIVER_FS_PAST_CACHE ? DRIVER_FS : kind};
+    if (test->kind == DRIVER_FS) test->folder = blob_test_folder_new(is_on_disk);
     struct result result = test->kind == DRIVER_FS
                                ? driver_fs_open(test->folder.path, &test->driver, err)
                                : driver_memory_open(kind == DRIVER_FLAT ? &flat : NULL, &test->driver, err);
-    return result.ok && blob_test_use(test, test->driver, err);
+    if (!result.ok || !blob_test_use(test, test->driver, err)) return false;
+    if (kind == DRIVER_FS_PAST_CACHE || kind == DRIVER_DISK_PAST_CACHE) driver_fs_set_cost(test->driver, UINT32_MAX);
+    return true;
 }
 
 static inline void blob_test_done(struct blob_test *test)

@@ -34,6 +34,11 @@ static const struct round_row {
     {"a full block of records and a byte", 16 * 65520 + 1, 131072, DRIVER_FS, false},
     {"two full blocks and a record", 33 * 65520, 5 * MIB, DRIVER_FLAT, true},
     {"64 MiB + 5", 64 * MIB + 5, 131072, DRIVER_FS_ON_DISK, false},
+    {"a record past the page cache", 65520, 65520, DRIVER_DISK_PAST_CACHE, false},
+    {"1 MiB past the page cache", MIB, 131072, DRIVER_DISK_PAST_CACHE, true},
+    {"a full block of records past the page cache", 16 * 65520, 131072, DRIVER_DISK_PAST_CACHE, false},
+    {"seven blocks and a byte past the page cache", 28 * 65520 + 1, 7777, DRIVER_DISK_PAST_CACHE, false},
+    {"20 MiB + 5 past the page cache", 20 * MIB + 5, 131072, DRIVER_DISK_PAST_CACHE, false},
 };
 
 static void check_ranges(struct blob_reader *reader, uint64_t seed, uint64_t length)

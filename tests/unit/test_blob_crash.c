@@ -99,6 +99,7 @@ static const struct schedule_row {
     uint64_t first, last;
 } schedule_rows[] = {
     {"40 schedules in a folder", DRIVER_FS, 1, 40},
+    {"30 schedules past the page cache", DRIVER_FS_PAST_CACHE, 1, 30},
     {"100 schedules in memory", DRIVER_MEMORY, 100, 199},
     {"100 schedules in a flat store", DRIVER_FLAT, 300, 399},
 };

@@ -1,0 +1,298 @@
+/*
+ * Where memory is cheap, extents are written into the page cache, and pulled from it soon. Where it is dear (the host of a
+ * virtual machine gives it slowly, or the kernel has to free it first), long appends go past it, and go on while the caller
+ * hashes and seals what comes next. What either costs is measured all the time; docs/decisions/0023-past-the-page-cache.md.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/write_queue.h"
+#include "storage/driver_fs_priv.h"
+
+_Static_assert(WRITE_QUEUE_DEPTH <= DRIVER_APPENDS_HELD, "callers keep the bytes long enough");
+
+enum {
+    PARTS_MAX = 1 << 20, /* tries for a free extent number; far above what an upload may have */
+    LONG_APPEND = 256 << 10, /* a blob's first append with fewer bytes is all of it, or little comes at a time */
+    DEAR_NS = 100000,        /* for a long append; 25,000 past the page cache, 50,000 where memory is cheap (measured) */
+    COST_MAX_NS = 4 * DEAR_NS, /* one that was only unlucky doesn't make it dear */
+    COST_WEIGHT = 8,         /* what a new one counts for: an eighth */
+    PROBE_EVERY = 16,        /* extents, of which one is begun in the page cache though it is dear, to see whether it still is */
+    ROOM_MIN = 1 << 20,  /* reserved at first; then as much again, */
+    ROOM_MAX = 16 << 20, /* up to this, which is what a crash may leave unused behind an extent */
+    PUSH_OUT_EVERY =
+        512 << 10, /* bytes after which the kernel is asked to start writing, so that fsync is short */
+};
+
+struct fs_extent {
+    struct fs_driver *fs;
+    int file;
+    uint32_t part;
+    bool is_named;       /* the folder was fsynced since the file was made */
+    bool is_probe;       /* its next long append goes into the page cache */
+    bool is_open_direct; /* the file has O_DIRECT now */
+    bool has_direct;     /* it was written past the page cache: so is what follows */
+    bool is_refused;     /* that does not work here */
+    bool has_room;       /* the file may be longer than what was written */
+    bool is_roomless;    /* no more can be reserved */
+    uint64_t written, pushed_out, room;
+    struct write_queue *queue; /* while writes are under way */
+    char path[FS_PATH_SIZE];
+};
+
+static struct fs_extent *extent_of(struct driver_extent *extent)
+{
+    return (struct fs_extent *)extent;
+}
+
+/* ---- Queues ---- */
+
+static struct result take_queue(struct fs_queues *queues, struct write_queue **queue_out, struct error *err)
+{
+    struct write_queue *queue = NULL;
+
+    (void)pthread_mutex_lock(&queues->lock);
+    if (queues->count > 0) queue = queues->idle[--queues->count];
+    (void)pthread_mutex_unlock(&queues->lock);
+    if (queue == NULL) TRY(write_queue_new(&queue, err));
+    *queue_out = queue;
+    return SUCCESS;
+}
+
+static void give_queue(struct fs_queues *queues, struct write_queue *queue)
+{
+    (void)pthread_mutex_lock(&queues->lock);
+    const bool is_kept = queues->count < FS_QUEUES_KEPT;
+    if (is_kept) queues->idle[queues->count++] = queue;
+    (void)pthread_mutex_unlock(&queues->lock);
+    if (!is_kept) write_queue_free(queue);
+}
+
+void fs_queues_done(struct fs_queues *queues)
+{
+    for (size_t i = 0; i < queues->count; i++) write_queue_free(queues->idle[i]);
+    (void)pthread_mutex_destroy(&queues->lock);
+}
+
+/* Until nothing is under way. */
+static struct result settle(struct fs_extent *extent, struct error *err)
+{
+    if (extent->queue == NULL) return SUCCESS;
+    const struct result result = write_queue_wait(extent->queue, err);
+    give_queue(&extent->fs->queues, extent->queue);
+    extent->queue = NULL;
+    return result;
+}
+
+/* ---- Files ---- */
+
+static struct result create_file(struct fs_driver *fs, const struct uuid *blob, struct fs_extent *extent,
+                                 struct error *err)
+{
+    for (uint32_t tries = 0; tries < PARTS_MAX; tries++, extent->part++) {
+        fs_extent_path(blob, extent->part, extent->path);
+        const struct result result = file_open_at(
+            fs->root, extent->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &extent->file, err);
+        if (result.ok || err->kind != ERROR_CONFLICT) return result;
+    }
+    return failure(err, ERROR_LIMIT, "a blob has more than %d extents", PARTS_MAX);
+}
+
+struct result fs_extent_create(struct driver *driver, const struct uuid *blob, const struct driver_history *history,
+                               struct driver_extent **extent_out, struct error *err)
+{
+    struct fs_extent *extent = memory_zeroed(1, sizeof *extent);
+
+    if (extent == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an extent");
+    extent->fs = fs_of(driver);
+    extent->is_probe = atomic_fetch_add(&extent->fs->extents, 1) % PROBE_EVERY == PROBE_EVERY - 1;
+    extent->part = history->count == 0 ? 0 : history->pieces[history->count - 1].part + 1;
+    const struct result result = create_file(fs_of(driver), blob, extent, err);
+    if (result.ok)
+        *extent_out = (struct driver_extent *)extent;
+    else
+        free(extent);
+    return result;
+}
+
+uint32_t fs_extent_part(const struct driver_extent *extent)
+{
+    return ((const struct fs_extent *)extent)->part;
+}
+
+/* ---- Past the page cache ---- */
+
+static bool set_direct(struct fs_extent *extent, bool is_direct)
+{
+    if (extent->is_open_direct == is_direct) return true;
+    if (fault_is_due(FAULT_FILE) || fcntl(extent->file, F_SETFL, is_direct ? O_DIRECT : 0) != 0) return false;
+    extent->is_open_direct = is_direct;
+    return true;
+}
+
+/* So that writes make the file no longer, which file systems wait for. Without room for it they do. */
+static void reserve(struct fs_extent *extent, uint64_t end)
+{
+    while (!extent->is_roomless && extent->room < end) {
+        uint64_t more = extent->room;
+        if (more < ROOM_MIN) more = ROOM_MIN;
+        if (more > ROOM_MAX) more = ROOM_MAX;
+        extent->has_room = true; /* a part may be reserved when not all is */
+        if (fault_is_due(FAULT_FILE) || fallocate(extent->file, 0, (off_t)extent->room, (off_t)more) != 0)
+            extent->is_roomless = true;
+        else
+            extent->room += more;
+    }
+}
+
+/* What was reserved and not needed. */
+static struct result give_room_back(struct fs_extent *extent, struct error *err)
+{
+    if (!extent->has_room || (extent->room == extent->written && !extent->is_roomless)) return SUCCESS;
+    if (fault_is_due(FAULT_FILE) || ftruncate(extent->file, (off_t)extent->written) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't cut %s: %s", extent->path, strerror(errno));
+    extent->has_room = false;
+    return SUCCESS;
+}
+
+static bool is_aligned(const struct fs_extent *extent, const uint8_t *bytes)
+{
+    return (uintptr_t)bytes % WRITE_QUEUE_ALIGNMENT == 0 && extent->written % WRITE_QUEUE_ALIGNMENT == 0;
+}
+
+/* Whether this append begins to go past the page cache. The first of all is waited for: it says whether that works here. */
+static bool begins_direct(struct fs_extent *extent, struct bytes bytes)
+{
+    struct error ignored; /* a disk that is broken breaks the usual write, too */
+
+    extent->is_refused = !set_direct(extent, true);
+    if (extent->is_refused) return false;
+    if (!atomic_load(&extent->fs->is_direct) &&
+        file_write_at(extent->file, bytes.data, WRITE_QUEUE_ALIGNMENT, extent->written, &ignored).ok)
+        atomic_store(&extent->fs->is_direct, true);
+    extent->has_direct = atomic_load(&extent->fs->is_direct) && take_queue(&extent->fs->queues, &extent->queue, &ignored).ok;
+    extent->is_refused = !extent->has_direct;
+    return extent->has_direct;
+}
+
+static bool goes_direct(struct fs_extent *extent, struct bytes bytes)
+{
+    struct error ignored;
+
+    if (extent->is_refused || !is_aligned(extent, bytes.data) || bytes.length < WRITE_QUEUE_ALIGNMENT) return false;
+    if (!extent->has_direct)
+        return bytes.length >= LONG_APPEND && !extent->is_probe && atomic_load(&extent->fs->cost_ns) > DEAR_NS &&
+               begins_direct(extent, bytes);
+    return set_direct(extent, true) &&
+           (extent->queue != NULL || take_queue(&extent->fs->queues, &extent->queue, &ignored).ok);
+}
+
+/* What a long append into the page cache costs, in time of this thread's own: others that run meanwhile don't count. */
+static void weigh(struct fs_extent *extent, size_t length, uint64_t spent_ns)
+{
+    const uint64_t cost = spent_ns * LONG_APPEND / length, before = atomic_load(&extent->fs->cost_ns);
+
+    extent->is_probe = false;
+    atomic_store(&extent->fs->cost_ns,
+                 (before * (COST_WEIGHT - 1) + (cost < COST_MAX_NS ? cost : COST_MAX_NS)) / COST_WEIGHT);
+}
+
+void driver_fs_set_cost(struct driver *driver, uint32_t cost_ns)
+{
+    atomic_store(&fs_of(driver)->cost_ns, cost_ns);
+}
+
+/* ---- Appending ---- */
+
+static struct result push_out(struct fs_extent *extent, struct error *err)
+{
+    const uint64_t count = extent->written - extent->pushed_out;
+
+    if (count < PUSH_OUT_EVERY) return SUCCESS;
+    if (fault_is_due(FAULT_FILE) ||
+        sync_file_range(extent->file, (off_t)extent->pushed_out, (off_t)count, SYNC_FILE_RANGE_WRITE) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't write back %s: %s", extent->path, strerror(errno));
+    extent->pushed_out = extent->written;
+    return SUCCESS;
+}
+
+static struct result append_usual(struct fs_extent *extent, struct bytes bytes, struct error *err)
+{
+    if (bytes.length == 0) return SUCCESS;
+    if (!set_direct(extent, false)) return failure(err, ERROR_UNAVAILABLE, "can't write %s: %s", extent->path, strerror(errno));
+    const uint64_t began = clock_thread_ns();
+    TRY(file_write_at(extent->file, bytes.data, bytes.length, extent->written, err));
+    if (bytes.length >= LONG_APPEND) weigh(extent, bytes.length, clock_thread_ns() - began);
+    extent->written += bytes.length;
+    return push_out(extent, err);
+}
+
+/* All whole pages; what is left of `bytes` comes back. */
+static struct result append_direct(struct fs_extent *extent, struct bytes *bytes, struct error *err)
+{
+    const size_t length = bytes->length - bytes->length % WRITE_QUEUE_ALIGNMENT;
+
+    reserve(extent, extent->written + length);
+    TRY(write_queue_add(extent->queue, extent->file, (struct bytes){bytes->data, length}, extent->written, err));
+    extent->written += length;
+    extent->pushed_out = extent->written;
+    bytes->data += length;
+    bytes->length -= length;
+    return SUCCESS;
+}
+
+struct result fs_extent_append(struct driver_extent *handle, struct bytes bytes, struct error *err)
+{
+    struct fs_extent *extent = extent_of(handle);
+
+    if (goes_direct(extent, bytes)) TRY(append_direct(extent, &bytes, err));
+    return append_usual(extent, bytes, err);
+}
+
+static struct result name_extent(struct fs_extent *extent, struct error *err)
+{
+    if (extent->is_named) return SUCCESS;
+    TRY(fs_sync_folder(extent->fs->root, extent->path, err));
+    extent->is_named = true;
+    return SUCCESS;
+}
+
+struct result fs_extent_sync(struct driver_extent *extent, struct error *err)
+{
+    TRY(settle(extent_of(extent), err));
+    TRY(file_sync_data(extent_of(extent)->file, err));
+    return name_extent(extent_of(extent), err);
+}
+
+struct result fs_extent_finish(struct driver_extent *extent, struct error *err)
+{
+    TRY(settle(extent_of(extent), err));
+    TRY(give_room_back(extent_of(extent), err));
+    TRY(file_sync(extent_of(extent)->file, err));
+    return name_extent(extent_of(extent), err);
+}
+
+void fs_extent_close(struct driver_extent *extent)
+{
+    struct error ignored; /* it was synced before, or nobody needs it */
+
+    if (extent == NULL) return;
+    (void)settle(extent_of(extent), &ignored).ok;
+    (void)give_room_back(extent_of(extent), &ignored).ok;
+    (void)close(extent_of(extent)->file);
+    free(extent_of(extent));
+}
+
+void fs_extent_discard(struct driver_extent *extent)
+{
+    if (extent != NULL) (void)unlinkat(extent_of(extent)->fs->root, extent_of(extent)->path, 0);
+    fs_extent_close(extent);
+}
