@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+PATIENCE = 30  # seconds until a slow machine must have done what is waited for
 failures = []
 
 
@@ -20,6 +21,14 @@ def check(what, good, detail=""):
     print(("ok    " if good else "FAILED") + " " + what + ("" if good else f": {detail}"), flush=True)
     if not good:
         failures.append(what)
+
+
+def check_soon(what, good):
+    """Until `good` answers true."""
+    until = time.monotonic() + PATIENCE
+    while not (found := good()) and time.monotonic() < until:
+        time.sleep(0.05)
+    check(what, found)
 
 
 def finish():
@@ -83,7 +92,7 @@ class Server:
     def state(self, query=""):
         return json.loads(self.get("/control" + query)[2])
 
-    def wait_for(self, what, wanted, seconds=10):
+    def wait_for(self, what, wanted, seconds=PATIENCE):
         end = time.monotonic() + seconds
         while True:
             state = self.state()
@@ -116,12 +125,13 @@ class Server:
         self.log.close()
 
 
-def read_all(connection, seconds=3.0):
-    """All bytes until the end or a pause; and whether the connection was closed by the server."""
-    connection.settimeout(seconds)
-    data = b""
+def read_all(connection, seconds=3.0, enough=len):
+    """All bytes until the end or a pause; and whether the connection was closed by the server. Until `enough` of the bytes is true,
+    which is at the first one, a slow machine may take its time."""
+    data, until = b"", time.monotonic() + PATIENCE
     try:
         while True:
+            connection.settimeout(seconds if enough(data) else max(seconds, until - time.monotonic()))
             part = connection.recv(65536)
             if not part:
                 return data, True

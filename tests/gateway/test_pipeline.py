@@ -1,7 +1,6 @@
 """The way of a request: what is decided, what is recorded when, and what the caller is told."""
 import json
-import time
-from support import Server, check, finish
+from support import Server, check, check_soon, finish
 
 server = Server()
 
@@ -51,8 +50,7 @@ check("Allow says which methods there are", server.get("/v2/", "PUT")[1]["Allow"
 check("HEAD has the length and no body", server.get("/v2/", "HEAD")[1]["Content-Length"] == "2" and server.get("/v2/", "HEAD")[2] == b"")
 trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 server.get("/v2/", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
-time.sleep(0.3)  # the line is written once the answer is out
-check("the trace id is in the log", trace in server.log_text())
+check_soon("the trace id is in the log", lambda: trace in server.log_text())  # the line is written once the answer is out
 check("no secret is in the log", "secret detail" in server.log_text() and "x.y.z" not in server.log_text())
 
 # A decision that went stale is made again, but not for ever.

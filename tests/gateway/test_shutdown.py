@@ -2,7 +2,7 @@
 import signal
 import threading
 import time
-from support import Server, check, finish, read_all, statuses
+from support import Server, check, check_soon, finish
 
 H = b"Host: x\r\n"
 server = Server()
@@ -26,17 +26,22 @@ idle = [server.connect() for _ in range(20)]
 time.sleep(0.5)
 begun = time.monotonic()
 server.process.send_signal(signal.SIGTERM)
-time.sleep(0.3)
-try:
-    refused = server.connect(timeout=2) is None
-except OSError:
-    refused = True
-check("nothing new is accepted", refused)
+
+
+def is_refused():
+    try:
+        server.connect(timeout=2).close()
+        return False
+    except OSError:
+        return True
+
+
+check_soon("nothing new is accepted", is_refused)
 for thread in threads:
     thread.join()
 check("what ran was finished", results["slow"][0] == 200 and results["down"] == (200, 3000000) and results["up"][0] == 201, results)
 server.stop()
-check("soon", time.monotonic() - begun < 10, time.monotonic() - begun)
+check("soon", time.monotonic() - begun < 30, time.monotonic() - begun)
 
 # Clients that stall in both directions do not hold it up for ever.
 server = Server(shutdown_timeout=2)
@@ -48,8 +53,8 @@ for request in (b"GET /v2/x/pour?size=900000000 HTTP/1.1\r\n", b"PUT /v2/x/sink 
         stalled.append(connection)
 time.sleep(0.5)
 begun = time.monotonic()
-server.stop(30)
-check("stalled clients are cut", 1.5 < time.monotonic() - begun < 10, time.monotonic() - begun)
+server.stop()
+check("stalled clients are cut", 1.5 < time.monotonic() - begun < 30, time.monotonic() - begun)
 
 # Again and again under load.
 for round_number in range(3):

@@ -94,6 +94,11 @@ ROWS = [
     ("a method of this server that the path has not", b"DELETE /a HTTP/1.1\r\n" + H + b"\r\n", [405], [], False),
 ]
 
+
+def bodies_in(data):
+    return re.findall(rb"((?:GET|POST|PUT) \S+ body=\d+);", data)
+
+
 server = Server()
 seen_at_first = server.state()["recorded"]
 expected_refusals = 0
@@ -101,9 +106,10 @@ for name, request, codes, bodies, closes in ROWS:
     before = server.state()
     connection = server.connect()
     connection.sendall(request)
-    data, closed = read_all(connection, 0.5)
+    data, closed = read_all(connection, 0.5, lambda data: not closes and len(statuses(data)) >= len(codes) and
+                            len(bodies_in(data)) >= len(bodies))
     connection.close()
-    found = re.findall(rb"((?:GET|POST|PUT) \S+ body=\d+);", data)
+    found = bodies_in(data)
     after = server.state()
     seen = statuses(data)
     if closed and len(seen) == 2 and seen[0] == seen[1]:

@@ -45,13 +45,13 @@ body = os.urandom(3000)
 connection.sendall(b"PUT /v2/x/sink HTTP/1.1\r\nHost: x\r\nContent-Length: 3000\r\n\r\n")
 for i in range(3000):
     connection.sendall(body[i : i + 1])
-data, closed = read_all(connection, 1)
+data, closed = read_all(connection, 1, lambda data: data.endswith(b"\n"))
 check("a record for each byte", data.endswith(named(body).encode()), data[-200:])
 connection = server.connect(SO_SNDBUF=4096)
 bodies = [os.urandom(size) for size in (300000, 1, 40000, 131072, 16384)]
 connection.sendall(b"".join(b"PUT /v2/x/sink HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body +
                             b"GET /v2/x/pour?size=200000 HTTP/1.1\r\nHost: x\r\n\r\n" for body in bodies))
-data, closed = read_all(connection, 2)
+data, closed = read_all(connection, 1, lambda data: len(statuses(data)) == 10 and data.endswith(poured(200000)))
 check("requests in one stream with their bodies", statuses(data) == [201, 200] * 5 and all(named(body).encode() in data for body in bodies)
       and data.count(poured(200000)) == 5, statuses(data))
 connection = server.http()
@@ -61,7 +61,7 @@ for i in range(40):
     connection.request(method, f"/v2/x/pour?size={size}" if i % 2 else "/healthz")
     connection.getresponse().read()
 seconds = time.monotonic() - begun
-check("no answer waits for the kernel to send it", seconds < 3, seconds)
+check("no answer waits for the kernel to send it", seconds < 6, seconds)  # which takes 0.2 s for each
 
 # Refusals: the client sees the answer, though it was still sending.
 seen = [server.get("/v2/denied/sink", "PUT", b"x" * 2000000)[0] for _ in range(20)]
@@ -119,20 +119,27 @@ connection.close()
 time.sleep(0.6)
 check("a client that vanished while it was suspended", server.get("/v2/")[0] == 200)
 
+
+def time_of_get():
+    begun = time.monotonic()
+    server.get("/healthz")
+    return time.monotonic() - begun
+
+
+
 # A slow reader gets all, and others are not held up meanwhile.
+alone = sorted(time_of_get() for _ in range(21))[10]
 slow = server.connect(SO_RCVBUF=131072)
 slow.sendall(b"GET /v2/x/pour?size=3000000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 times = []
 received = b""
 for _ in range(40):
     received += slow.recv(16384)
-    begun = time.monotonic()
-    server.get("/healthz")
-    times.append(time.monotonic() - begun)
+    times.append(time_of_get())
 data, closed = read_all(slow, 10)
 received += data
 check("a slow reader gets all", received.split(b"\r\n\r\n", 1)[1] == poured(3000000), len(received))
-check("others are quick beside it", sorted(times)[len(times) // 2] < 0.25, sorted(times)[-5:])
+check("others are quick beside it", sorted(times)[len(times) // 2] < 0.25 + 2 * alone, sorted(times)[-5:])
 
 # Many at a time.
 results = []
