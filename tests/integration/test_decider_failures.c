@@ -309,7 +309,7 @@ static void a_refresh_says_what_is_wrong(void **state)
     (void)state;
     place_open_ruled(&place);
     start_with(&place, 60000, 999);
-    keyd_process_pause(place.log.keyd, true); /* its client waits for two seconds */
+    keyd_process_pause(place.log.keyd, true); /* its client waits for five seconds */
     assert_false(decider_refresh(place.decider, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_non_null(strstr(err.message, "in time"));

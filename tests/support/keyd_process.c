@@ -19,7 +19,7 @@ struct keyd_process *keyd_process_new(const char *origin)
     assert_non_null(keyd);
     keyd_daemon_prepare(&keyd->daemon, origin);
     keyd_daemon_start(&keyd->daemon, NULL);
-    if (!keyd_client_new(keyd->daemon.socket, 2000, &keyd->client, &err).ok) fail_msg("%s", err.message);
+    if (!keyd_client_new(keyd->daemon.socket, 5000, &keyd->client, &err).ok) fail_msg("%s", err.message);
     return keyd;
 }
 

@@ -18,7 +18,7 @@
 #include "crypto/keyd_client_priv.h"
 #include "crypto/keyd_frame.h"
 
-enum { TIMEOUT_MS = 300, PEERS_MAX = 512 };
+enum { TIMEOUT_MS = 1500, PEERS_MAX = 512 };
 
 enum manner {
     HONEST,

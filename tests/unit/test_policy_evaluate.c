@@ -477,7 +477,7 @@ static void scopes_match_in_bounded_time(void **state)
     const int64_t started_ms = clock_monotonic_ms();
     assert_true(policy_effective_label(&place, NULL, &label, &is_labelled, &err).ok);
     assert_false(is_labelled);
-    assert_true(clock_monotonic_ms() - started_ms < 1000);
+    assert_true(clock_monotonic_ms() - started_ms < 10000);
 }
 
 int main(void)

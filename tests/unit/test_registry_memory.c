@@ -21,9 +21,12 @@ static struct key_cache *cache_of(size_t capacity, unsigned lifetime_ms)
 
 static const struct uuid some_id = {{1, 2, 3}};
 
+/* Long enough that what is done at once is done within it, also when this thread has to wait for a processor. */
+#define LIFETIME_MS 1000
+
 static void a_key_is_kept_for_its_time(void **state)
 {
-    OWNED(key_cache) *cache = cache_of(16, 50);
+    OWNED(key_cache) *cache = cache_of(16, LIFETIME_MS);
     uint8_t name[KEY_CACHE_NAME_SIZE], key[DATA_KEY_SIZE], found[DATA_KEY_SIZE];
 
     (void)state;
@@ -33,20 +36,20 @@ static void a_key_is_kept_for_its_time(void **state)
     key_cache_put(cache, name, &some_id, key);
     assert_true(key_cache_get(cache, name, found));
     assert_memory_equal(found, key, sizeof key);
-    (void)usleep(80000);
+    (void)usleep((LIFETIME_MS + 30) * 1000);
     assert_false(key_cache_get(cache, name, found));
 }
 
 /* A key that nobody asked for again stayed in memory as long as the process. */
 static void an_old_key_is_wiped_unasked(void **state)
 {
-    OWNED(key_cache) *cache = cache_of(16, 50);
+    OWNED(key_cache) *cache = cache_of(16, LIFETIME_MS);
     const uint8_t name[KEY_CACHE_NAME_SIZE] = {3}, key[DATA_KEY_SIZE] = {4};
 
     (void)state;
     key_cache_put(cache, name, &some_id, key);
     assert_int_equal(key_cache_expire(cache), 0);
-    (void)usleep(80000);
+    (void)usleep((LIFETIME_MS + 30) * 1000);
     assert_int_equal(key_cache_expire(cache), 1);
     assert_int_equal(key_cache_expire(cache), 0);
 }
