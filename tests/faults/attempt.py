@@ -10,7 +10,7 @@ import time
 from plan import Bad
 from sijil_test import Client, insist
 
-PATIENCE_S = 20   # longer than the gateway waits for its own log
+PATIENCE_S = 40   # longer than the gateway waits for its own log
 GONE = (OSError, http.client.HTTPException, ssl.SSLError)
 REFUSALS = (500, 503, 507)  # a good request is never called bad, unknown or forbidden because something lacks
 

@@ -20,8 +20,8 @@ from plan import KINDS, WITHOUT_END, Bad, Plan, faulty, numbers, one_of, real, r
 import sijil_test
 from sijil_test import Client, sha256
 
-START_S = 60
-LASTING_S = 2   # what lacks for good is given back after so long
+START_S = 120     # PostgreSQL's initdb included, on a busy machine
+LASTING_S = 2     # what lacks for good is given back after so long
 STATUSES = (1, 75)  # of a start that failed: for good, or for now
 PRIVATE = ("admin.json", "tls/ca.key", "tls/server.key", "officer/approver.pem")
 STATE = """SELECT concat_ws(' ', (SELECT count(*) FROM organisation), (SELECT count(*) FROM project),
@@ -121,7 +121,7 @@ class Instance:
         self.nothing_runs()
 
     def nothing_runs(self):
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while (left := subprocess.run(["pgrep", "-af", "--", self.folder + "(/|$| )"], capture_output=True, text=True,
                                       check=False).stdout):
             if time.monotonic() > until:
@@ -370,14 +370,14 @@ def makes_a_key_ring(world, kinds, nth, count):
             raise Bad(f"afterwards no key ring can be made: {again.stderr[-3000:]}")
     with open(folder + ".log", "w+", encoding="utf-8") as log:
         process = subprocess.Popen([real("sijil-keyd"), *words, "--socket=" + socket], stdout=log, stderr=log)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not os.path.exists(socket):
             if process.poll() is not None or time.monotonic() > until:
                 log.seek(0)
                 raise Bad(f"the key ring can't be opened: {log.read()[-3000:]}")
             time.sleep(0.01)
         process.terminate()
-        if process.wait(20) != 0:
+        if process.wait(60) != 0:
             raise Bad(f"sijil-keyd ended with {process.returncode}")
     if os.path.exists(socket):
         os.unlink(socket)

@@ -44,7 +44,7 @@ class Machine(Peers):
 
     def revive_keyd(self):
         """What it could not write makes it end in order; whoever keeps it running starts it again."""
-        process, until = self.processes["sijil-keyd"], time.monotonic() + 10
+        process, until = self.processes["sijil-keyd"], time.monotonic() + 30
         while process.poll() is None:
             with socket.socket(socket.AF_UNIX) as probe:
                 if probe.connect_ex(self.path("socket")) == 0:
