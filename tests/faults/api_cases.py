@@ -83,6 +83,24 @@ def starting(path, document, after=None):
     return alone
 
 
+def running(path, document, seconds=2):
+    """As starting(), and what fails may be what comes after the answer: the job goes on, or is tried again."""
+    begin = starting(path, document, it_completes)
+
+    def case(world):
+        attempt = begin(world)
+        request = attempt.call
+
+        def call():
+            answer, until = request(), time.monotonic() + seconds
+            while time.monotonic() < until and world.machine.sql("SELECT count(*) FROM job WHERE ended_at IS NULL") != "0":
+                time.sleep(0.005)
+            return answer
+        attempt.call = call
+        return attempt
+    return case
+
+
 def stopping(world):
     """The job waits: a re-wrap does not end before a minute."""
     end_jobs(world)
@@ -143,6 +161,8 @@ CASES = {
     "collection-try": starting("/collections", {"project": "main/models", "dry_run": True, "rules": {"untagged_days": 0}},
                                it_completes),
     "scrub-start": starting("/scrubs", {"digest": True, "bytes_per_second": 1 << 30}, it_completes),
+    "scrub-run": running("/scrubs", {"digest": True, "bytes_per_second": 1 << 30}),
+    "collection-run": running("/collections", {"project": "main/models"}),
     "rewrap-start": starting("/rewraps", {}),
     "job-stop": stopping,
     "job-list": api_reading("/jobs?limit=5", "jobs"),
