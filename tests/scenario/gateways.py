@@ -56,7 +56,7 @@ class Duellist(threading.Thread):
             self.world.refuse_to_go_on(f"a duel: {error!r}")
 
     def one(self):
-        answer = self.world.take(self.random.choice(self.places).call("POST", "blobs/uploads/"), (202,), ("upload.begin",))
+        answer = self.world.take(self.world.ask(self.random.choice(self.places), "POST", "blobs/uploads/"), (202,), ("upload.begin",))
         location, kept, digest = answer["Location"], 0, hashlib.sha256()
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             for _ in range(4):
@@ -65,7 +65,7 @@ class Duellist(threading.Thread):
                 digest.update(pieces[winner])
                 kept += len(pieces[winner])
         name = "sha256:" + digest.hexdigest()
-        closed = self.random.choice(self.places).call("PUT", f"{location}?digest={name}")
+        closed = self.world.ask(self.random.choice(self.places), "PUT", f"{location}?digest={name}")
         self.world.take(closed, (201,), ("upload.commit",))
         with self.world.lock:
             self.world.blobs[name] = kept
@@ -83,7 +83,7 @@ class Duellist(threading.Thread):
         if not winners:
             self.world.refuse_to_go_on(f"nobody won: {answers}")
             raise Refused(answers)
-        held = self.world.take(self.random.choice(self.places).call("GET", location), (204,), ("upload.read",))
+        held = self.world.take(self.world.ask(self.random.choice(self.places), "GET", location), (204,), ("upload.read",))
         if sijil_test.bytes_kept(held) != kept + len(pieces[winners[0]]):
             self.world.refuse_to_go_on(f"the upload holds {held['Range']}, not what the winner was told")
         self.duels += 1
@@ -93,7 +93,7 @@ class Duellist(threading.Thread):
         barrier.wait()
         try:
             headers = {**OCTETS, "Content-Range": f"{kept}-{kept + len(piece) - 1}"}
-            return self.world.take(place.call("PATCH", location, piece, headers), (202, 409, 416), ("upload.write",)).status
+            return self.world.take(self.world.ask(place, "PATCH", location, piece, headers), (202, 409, 416), ("upload.write",)).status
         except (Refused, *BROKEN):
             return 503
 
@@ -119,13 +119,13 @@ class Contest(threading.Thread):
 
     def move(self, place):
         manifest = self.contest.next_manifest()
-        answer = place.call("PUT", "manifests/contested", manifest, MANIFEST)
+        answer = self.contest.world.ask(place, "PUT", "manifests/contested", manifest, MANIFEST)
         self.contest.world.take(answer, (201,), ("manifest.push",))
         self.contest.moved(sha256(manifest), int(answer["Sijil-Audit"].rsplit("/", 1)[1]))
 
     def read(self, place):
         floor = self.contest.newest
-        answer = place.call("GET", "manifests/contested")
+        answer = self.contest.world.ask(place, "GET", "manifests/contested")
         self.contest.world.take(answer, (200,), ("manifest.read",))
         self.contest.seen(sha256(answer.body), floor, int(answer["Sijil-Audit"].rsplit("/", 1)[1]))
 

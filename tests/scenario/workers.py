@@ -41,6 +41,16 @@ class World:
         with self.lock:
             self.wrong.append(why)
 
+    def ask(self, place, *args, **more):
+        """A request's answer; a fault may also refuse the token that it needs."""
+        try:
+            return place.call(*args, **more)
+        except AssertionError as error:  # no token was given out
+            status = error.args[0][0] if error.args and isinstance(error.args[0], tuple) else None
+            if status != 503:
+                self.refuse_to_go_on(f"token: {error.args}")
+            raise Refused(status) from error
+
     def take(self, answer, good, actions):
         """Sorts an answer: as wished; a refusal that a fault explains; or wrong."""
         if answer.status in good:
@@ -102,14 +112,7 @@ class Worker(threading.Thread):
             time.sleep(0.1)
 
     def call(self, good, actions, *args, **more):
-        try:
-            answer = self.random.choice(self.places).call(*args, **more)
-        except AssertionError as error:  # no token was given out
-            status = error.args[0][0] if error.args and isinstance(error.args[0], tuple) else None
-            if status != 503:
-                self.world.refuse_to_go_on(f"token: {error.args}")
-            raise Refused(status) from error
-        return self.world.take(answer, good, actions)
+        return self.world.take(self.world.ask(self.random.choice(self.places), *args, **more), good, actions)
 
     def settle(self):
         """A request whose answer was lost may come true for a moment: what its gateway had sent to the database runs to its end."""
