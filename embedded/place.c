@@ -88,10 +88,10 @@ static struct result is_of_a_start(int directory, const char *name, bool *is_out
 {
     const bool has_name = strcmp(name, "lock") == 0 || strcmp(name, ".instance.new") == 0;
     struct stat found = {0};
-    const bool is_gone = has_name && fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) != 0;
+    const struct result looked = has_name ? file_status_at(directory, name, &found, err) : SUCCESS;
+    const bool is_gone = !looked.ok && err->kind == ERROR_NOT_FOUND; /* the start that it is of goes on */
 
-    if (is_gone && errno != ENOENT) /* ENOENT: the start that it is of goes on */
-        return failure(err, ERROR_UNAVAILABLE, "can't look at %s: %s", name, strerror(errno));
+    if (!is_gone) TRY(looked);
     *is_out = is_gone || (has_name && S_ISREG(found.st_mode) && found.st_size < UUID_TEXT_SIZE);
     return SUCCESS;
 }
