@@ -41,8 +41,7 @@ struct fs_extent {
     bool is_open_direct; /* the file has O_DIRECT now */
     bool has_direct;     /* it was written past the page cache: so is what follows */
     bool is_refused;     /* that does not work here */
-    bool has_room;       /* the file may be longer than what was written */
-    bool is_roomless;    /* no more can be reserved */
+    bool is_roomless;    /* no more can be reserved; a part may have been */
     uint64_t written, pushed_out, room;
     struct write_queue *queue; /* while writes are under way */
     char path[FS_PATH_SIZE];
@@ -145,7 +144,6 @@ static void reserve(struct fs_extent *extent, uint64_t end)
         uint64_t more = extent->room;
         if (more < ROOM_MIN) more = ROOM_MIN;
         if (more > ROOM_MAX) more = ROOM_MAX;
-        extent->has_room = true; /* a part may be reserved when not all is */
         if (fault_is_due(FAULT_FILE) || fallocate(extent->file, 0, (off_t)extent->room, (off_t)more) != 0)
             extent->is_roomless = true;
         else
@@ -156,10 +154,11 @@ static void reserve(struct fs_extent *extent, uint64_t end)
 /* What was reserved and not needed. */
 static struct result give_room_back(struct fs_extent *extent, struct error *err)
 {
-    if (!extent->has_room || (extent->room == extent->written && !extent->is_roomless)) return SUCCESS;
+    if (!extent->is_roomless && (extent->room == 0 || extent->room == extent->written)) return SUCCESS;
     if (fault_is_due(FAULT_FILE) || ftruncate(extent->file, (off_t)extent->written) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't cut %s: %s", extent->path, strerror(errno));
-    extent->has_room = false;
+    extent->room = 0;
+    extent->is_roomless = false;
     return SUCCESS;
 }
 
