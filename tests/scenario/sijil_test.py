@@ -338,6 +338,12 @@ class Repository:
         return self.call("PUT", f"manifests/{reference}", manifest, {"Content-Type": kind})
 
 
+def token_status(error):
+    """The status with which a token was refused, by what Client.token() raised; None for any other assertion."""
+    what = error.args[0] if error.args else None
+    return what[0] if isinstance(what, tuple) else None
+
+
 def insist(call, seconds=60):
     """The answer of `call`, once it is not one that asks to come again: after a fault a server may still be finding what it lost."""
     until = time.monotonic() + seconds
@@ -347,7 +353,7 @@ def insist(call, seconds=60):
             if answer.status != 503 or not answer["Retry-After"] or time.monotonic() > until:
                 return answer
         except AssertionError as refused:  # no token is given out
-            if not (refused.args and isinstance(refused.args[0], tuple) and refused.args[0][0] == 503) or time.monotonic() > until:
+            if token_status(refused) != 503 or time.monotonic() > until:
                 raise
         time.sleep(0.1)
 

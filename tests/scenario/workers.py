@@ -46,7 +46,7 @@ class World:
         try:
             return place.call(*args, **more)
         except AssertionError as error:  # no token was given out
-            status = error.args[0][0] if error.args and isinstance(error.args[0], tuple) else None
+            status = sijil_test.token_status(error)
             if status != 503:
                 self.refuse_to_go_on(f"token: {error.args}")
             raise Refused(status) from error
