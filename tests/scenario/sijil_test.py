@@ -320,8 +320,11 @@ class Repository:
 
     def push_blob(self, data):
         location = self.begin()
-        answer = self.patch(location, data) if data else None
-        answer = self.close(answer["Location"] if answer else location, sha256(data))
+        if data:
+            answer = self.patch(location, data)
+            assert answer.status == 202, (answer.status, answer.body)
+            location = answer["Location"]
+        answer = self.close(location, sha256(data))
         assert answer.status == 201, (answer.status, answer.body)
         return sha256(data)
 
