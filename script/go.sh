@@ -4,6 +4,12 @@
 programs=$root/build/interop
 build_seconds=900 # for one program; the largest has over a thousand packages
 
+# Object stores: name, module, version, package.
+# shellcheck disable=SC2034
+minio_program="minio github.com/minio/minio v0.0.0-20260212201848-7aac2a2c5b7c github.com/minio/minio"
+# shellcheck disable=SC2034
+versity_program="versitygw github.com/versity/versitygw v1.8.0 github.com/versity/versitygw/cmd/versitygw"
+
 # build_go NAME MODULE VERSION PACKAGE [TAGS]: leaves the program in $programs, or says why not.
 build_go() {
     local name=$1 module=$2 version=$3 package=$4 tags=${5:-} folder

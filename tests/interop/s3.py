@@ -3,148 +3,28 @@
 gateways and the store itself are cut off. INTEROP_PROGRAMS is the folder that the servers are in; what is not there is
 named and left out."""
 import contextlib
-import datetime
 import filecmp
 import hashlib
-import hmac
 import http.client
 import os
 import random
-import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import urllib.parse
-import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../scenario"))
 import sijil_test
 from production import Production
 from sijil_test import free_port, sha256
+from stores import BUCKET, KINDS, LOCATION, PROGRAMS, region_text
 
-PROGRAMS = os.path.abspath(os.environ["INTEROP_PROGRAMS"])
-BUCKET, LOCATION, KEY, SECRET = "models", "me-test-1", "interop-key", "interop-secret-0123456789"
 MIB = 1 << 20
-
-
-class Store:
-    """One object store over TLS in a folder of its own; stops and starts again with what it has."""
-    name = program = None
-
-    def __init__(self):
-        self.root = tempfile.mkdtemp(prefix="sijil-interop-s3-", dir="/var/tmp")
-        self.port, self.process = free_port(), None
-        os.makedirs(self.path("certs"))
-        os.makedirs(self.path("data"))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                        "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
-                        self.path("certs/private.key"), "-out", self.ca_file], check=True, stderr=subprocess.DEVNULL)
-        with open(self.key_file, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(f"{KEY}\n{SECRET}\n")
-
-    def path(self, name):
-        return os.path.join(self.root, name)
-
-    @property
-    def ca_file(self):
-        return self.path("certs/public.crt")
-
-    @property
-    def key_file(self):
-        return self.path("key")
-
-    @property
-    def endpoint(self):
-        return f"https://127.0.0.1:{self.port}"
-
-    def start(self):
-        with open(self.path("log"), "ab") as log:
-            self.process = subprocess.Popen(self.words(), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                            env={**os.environ, **self.environment()}, cwd=self.root)
-        until = time.monotonic() + 60
-        while time.monotonic() < until and self.process.poll() is None:
-            try:
-                if self.call("GET", "/")[0] == 200:
-                    return
-            except OSError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError(f"{self.name} does not start: see {self.path('log')}")
-
-    def environment(self):
-        return {}
-
-    def stop(self, sig=signal.SIGTERM):
-        if self.process is not None:
-            self.process.send_signal(sig)
-            self.process.wait(30)
-            self.process = None
-
-    def done(self):
-        self.stop(signal.SIGKILL)
-        shutil.rmtree(self.root, ignore_errors=True)
-
-    def call(self, method, path, query=None, body=b""):
-        """A signed request; status and body."""
-        stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-        text = "&".join(f"{urllib.parse.quote(name, safe='')}={urllib.parse.quote(value, safe='')}"
-                        for name, value in sorted((query or {}).items()))
-        headers = {"host": f"127.0.0.1:{self.port}", "x-amz-content-sha256": hashlib.sha256(body).hexdigest(), "x-amz-date": stamp}
-        canonical = "\n".join([method, path, text, *(f"{name}:{headers[name]}" for name in sorted(headers)), "",
-                               ";".join(sorted(headers)), headers["x-amz-content-sha256"]])
-        scope = f"{stamp[:8]}/{LOCATION}/s3/aws4_request"
-        key = ("AWS4" + SECRET).encode()
-        for word in scope.split("/"):
-            key = hmac.new(key, word.encode(), hashlib.sha256).digest()
-        signature = hmac.new(key, f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}".encode(),
-                             hashlib.sha256).hexdigest()
-        headers["authorization"] = (f"AWS4-HMAC-SHA256 Credential={KEY}/{scope}, SignedHeaders={';'.join(sorted(set(headers)))}, "
-                                    f"Signature={signature}")
-        link = http.client.HTTPSConnection("127.0.0.1", self.port, context=ssl.create_default_context(cafile=self.ca_file), timeout=20)
-        try:
-            link.request(method, path + ("?" + text if text else ""), body=body, headers=headers)
-            response = link.getresponse()
-            return response.status, response.read()
-        finally:
-            link.close()
-
-    def make_bucket(self):
-        body = f"<CreateBucketConfiguration><LocationConstraint>{LOCATION}</LocationConstraint></CreateBucketConfiguration>".encode()
-        status, answer = self.call("PUT", f"/{BUCKET}", body=body)
-        assert status == 200, (status, answer)
-
-    def keys(self, prefix):
-        status, answer = self.call("GET", f"/{BUCKET}", {"list-type": "2", "prefix": prefix})
-        assert status == 200, (status, answer)
-        return [element.text for element in xml.etree.ElementTree.fromstring(answer).iter() if element.tag.endswith("}Key")]
-
-
-class Minio(Store):
-    name, program = "MinIO", "minio"
-
-    def words(self):
-        return [os.path.join(PROGRAMS, "minio"), "server", self.path("data"), "--address", f"127.0.0.1:{self.port}",
-                "--certs-dir", self.path("certs"), "--quiet"]
-
-    def environment(self):
-        return {"MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET, "MINIO_REGION": LOCATION}
-
-
-class Versity(Store):
-    name, program = "Versity S3 Gateway", "versitygw"
-
-    def words(self):
-        return [os.path.join(PROGRAMS, "versitygw"), "--port", f"127.0.0.1:{self.port}", "--region", LOCATION, "--cert", self.ca_file,
-                "--key", self.path("certs/private.key"), "--keep-alive", "--quiet", "posix", self.path("data")]
-
-    def environment(self):
-        return {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
 
 
 class Gateway(Production):
@@ -164,9 +44,7 @@ class Gateway(Production):
         if name == "sijild.conf":
             self.head = head
         with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(f'{head}region "local/main" {{\n driver = s3\n endpoint = "{self.store.endpoint}"\n bucket = "{BUCKET}"\n'
-                       f' bucket_location = "{location}"\n prefix = "{self.prefix}"\n access_key_file = "{self.store.key_file}"\n'
-                       f' ca_file = "{self.store.ca_file}"\n}}\n')
+            file.write(head + region_text(self.store, self.prefix, location))
 
     def kill_and_start(self):
         self.process.kill()
@@ -555,7 +433,7 @@ def cases_of(store):
 
 def main():
     cases, stores = [], []
-    for kind in (Minio, Versity):
+    for kind in KINDS.values():
         if sys.argv[1:] and kind.program not in sys.argv[1:]:
             continue
         if not os.access(os.path.join(PROGRAMS, kind.program), os.X_OK):

@@ -3,58 +3,61 @@
 
 The store is tests/support/s3_server.py; script/interop s3 does the like with real ones."""
 import os
+import shutil
 import subprocess
+import tempfile
 import threading
 import time
 
 import sijil_test
-from fleet import Fleet, Judge
+from fleet import BucketFleet, Judge
 from sijil_test import sha256
 
 MIB = 1 << 20
 SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support/s3_server.py")
-BUCKET, LOCATION, REGION = "models", "me-test-1", "local/main"
 REPOSITORY = "main/models/bucket"
 
 
-class Buckets(Fleet):
-    """The region of every gateway is a bucket of one store."""
+class SmallStore:
+    """The tests' own server in a folder of its own; its bucket is there from the start."""
 
-    def start(self, wait=True):
-        self.bucket = self.path("bucket")
-        os.mkdir(self.bucket, 0o700)
+    def __init__(self):
+        self.root, self.process = tempfile.mkdtemp(prefix="sijil-", dir="/var/tmp"), None
+        self.key_file, self.ca_file = self.root + "/key", self.root + "/ca.pem"
+
+    def start(self):
         # pylint: disable=consider-using-with
-        self.store = subprocess.Popen(["/usr/bin/python3", SERVER, self.bucket, "--part-minimum", str(5 * MIB)],
-                                      stdin=subprocess.PIPE, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(["/usr/bin/python3", SERVER, self.root, "--part-minimum", str(5 * MIB)],
+                                        stdin=subprocess.PIPE)
         until = time.monotonic() + 30
-        while not os.path.exists(self.bucket + "/port"):
-            assert time.monotonic() < until and self.store.poll() is None, "the store does not listen"
+        while not os.path.exists(self.root + "/port"):
+            assert time.monotonic() < until and self.process.poll() is None, "the store does not listen"
             time.sleep(0.05)
-        return super().start(wait)
 
-    def configure(self, **settings):
-        super().configure(**settings)
-        with open(self.bucket + "/port", encoding="ascii") as file:
-            port = int(file.read())
-        with open(self.path("sijild.conf"), encoding="utf-8") as file:
-            head = file.read().split('\nregion "')[0]
-        with open(self.path("sijild.conf"), "w", encoding="utf-8") as file:
-            file.write(f'{head}\nregion "{REGION}" {{\n driver = s3\n endpoint = "https://127.0.0.1:{port}"\n bucket = "{BUCKET}"\n'
-                       f' bucket_location = "{LOCATION}"\n prefix = "many/"\n access_key_file = "{self.bucket}/key"\n'
-                       f' ca_file = "{self.bucket}/ca.pem"\n endpoint_networks = "127.0.0.0/8"\n}}\n')
+    def make_bucket(self):
+        pass
+
+    @property
+    def endpoint(self):
+        with open(self.root + "/port", encoding="ascii") as file:
+            return f"https://127.0.0.1:{int(file.read())}"
 
     def requests(self):
-        with open(self.bucket + "/log", encoding="utf-8") as file:
+        with open(self.root + "/log", encoding="utf-8") as file:
             return file.read().splitlines()
 
-    def stop(self, sig=15):
-        code = super().stop(sig)
-        self.store.stdin.close()
-        self.store.wait(30)
-        return code
+    def done(self):
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait(30)
+        shutil.rmtree(self.root, ignore_errors=True)
 
 
-fleet = Buckets(2)
+class Buckets(BucketFleet):
+    MORE = ' endpoint_networks = "127.0.0.0/8"\n'
+
+
+fleet = Buckets(2, SmallStore())
 state = {}
 
 
@@ -96,11 +99,11 @@ def the_other_goes_on_when_one_is_killed_in_a_patch():
     for victim, kept in ((0, 3 * MIB), (1, 9 * MIB + 1)):  # less than a part is safe, or more than one
         location = places[victim].begin()
         location = places[victim].patch(location, content[:kept], 0)["Location"]
-        before = len(fleet.requests())
+        before = len(fleet.store.requests())
         patch = threading.Thread(target=patch_in_vain, args=(places[victim], location, content, kept), daemon=True)
         patch.start()
         until = time.monotonic() + 60
-        while sum(" PUT " in f" {line} " for line in fleet.requests()[before:]) < 1:  # it has begun to store
+        while sum(" PUT " in f" {line} " for line in fleet.store.requests()[before:]) < 1:  # it has begun to store
             assert time.monotonic() < until, "nothing is stored"
             time.sleep(0.01)
         fleet.kill(victim)

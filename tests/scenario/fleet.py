@@ -8,6 +8,7 @@ import sijil_test
 from integrity import Integrity
 from peers import Peers
 from sijil_test import Client, program
+from stores import region_text
 from workers import BROKEN, PATIENCE
 
 READERS, MOVERS = 6, 4
@@ -110,6 +111,36 @@ class Fleet(Peers, sijil_test.Server):
         self.stop_postgres()
         self.gateways, self.keyd = [], None
         return max(codes, key=abs, default=0)
+
+
+class BucketFleet(Fleet):
+    """The region of every gateway is a bucket of one store, which lives as long as they do."""
+    PREFIX, MORE = "many/", ""
+
+    def __init__(self, count, store, **settings):
+        super().__init__(count, **settings)
+        self.store = store
+
+    def start(self, wait=True):
+        self.store.start()
+        self.store.make_bucket()
+        return super().start(wait)
+
+    def configure(self, **settings):
+        super().configure(**settings)
+        with open(self.path("sijild.conf"), encoding="utf-8") as file:
+            head = file.read().split('\nregion "')[0]
+        with open(self.path("sijild.conf"), "w", encoding="utf-8") as file:
+            file.write(head + "\n" + region_text(self.store, self.PREFIX, more=self.MORE))
+
+    def objects(self):
+        return [(key.rsplit("/", 1)[1], size) for key, size, _ in self.store.listing(self.PREFIX)]
+
+    def finish(self, failed):
+        try:
+            super().finish(failed)
+        finally:
+            self.store.done()
 
 
 def knows(client, repository):

@@ -20,7 +20,7 @@ from sijil_test import sha256
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vectors"))
 import audit_log  # a second implementation of proofs and notes
 
-OBJECT_NAME = re.compile(r"^([0-9a-f]{32})\.(?:e(\d+)|c[0-9a-f]{32})$")
+OBJECT_NAME = re.compile(r"^([0-9a-f]{32})\.(?:e(\d+)(?:\.\d+)?|[cs][0-9a-f]{32})$")  # .e0.1 and .s lie in buckets alone
 HEADER_SIZE, RECORD_SIZE, TAG_SIZE = 4096, 65520, 16  # docs/formats/sjb1.md
 
 
@@ -191,21 +191,16 @@ class Integrity:
 
     # --- rows and files --------------------------------------------------------------------------------------------
     def files(self):
-        """blob id -> {part or 'checkpoints': size} of what lies in the region's folder."""
+        """blob id -> {part or 'checkpoints': size} of what lies in the regions."""
         found, strangers = {}, []
-        for folder in glob.glob(self.server.folder + "/regions/*/*"):
-            for name in os.listdir(folder):
-                match = OBJECT_NAME.match(name)
-                if not match:
-                    strangers.append(name)
-                    continue
-                try:
-                    size = os.path.getsize(os.path.join(folder, name))
-                except FileNotFoundError:
-                    continue
-                parts = found.setdefault(match[1], {})
-                key = "checkpoints" if match[2] is None else int(match[2])
-                parts[key] = parts.get(key, 0) + (1 if match[2] is None else size)
+        for name, size in self.server.objects():
+            match = OBJECT_NAME.match(name)
+            if not match:
+                strangers.append(name)
+                continue
+            parts = found.setdefault(match[1], {})
+            key = "checkpoints" if match[2] is None else int(match[2])
+            parts[key] = parts.get(key, 0) + (1 if match[2] is None else size)
         assert not strangers, f"files that nobody made: {strangers[:5]}"
         return found
 

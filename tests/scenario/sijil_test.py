@@ -2,6 +2,7 @@
 
 Standard library only. The environment names the programs: SIJIL_BUILD is the build folder."""
 import base64
+import glob
 import hashlib
 import http.client
 import json
@@ -199,6 +200,16 @@ class Server:
             if words and os.path.basename(words[0].decode(errors="replace")).startswith(name) and \
                     any(self.root.encode() in word for word in words):
                 found.append(int(entry))
+        return found
+
+    def objects(self):
+        """Name and size of all that its regions hold."""
+        found = []
+        for path in glob.glob(self.folder + "/regions/*/*/*"):
+            try:
+                found.append((os.path.basename(path), os.path.getsize(path)))
+            except FileNotFoundError:  # removed meanwhile
+                pass
         return found
 
     def sql(self, text):
