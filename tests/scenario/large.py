@@ -130,9 +130,9 @@ class Puncher(threading.Thread):
 
 def extents():
     """Number -> sizes of the files or objects that it is in."""
-    found = {}
+    found, blob = {}, Judge.sql_at(fleet, "SELECT replace(blob_id::text, '-', '') FROM blob ORDER BY size_bytes DESC LIMIT 1")
     for name, size in sorted(fleet.objects()):
-        if ".e" in name:
+        if name.startswith(blob + ".e"):
             found.setdefault(int(name.split(".")[1][1:]), []).append(size)
     return found
 
@@ -231,7 +231,7 @@ def a_push_goes_on_whatever_is_cut():
 def extents_longer_than_an_object_have_several():
     if STORE is None:
         return
-    listing = [(key, size, etag) for key, size, etag in STORE.listing(fleet.PREFIX) if ".e" in key]
+    listing = [(key, size, etag) for key, size, etag in STORE.listing(fleet.PREFIX) if ".e" in key and size > MIB]
     parts = sum(int(etag.split("-")[1]) if "-" in etag else 1 for _, _, etag in listing)  # as S3 makes an etag of a multipart upload
     print(f"     {len(listing)} objects of {parts} parts: " + ", ".join(f"{key.split('.', 1)[1]} {size / GIB:.2f} GiB"
                                                                        for key, size, _ in listing))
