@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "storage/blob_reader_priv.h"
 
-enum { AHEAD = 2 << 20 }; /* bytes that the kernel is asked to have ready */
+enum { AHEAD = 2 << 20 }; /* bytes that the driver is asked to have ready */
 
 /* ---- Where things lie ---- */
 
@@ -256,7 +256,8 @@ static void ask_ahead(struct blob_reader *reader, uint64_t at)
     if (at < reader->ahead_until && reader->ahead_until - at > AHEAD / 2) return;
     if (at >= reader->ahead_until || reader->ahead_until - at > AHEAD) reader->ahead_until = at;
     if (reader->ahead_until >= size) return;
-    reader->store->operations->part_ahead(reader->part, reader->ahead_until, AHEAD);
+    const struct driver_operations *operations = reader->store->operations;
+    (operations->part_pull != NULL ? operations->part_pull : operations->part_ahead)(reader->part, reader->ahead_until, AHEAD);
     reader->ahead_until += AHEAD;
 }
 
@@ -273,7 +274,7 @@ struct result blob_reader_fetch(struct blob_reader *reader, uint64_t record, siz
         return reader->store->operations->part_read_at_once(reader->part, at, reader->sealed, length)
                    ? SUCCESS
                    : failure(err, ERROR_UNAVAILABLE, "record %" PRIu64 " is not in memory", record);
-    if (!reader->is_check) ask_ahead(reader, at + length);
+    if (!reader->is_check) ask_ahead(reader, at);
     return sjb1_within(reader->store->operations->part_read(reader->part, at, reader->sealed, length, err),
                        err, "record %" PRIu64, record);
 }

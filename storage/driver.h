@@ -80,10 +80,14 @@ struct driver_operations {
     uint64_t (*part_size)(const struct driver_part *part);
     struct result (*part_read)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length,
                                struct error *err);
-    /** The same without waiting for a disk or a network; false: not so, and part_read will say why. NULL: never. */
+    /** The same without waiting for a disk or a network; false: not now, and part_read will bring it or say why. NULL: never. */
     bool (*part_read_at_once)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length);
-    /** Hints: these bytes are read soon; these are not read again (keeps a scrub out of the page cache). */
+    /** Hint: these bytes are read soon. */
     void (*part_ahead)(struct driver_part *part, uint64_t offset, uint64_t length);
+    /** As part_ahead, of who reads them in order to serve them: the driver may have them come another way than into the page
+     *  cache, and part_read_at_once says false meanwhile. Fastest: page-aligned. NULL: as part_ahead. */
+    void (*part_pull)(struct driver_part *part, uint64_t offset, uint64_t length);
+    /** Hint: these are not read again (keeps a scrub out of the page cache). */
     void (*part_forget)(struct driver_part *part, uint64_t offset, uint64_t length);
     void (*part_close)(struct driver_part *part);
 
@@ -121,8 +125,8 @@ DEFINE_OWNED(driver);
  * 0700. Names: docs/formats/sjb1.md, "Files".
  */
 RESULT driver_fs_open(const char *root, struct driver **driver_out, struct error *err);
-/** As if that had been measured, of 256 KiB written into the page cache: UINT32_MAX has all long appends go past it but each
- *  16th extent's first. For tests and measurements. */
+/** As if that had been measured, of 256 KiB that go into the page cache or come from it, and as if nothing had been pulled yet:
+ *  UINT32_MAX has all long appends go past it but each 16th extent's first, and first pulls but each 32nd 2 MiB. For tests. */
 void driver_fs_set_cost(struct driver *driver, uint32_t cost_ns);
 
 struct driver_memory_options {

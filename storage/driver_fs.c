@@ -20,11 +20,6 @@ enum {
     HEX_LENGTH = 32,
 };
 
-struct fs_part {
-    int file;
-    uint64_t size;
-};
-
 static void format_path(const struct uuid *blob, const char *suffix, char out[FS_PATH_SIZE])
 {
     char digits[HEX_LENGTH + 1];
@@ -55,60 +50,6 @@ struct result fs_sync_folder(int root, const char *path, struct error *err)
 
     TRY(open_folder(root, path, &folder, err));
     return file_sync(folder, err);
-}
-
-/* ---- Reading ---- */
-
-static struct result fs_part_open(struct driver *driver, const struct uuid *blob, uint32_t part,
-                                  struct driver_part **part_out, struct error *err)
-{
-    OWNED_FD file = -1;
-    struct fs_part *opened = NULL;
-    char path[FS_PATH_SIZE];
-    uint64_t size = 0;
-
-    fs_extent_path(blob, part, path);
-    TRY(file_open_at(fs_of(driver)->root, path, O_RDONLY | O_NOFOLLOW, 0, &file, err));
-    TRY(file_size(file, &size, err));
-    opened = memory_zeroed(1, sizeof *opened);
-    if (opened == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a file");
-    *opened = (struct fs_part){.file = file, .size = size};
-    file = -1;
-    *part_out = (struct driver_part *)opened;
-    return SUCCESS;
-}
-
-static uint64_t fs_part_size(const struct driver_part *part)
-{
-    return ((const struct fs_part *)part)->size;
-}
-
-static struct result fs_part_read(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length,
-                                  struct error *err)
-{
-    return file_read_at(((struct fs_part *)part)->file, into, length, offset, err);
-}
-
-static bool fs_part_read_at_once(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length)
-{
-    return file_read_at_once(((struct fs_part *)part)->file, into, length, offset);
-}
-
-static void fs_part_ahead(struct driver_part *part, uint64_t offset, uint64_t length)
-{
-    (void)posix_fadvise(((struct fs_part *)part)->file, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
-}
-
-static void fs_part_forget(struct driver_part *part, uint64_t offset, uint64_t length)
-{
-    (void)posix_fadvise(((struct fs_part *)part)->file, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
-}
-
-static void fs_part_close(struct driver_part *part)
-{
-    if (part == NULL) return;
-    (void)close(((struct fs_part *)part)->file);
-    free(part);
 }
 
 /* ---- Small objects ---- */
@@ -273,6 +214,7 @@ static struct result fs_list(struct driver *driver, driver_visit *visit, void *c
 static void fs_close(struct driver *driver)
 {
     fs_queues_done(&fs_of(driver)->queues);
+    fs_streams_done(&fs_of(driver)->streams);
     (void)close(fs_of(driver)->root);
     free(fs_of(driver));
 }
@@ -292,6 +234,7 @@ static const struct driver_operations fs_operations = {
     .part_read = fs_part_read,
     .part_read_at_once = fs_part_read_at_once,
     .part_ahead = fs_part_ahead,
+    .part_pull = fs_part_pull,
     .part_forget = fs_part_forget,
     .part_close = fs_part_close,
     .small_put = fs_small_put,
@@ -340,13 +283,23 @@ struct result driver_fs_open(const char *root, struct driver **driver_out, struc
     TRY(make_folders(folder, err));
     struct fs_driver *fs = memory_zeroed(1, sizeof *fs);
     if (fs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a driver");
-    *fs = (struct fs_driver){
-        .driver = {.operations = &fs_operations}, .root = folder, .queues = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+    fs->driver.operations = &fs_operations;
+    fs->root = folder;
+    driver_fs_set_cost(&fs->driver, FS_COST_UNKNOWN_NS);
+    (void)pthread_mutex_init(&fs->queues.lock, NULL);
+    (void)pthread_mutex_init(&fs->streams.lock, NULL);
     folder = -1;
     *driver_out = &fs->driver;
     return SUCCESS;
 }
 NO_LEAK_END
+
+void driver_fs_set_cost(struct driver *driver, uint32_t cost_ns)
+{
+    atomic_store(&fs_of(driver)->append_ns, cost_ns);
+    atomic_store(&fs_of(driver)->read_ns, cost_ns);
+    for (size_t i = 0; i < FS_PULLED_KEPT; i++) atomic_store(&fs_of(driver)->pulled[i], 0);
+}
 
 void driver_free(struct driver *driver)
 {

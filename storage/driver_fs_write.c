@@ -13,24 +13,23 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/file_queue.h"
 #include "base/memory.h"
-#include "base/write_queue.h"
 #include "storage/driver_fs_priv.h"
 
-_Static_assert(WRITE_QUEUE_DEPTH <= DRIVER_APPENDS_HELD, "callers keep the bytes long enough");
-
 enum {
+    WRITES_AT_ONCE = 2,  /* measured: with one that is written and one that waits, a disk is never idle */
     PARTS_MAX = 1 << 20, /* tries for a free extent number; far above what an upload may have */
     LONG_APPEND = 256 << 10, /* a blob's first append with fewer bytes is all of it, or little comes at a time */
-    DEAR_NS = 100000,        /* for a long append; 25,000 past the page cache, 50,000 where memory is cheap (measured) */
-    COST_MAX_NS = 4 * DEAR_NS, /* one that was only unlucky doesn't make it dear */
-    COST_WEIGHT = 8,         /* what a new one counts for: an eighth */
+    COST_WEIGHT = 8,         /* an eighth */
+    DEAR_NS = 100000,        /* for FS_WEIGHED bytes; 25,000 past the page cache, 50,000 where memory is cheap (measured) */
     PROBE_EVERY = 16,        /* extents, of which one is begun in the page cache though it is dear, to see whether it still is */
     ROOM_MIN = 1 << 20,  /* reserved at first; then as much again, */
     ROOM_MAX = 16 << 20, /* up to this, which is what a crash may leave unused behind an extent */
     PUSH_OUT_EVERY =
         512 << 10, /* bytes after which the kernel is asked to start writing, so that fsync is short */
 };
+_Static_assert((int)WRITES_AT_ONCE <= DRIVER_APPENDS_HELD, "callers keep the bytes long enough");
 
 struct fs_extent {
     struct fs_driver *fs;
@@ -43,7 +42,7 @@ struct fs_extent {
     bool is_refused;     /* that does not work here */
     bool is_roomless;    /* no more can be reserved; a part may have been */
     uint64_t written, pushed_out, room;
-    struct write_queue *queue; /* while writes are under way */
+    struct file_queue *queue; /* while writes are under way */
     char path[FS_PATH_SIZE];
 };
 
@@ -54,30 +53,30 @@ static struct fs_extent *extent_of(struct driver_extent *extent)
 
 /* ---- Queues ---- */
 
-static struct result take_queue(struct fs_queues *queues, struct write_queue **queue_out, struct error *err)
+static struct result take_queue(struct fs_queues *queues, struct file_queue **queue_out, struct error *err)
 {
-    struct write_queue *queue = NULL;
+    struct file_queue *queue = NULL;
 
     (void)pthread_mutex_lock(&queues->lock);
     if (queues->count > 0) queue = queues->idle[--queues->count];
     (void)pthread_mutex_unlock(&queues->lock);
-    if (queue == NULL) TRY(write_queue_new(&queue, err));
+    if (queue == NULL) TRY(file_queue_new(WRITES_AT_ONCE, &queue, err));
     *queue_out = queue;
     return SUCCESS;
 }
 
-static void give_queue(struct fs_queues *queues, struct write_queue *queue)
+static void give_queue(struct fs_queues *queues, struct file_queue *queue)
 {
     (void)pthread_mutex_lock(&queues->lock);
     const bool is_kept = queues->count < FS_QUEUES_KEPT;
     if (is_kept) queues->idle[queues->count++] = queue;
     (void)pthread_mutex_unlock(&queues->lock);
-    if (!is_kept) write_queue_free(queue);
+    if (!is_kept) file_queue_free(queue);
 }
 
 void fs_queues_done(struct fs_queues *queues)
 {
-    for (size_t i = 0; i < queues->count; i++) write_queue_free(queues->idle[i]);
+    for (size_t i = 0; i < queues->count; i++) file_queue_free(queues->idle[i]);
     (void)pthread_mutex_destroy(&queues->lock);
 }
 
@@ -85,7 +84,7 @@ void fs_queues_done(struct fs_queues *queues)
 static struct result settle(struct fs_extent *extent, struct error *err)
 {
     if (extent->queue == NULL) return SUCCESS;
-    const struct result result = write_queue_wait(extent->queue, err);
+    const struct result result = file_queue_wait(extent->queue, err);
     give_queue(&extent->fs->queues, extent->queue);
     extent->queue = NULL;
     return result;
@@ -164,7 +163,7 @@ static struct result give_room_back(struct fs_extent *extent, struct error *err)
 
 static bool is_aligned(const struct fs_extent *extent, const uint8_t *bytes)
 {
-    return (uintptr_t)bytes % WRITE_QUEUE_ALIGNMENT == 0 && extent->written % WRITE_QUEUE_ALIGNMENT == 0;
+    return (uintptr_t)bytes % FILE_QUEUE_ALIGNMENT == 0 && extent->written % FILE_QUEUE_ALIGNMENT == 0;
 }
 
 /* Whether this append begins to go past the page cache. The first of all is waited for: it says whether that works here. */
@@ -175,7 +174,7 @@ static bool begins_direct(struct fs_extent *extent, struct bytes bytes)
     extent->is_refused = !set_direct(extent, true);
     if (extent->is_refused) return false;
     if (!atomic_load(&extent->fs->is_direct) &&
-        file_write_at(extent->file, bytes.data, WRITE_QUEUE_ALIGNMENT, extent->written, &ignored).ok)
+        file_write_at(extent->file, bytes.data, FILE_QUEUE_ALIGNMENT, extent->written, &ignored).ok)
         atomic_store(&extent->fs->is_direct, true);
     extent->has_direct = atomic_load(&extent->fs->is_direct) && take_queue(&extent->fs->queues, &extent->queue, &ignored).ok;
     extent->is_refused = !extent->has_direct;
@@ -186,27 +185,17 @@ static bool goes_direct(struct fs_extent *extent, struct bytes bytes)
 {
     struct error ignored;
 
-    if (extent->is_refused || !is_aligned(extent, bytes.data) || bytes.length < WRITE_QUEUE_ALIGNMENT) return false;
+    if (extent->is_refused || !is_aligned(extent, bytes.data) || bytes.length < FILE_QUEUE_ALIGNMENT) return false;
     if (!extent->has_direct)
-        return bytes.length >= LONG_APPEND && !extent->is_probe && atomic_load(&extent->fs->cost_ns) > DEAR_NS &&
+        return bytes.length >= LONG_APPEND && !extent->is_probe && atomic_load(&extent->fs->append_ns) > DEAR_NS &&
                begins_direct(extent, bytes);
     return set_direct(extent, true) &&
            (extent->queue != NULL || take_queue(&extent->fs->queues, &extent->queue, &ignored).ok);
 }
 
-/* What a long append into the page cache costs, in time of this thread's own: others that run meanwhile don't count. */
-static void weigh(struct fs_extent *extent, size_t length, uint64_t spent_ns)
+static void weigh(struct fs_driver *fs, uint64_t cost_ns)
 {
-    const uint64_t cost = spent_ns * LONG_APPEND / length, before = atomic_load(&extent->fs->cost_ns);
-
-    extent->is_probe = false;
-    atomic_store(&extent->fs->cost_ns,
-                 (before * (COST_WEIGHT - 1) + (cost < COST_MAX_NS ? cost : COST_MAX_NS)) / COST_WEIGHT);
-}
-
-void driver_fs_set_cost(struct driver *driver, uint32_t cost_ns)
-{
-    atomic_store(&fs_of(driver)->cost_ns, cost_ns);
+    atomic_store(&fs->append_ns, fs_mean_ns(atomic_load(&fs->append_ns), cost_ns, COST_WEIGHT));
 }
 
 /* ---- Appending ---- */
@@ -229,7 +218,10 @@ static struct result append_usual(struct fs_extent *extent, struct bytes bytes, 
     if (!set_direct(extent, false)) return failure(err, ERROR_UNAVAILABLE, "can't write %s: %s", extent->path, strerror(errno));
     const uint64_t began = clock_thread_ns();
     TRY(file_write_at(extent->file, bytes.data, bytes.length, extent->written, err));
-    if (bytes.length >= LONG_APPEND) weigh(extent, bytes.length, clock_thread_ns() - began);
+    if (bytes.length >= LONG_APPEND) {
+        weigh(extent->fs, (clock_thread_ns() - began) * FS_WEIGHED / bytes.length);
+        extent->is_probe = false;
+    }
     extent->written += bytes.length;
     return push_out(extent, err);
 }
@@ -237,10 +229,10 @@ static struct result append_usual(struct fs_extent *extent, struct bytes bytes, 
 /* All whole pages; what is left of `bytes` comes back. */
 static struct result append_direct(struct fs_extent *extent, struct bytes *bytes, struct error *err)
 {
-    const size_t length = bytes->length - bytes->length % WRITE_QUEUE_ALIGNMENT;
+    const size_t length = bytes->length - bytes->length % FILE_QUEUE_ALIGNMENT;
 
     reserve(extent, extent->written + length);
-    TRY(write_queue_add(extent->queue, extent->file, (struct bytes){bytes->data, length}, extent->written, err));
+    TRY(file_queue_write(extent->queue, extent->file, (struct bytes){bytes->data, length}, extent->written, err));
     extent->written += length;
     extent->pushed_out = extent->written;
     bytes->data += length;

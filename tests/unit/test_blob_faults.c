@@ -105,6 +105,34 @@ static void every_failure_of_a_reader_is_reported(void **state)
     blob_test_done(&test);
 }
 
+/* Where memory is dear a failure past the page cache need not be one: then the bytes come as usual. */
+static void every_failure_past_the_page_cache_is_mended_or_reported(void **state)
+{
+    struct blob_test test;
+    struct blob_content content;
+    struct error err = {0};
+    unsigned long points[2] = {0};
+    size_t mended = 0;
+    bool is_closed = false;
+
+    (void)state;
+    assert_true(blob_test_open(&test, DRIVER_DISK_PAST_CACHE, &err));
+    must(upload(&test, &is_closed, &content, &err), &err);
+    for (int is_dear = 0; is_dear < 2; is_dear++)
+        for (bool has_fired = true; has_fired;) {
+            driver_fs_set_cost(test.driver, is_dear ? UINT32_MAX : 0);
+            fault_arm(++points[is_dear]);
+            const struct result result = read_back(&test, &content, &err);
+            has_fired = fault_has_fired();
+            fault_arm(0);
+            assert_true(result.ok || (has_fired && (err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_NO_MEMORY)));
+            mended += result.ok && has_fired;
+            assert_true(points[is_dear] < 1000);
+        }
+    assert_true(points[1] > points[0] && mended > 0);
+    blob_test_done(&test);
+}
+
 static struct result count_entry(void *context, const struct driver_entry *entry, struct error *err)
 {
     (void)entry;
@@ -263,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_failure_leaves_the_upload_resumable),
         cmocka_unit_test(every_failure_of_a_reader_is_reported),
+        cmocka_unit_test(every_failure_past_the_page_cache_is_mended_or_reported),
         cmocka_unit_test(what_is_said_to_be_removed_is_gone),
         cmocka_unit_test(opening_a_folder_may_fail_anywhere),
         cmocka_unit_test(a_full_store_takes_the_upload_up_again),

@@ -1,9 +1,15 @@
-/* Blobs of a folder where memory is dear: they are written past the page cache (storage/driver_fs_write.c). */
+/* Blobs of a folder where memory is dear: they are written past the page cache (storage/driver_fs_write.c), and read past it when
+ * they are pulled for the first time (storage/driver_fs_read.c). */
 #include "tests/support/unit.h"
+
+#include <fcntl.h>
 
 #include "tests/support/blob.h"
 
 #define MIB (UINT64_C(1) << 20)
+#define A_READ ((size_t)4 * BLOB_RECORD_PLAIN) /* what a pull reads at a time */
+#define LENGTH (5 * MIB + 77)
+#define CUT    ((uint64_t)40 * BLOB_RECORD_PLAIN) /* where the second extent begins */
 
 static uint64_t stored_bytes(struct blob_test *test, uint32_t part)
 {
@@ -99,11 +105,214 @@ static void what_is_dear_goes_past_the_page_cache(void **state)
     blob_test_done(&test);
 }
 
+/* ---- Pulls ---- */
+
+/* A blob of two extents in `test`, written past the page cache. */
+static struct blob_content open_with_blob(struct blob_test *test)
+{
+    const struct digest digest = blob_test_digest(DIGEST_SHA256, 3, LENGTH);
+    OWNED(blob_writer) *writer = NULL;
+    struct blob_content content;
+    struct error err = {0};
+
+    assert_true(blob_test_open(test, DRIVER_DISK_PAST_CACHE, &err));
+    assert_true(blob_test_writer(test, &writer, &err).ok);
+    assert_true(blob_test_write(writer, 3, CUT, 131072, &err).ok);
+    assert_true(blob_test_checkpoint(test, writer, &err).ok);
+    blob_writer_free(GIVE(writer));
+    assert_true(blob_test_writer(test, &writer, &err).ok);
+    assert_true(blob_test_write(writer, 3, LENGTH, 131072, &err).ok);
+    assert_true(blob_writer_close(writer, &digest, &content, &err).ok);
+    blob_writer_committed(writer);
+    return content;
+}
+
+static struct blob_reader *open_reader(struct blob_test *test, const struct blob_content *content)
+{
+    struct blob_reader *reader = NULL;
+    struct error err = {0};
+
+    assert_true(blob_reader_open(test->store, &test->upload.identity, content, test->key, &reader, &err).ok);
+    return reader;
+}
+
+static void pull(struct blob_test *test, const struct blob_content *content, uint64_t from, uint64_t to, size_t piece)
+{
+    OWNED(blob_reader) *reader = open_reader(test, content);
+    struct error err = {0};
+
+    if (!blob_test_reads(reader, 3, from, to, piece, &err)) fail_msg("%zu at a time: %s", piece, err.message);
+}
+
+static void what_comes_past_the_page_cache_is_the_same(void **state)
+{
+    static const struct {
+        uint64_t from, to;
+        size_t piece;
+    } pulls[] = {
+        {0, LENGTH, A_READ},
+        {0, LENGTH, BLOB_RECORD_PLAIN},
+        {0, LENGTH, 3 * BLOB_RECORD_PLAIN},
+        {0, LENGTH, 100000},
+        {MIB + 1, LENGTH, A_READ},
+        {CUT - 1, LENGTH - 1, A_READ},
+        {3 * BLOB_RECORD_PLAIN, 9 * BLOB_RECORD_PLAIN, A_READ},
+        {LENGTH - 80, LENGTH, 7},
+        {0, 1, 1},
+    };
+    struct blob_test test;
+    const struct blob_content content = open_with_blob(&test);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(pulls); i++) {
+        driver_fs_set_cost(test.driver, UINT32_MAX);
+        pull(&test, &content, pulls[i].from, pulls[i].to, pulls[i].piece);
+    }
+    blob_test_done(&test);
+}
+
+/* Nothing depends on what was asked for ahead. */
+static void a_reader_may_go_anywhere(void **state)
+{
+    struct blob_test test;
+    const struct blob_content content = open_with_blob(&test);
+    OWNED(blob_reader) *reader = open_reader(&test, &content);
+    struct error err = {0};
+    uint64_t place = 1;
+
+    (void)state;
+    for (size_t i = 0; i < 200; i++) {
+        place = place * UINT64_C(6364136223846793005) + 1442695040888963407;
+        const uint64_t from = (place >> 33) % LENGTH, count = i % 3 == 0 ? 3 * A_READ : 1 + i * 1000;
+        const uint64_t start = i % 2 == 0 ? from : from - from % BLOB_RECORD_PLAIN;
+        driver_fs_set_cost(test.driver, UINT32_MAX);
+        assert_true(blob_test_reads(reader, 3, start, count < LENGTH - start ? start + count : LENGTH, A_READ, &err));
+    }
+    blob_reader_free(GIVE(reader));
+    blob_test_done(&test);
+}
+
+/* Whether the blob's middle is in memory; where everything is, the file system is one in memory, or has no such reads. */
+static bool is_cached(struct blob_test *test)
+{
+    static uint8_t got[65536];
+    struct driver_part *opened = NULL;
+    struct error err = {0};
+
+    assert_true(test->driver->operations->part_open(test->driver, &test->upload.identity.blob, 0, &opened, &err).ok);
+    const bool is_there = test->driver->operations->part_read_at_once(opened, 4096 + 9 * 65536, got, sizeof got);
+    test->driver->operations->part_close(opened);
+    return is_there;
+}
+
+static void only_the_first_pull_goes_past(void **state)
+{
+    static uint8_t got[A_READ];
+    struct blob_test test;
+    struct error err = {0};
+    const struct blob_content content = open_with_blob(&test);
+
+    (void)state;
+    if (is_cached(&test)) {
+        blob_test_done(&test);
+        skip();
+    }
+    driver_fs_set_cost(test.driver, UINT32_MAX);
+    OWNED(blob_reader) *reader = open_reader(&test, &content);
+    for (uint64_t at = 0; at + A_READ < LENGTH; at += A_READ) {
+        assert_false(at > 0 && at + A_READ < CUT - MIB && blob_reader_read_at_once(reader, at, got, A_READ));
+        assert_true(blob_reader_read(reader, at, got, A_READ, &err).ok);
+    }
+    blob_reader_free(GIVE(reader));
+    assert_false(is_cached(&test));
+    pull(&test, &content, 0, LENGTH, A_READ);
+    assert_true(is_cached(&test));
+    reader = open_reader(&test, &content);
+    assert_true(blob_reader_read(reader, 0, got, A_READ, &err).ok);
+    assert_true(blob_reader_read_at_once(reader, A_READ, got, A_READ)); /* the third comes from there */
+    blob_reader_free(GIVE(reader));
+    blob_test_done(&test);
+}
+
+/* A check is none of the pulls, and goes its own way. */
+static void a_check_is_no_pull(void **state)
+{
+    struct blob_test test;
+    struct error err = {0};
+    const struct blob_content content = open_with_blob(&test);
+    OWNED(blob_reader) *reader = open_reader(&test, &content);
+
+    (void)state;
+    driver_fs_set_cost(test.driver, UINT32_MAX);
+    assert_true(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err).ok);
+    blob_reader_free(GIVE(reader));
+    const bool was_cached = is_cached(&test);
+    pull(&test, &content, 0, LENGTH, A_READ);
+    assert_true(was_cached || !is_cached(&test));
+    blob_test_done(&test);
+}
+
+/* Seventeen pulls at a time: memory for sixteen. Then they go away in the middle, and others come. */
+static void more_pulls_than_memory_go_the_usual_way(void **state)
+{
+    static uint8_t got[A_READ], expected[A_READ];
+    struct blob_reader *readers[17];
+    struct blob_test test;
+    struct error err = {0};
+    const struct blob_content content = open_with_blob(&test);
+
+    (void)state;
+    blob_test_fill(3, 0, expected, A_READ);
+    for (size_t round = 0; round < 3; round++) {
+        for (size_t i = 0; i < COUNT(readers); i++) {
+            driver_fs_set_cost(test.driver, UINT32_MAX);
+            readers[i] = open_reader(&test, &content);
+            assert_true(blob_reader_read(readers[i], 0, got, A_READ, &err).ok);
+            assert_memory_equal(got, expected, A_READ);
+        }
+        for (size_t i = 0; i < COUNT(readers); i++) {
+            if (round > 0) assert_true(blob_test_reads(readers[i], 3, A_READ, LENGTH, A_READ, &err));
+            blob_reader_free(readers[i]);
+        }
+    }
+    blob_test_done(&test);
+}
+
+/* What is moved away while it is pulled is pulled to its end; what was cut is told. */
+static void a_file_that_goes_away_or_is_cut_gives_no_wrong_bytes(void **state)
+{
+    struct blob_test test;
+    struct error err = {0};
+    char path[160], aside[160];
+    const struct blob_content content = open_with_blob(&test);
+
+    (void)state;
+    blob_test_path(&test, "e1", path);
+    blob_test_path(&test, "aside", aside);
+    for (int is_cut = 0; is_cut < 2; is_cut++) {
+        driver_fs_set_cost(test.driver, UINT32_MAX);
+        OWNED(blob_reader) *reader = open_reader(&test, &content);
+        assert_true(blob_test_reads(reader, 3, CUT, CUT + A_READ, A_READ, &err));
+        assert_int_equal(is_cut ? truncate(path, 4096 + 7 * 65536) : rename(path, aside), 0);
+        const bool same = blob_test_reads(reader, 3, CUT + A_READ, LENGTH, A_READ, &err);
+        assert_int_equal(same, is_cut == 0);
+        if (is_cut) assert_int_equal(err.kind, ERROR_CORRUPT);
+        if (!is_cut) assert_int_equal(rename(aside, path), 0);
+    }
+    blob_test_done(&test);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_no_more_room_than_it_needs),
         cmocka_unit_test(what_is_dear_goes_past_the_page_cache),
+        cmocka_unit_test(what_comes_past_the_page_cache_is_the_same),
+        cmocka_unit_test(a_reader_may_go_anywhere),
+        cmocka_unit_test(only_the_first_pull_goes_past),
+        cmocka_unit_test(a_check_is_no_pull),
+        cmocka_unit_test(more_pulls_than_memory_go_the_usual_way),
+        cmocka_unit_test(a_file_that_goes_away_or_is_cut_gives_no_wrong_bytes),
     };
 
     return cmocka_run_group_tests_name("past the page cache", tests, NULL, NULL);

@@ -1,0 +1,163 @@
+#include "base/file_queue.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/aio_abi.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+struct file_queue {
+    aio_context_t context;
+    size_t depth;
+    struct iocb calls[FILE_QUEUE_DEPTH_MAX];
+    bool is_under_way[FILE_QUEUE_DEPTH_MAX];
+    int64_t read[FILE_QUEUE_DEPTH_MAX]; /* bytes, or why there are none */
+    size_t turn;                        /* the place of the next call; of writes, that of the oldest */
+    size_t reads;                       /* begun, not ended: they lie before it */
+    bool has_failed;
+    struct error reason;
+};
+
+struct result file_queue_new(size_t depth, struct file_queue **queue_out, struct error *err)
+{
+    struct file_queue *queue = NULL;
+
+    assert(depth >= 1 && depth <= FILE_QUEUE_DEPTH_MAX);
+    queue = memory_zeroed(1, sizeof *queue);
+    if (queue == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a queue of reads or writes");
+    queue->depth = depth;
+    if (fault_is_due(FAULT_FILE) || syscall(SYS_io_setup, depth, &queue->context) != 0) {
+        const int reason = errno;
+        free(queue);
+        return failure(err, ERROR_UNAVAILABLE, "no queue for reads or writes is to be had: %s", strerror(reason));
+    }
+    *queue_out = queue;
+    return SUCCESS;
+}
+
+static void remember(struct file_queue *queue, const struct error *reason)
+{
+    if (!queue->has_failed) queue->reason = *reason;
+    queue->has_failed = true;
+}
+
+/* What came to an end early, for want of room as a rule, is tried as a usual write: that says why, or goes on. */
+static void judge_write(struct file_queue *queue, const struct iocb *call, int64_t written)
+{
+    struct error err = {0};
+
+    const size_t done = written < 0 ? 0 : (size_t)written;
+    if (written < 0) {
+        const bool is_full = written == -ENOSPC || written == -EDQUOT || written == -EFBIG;
+        (void)failure(&err, is_full ? ERROR_FULL : ERROR_UNAVAILABLE, "can't write a file: %s", strerror((int)-written)).ok;
+        remember(queue, &err);
+    } else if (done < call->aio_nbytes &&
+               !file_write_at((int)call->aio_fildes, (const uint8_t *)(uintptr_t)call->aio_buf + done,
+                              call->aio_nbytes - done, (uint64_t)call->aio_offset + done, &err).ok) {
+        remember(queue, &err);
+    }
+}
+
+/* Waits for one at least. */
+static void reap(struct file_queue *queue)
+{
+    struct io_event events[FILE_QUEUE_DEPTH_MAX];
+    long count = 0;
+
+    do count = syscall(SYS_io_getevents, queue->context, 1, FILE_QUEUE_DEPTH_MAX, events, NULL);
+    while (count < 0 && errno == EINTR);
+    assert(count > 0); /* it fails for a wrong address only; and the bytes may not be given back before the kernel is done */
+    for (long i = 0; i < count; i++) {
+        const size_t at = (size_t)events[i].data;
+        const int64_t outcome = fault_is_due(FAULT_FILE) ? -EIO : events[i].res;
+        queue->is_under_way[at] = false;
+        queue->read[at] = outcome;
+        if (queue->calls[at].aio_lio_opcode == IOCB_CMD_PWRITE) judge_write(queue, &queue->calls[at], outcome);
+    }
+}
+
+static struct result told(const struct file_queue *queue, struct error *err)
+{
+    if (!queue->has_failed) return SUCCESS;
+    return failure(err, queue->reason.kind, "%s", queue->reason.message);
+}
+
+/* In the place whose turn it is. */
+static struct result begin(struct file_queue *queue, struct iocb call, const char *what, struct error *err)
+{
+    struct iocb *place = &queue->calls[queue->turn];
+
+    *place = call;
+    place->aio_data = queue->turn;
+    if (fault_is_due(FAULT_FILE) || syscall(SYS_io_submit, queue->context, 1, &place) != 1)
+        return failure(err, ERROR_UNAVAILABLE, "can't begin to %s a file: %s", what, strerror(errno));
+    queue->is_under_way[queue->turn] = true;
+    queue->turn = (queue->turn + 1) % queue->depth;
+    return SUCCESS;
+}
+
+struct result file_queue_write(struct file_queue *queue, int fd, struct bytes bytes, uint64_t offset, struct error *err)
+{
+    assert(queue->reads == 0);
+    while (queue->is_under_way[queue->turn]) reap(queue);
+    TRY(told(queue, err));
+    return begin(queue,
+                 (struct iocb){.aio_lio_opcode = IOCB_CMD_PWRITE,
+                               .aio_fildes = (uint32_t)fd,
+                               .aio_buf = (uintptr_t)bytes.data,
+                               .aio_nbytes = bytes.length,
+                               .aio_offset = (int64_t)offset},
+                 "write", err);
+}
+
+struct result file_queue_read(struct file_queue *queue, int fd, uint8_t *into, size_t length, uint64_t offset, struct error *err)
+{
+    assert(queue->reads < queue->depth && !queue->is_under_way[queue->turn]);
+    TRY(begin(queue,
+              (struct iocb){.aio_lio_opcode = IOCB_CMD_PREAD,
+                            .aio_fildes = (uint32_t)fd,
+                            .aio_buf = (uintptr_t)into,
+                            .aio_nbytes = length,
+                            .aio_offset = (int64_t)offset},
+              "read", err));
+    queue->reads++;
+    return SUCCESS;
+}
+
+struct result file_queue_read_end(struct file_queue *queue, size_t *length_out, struct error *err)
+{
+    const size_t oldest = (queue->turn + queue->depth - queue->reads) % queue->depth;
+
+    assert(queue->reads > 0);
+    while (queue->is_under_way[oldest]) reap(queue);
+    queue->reads--;
+    if (queue->read[oldest] < 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't read a file: %s", strerror((int)-queue->read[oldest]));
+    *length_out = (size_t)queue->read[oldest];
+    return SUCCESS;
+}
+
+struct result file_queue_wait(struct file_queue *queue, struct error *err)
+{
+    for (size_t i = 0; i < queue->depth; i++)
+        while (queue->is_under_way[i]) reap(queue);
+    queue->reads = 0;
+    const struct result result = told(queue, err);
+    queue->has_failed = false;
+    return result;
+}
+
+void file_queue_free(struct file_queue *queue)
+{
+    struct error ignored; /* who still needs the bytes has waited */
+
+    if (queue == NULL) return;
+    (void)file_queue_wait(queue, &ignored).ok;
+    (void)syscall(SYS_io_destroy, queue->context);
+    free(queue);
+}
