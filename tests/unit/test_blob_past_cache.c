@@ -192,15 +192,16 @@ static void a_reader_may_go_anywhere(void **state)
     blob_test_done(&test);
 }
 
-/* Whether the blob's middle is in memory; where everything is, the file system is one in memory, or has no such reads. */
-static bool is_cached(struct blob_test *test)
+/* Whether that record of the first extent is in memory; where all are, the file system is one in memory, or has no such reads. It may be
+ * there afterwards: newer kernels begin to read what they say they have not got. */
+static bool is_cached(struct blob_test *test, size_t record)
 {
     static uint8_t got[65536];
     struct driver_part *opened = NULL;
     struct error err = {0};
 
     assert_true(test->driver->operations->part_open(test->driver, &test->upload.identity.blob, 0, &opened, &err).ok);
-    const bool is_there = test->driver->operations->part_read_at_once(opened, 4096 + 9 * 65536, got, sizeof got);
+    const bool is_there = test->driver->operations->part_read_at_once(opened, 4096 + record * 65536, got, sizeof got);
     test->driver->operations->part_close(opened);
     return is_there;
 }
@@ -213,7 +214,7 @@ static void only_the_first_pull_goes_past(void **state)
     const struct blob_content content = open_with_blob(&test);
 
     (void)state;
-    if (is_cached(&test)) {
+    if (is_cached(&test, 9)) {
         blob_test_done(&test);
         skip();
     }
@@ -224,9 +225,9 @@ static void only_the_first_pull_goes_past(void **state)
         assert_true(blob_reader_read(reader, at, got, A_READ, &err).ok);
     }
     blob_reader_free(GIVE(reader));
-    assert_false(is_cached(&test));
+    assert_false(is_cached(&test, 21));
     pull(&test, &content, 0, LENGTH, A_READ);
-    assert_true(is_cached(&test));
+    assert_true(is_cached(&test, 29));
     reader = open_reader(&test, &content);
     assert_true(blob_reader_read(reader, 0, got, A_READ, &err).ok);
     assert_true(blob_reader_read_at_once(reader, A_READ, got, A_READ)); /* the third comes from there */
@@ -246,9 +247,9 @@ static void a_check_is_no_pull(void **state)
     driver_fs_set_cost(test.driver, UINT32_MAX);
     assert_true(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err).ok);
     blob_reader_free(GIVE(reader));
-    const bool was_cached = is_cached(&test);
+    const bool was_cached = is_cached(&test, 9);
     pull(&test, &content, 0, LENGTH, A_READ);
-    assert_true(was_cached || !is_cached(&test));
+    assert_true(was_cached || !is_cached(&test, 21));
     blob_test_done(&test);
 }
 
