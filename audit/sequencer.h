@@ -36,7 +36,7 @@ struct change {
      * must raise an error unless it did all of it, as by a division by zero; then run() is called, and does it or says why not.
      */
     RESULT (*add)(struct change *change, struct pg *pg, const struct permit *permit, struct error *err);
-    /** What add()'s statement answered, once it is durable. May be missed when the answer was lost. NULL: of no interest. */
+    /** With add: what its statement answered, once it is durable. Not called when the answer was lost. */
     void (*take)(struct change *change, const struct pg_rows *answer);
     /**
      * Set if run() raises the authorization epoch: the group then holds the epoch's lock exclusively, and ends here,

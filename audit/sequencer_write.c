@@ -268,7 +268,7 @@ static struct result commit_at_once(struct sequencer *sequencer, struct group *g
     TRY(add_changes(sequencer, group, changes, &count, err));
     TRY(audit_close_at_once(sequencer->pg, append, answers, count, is_refused_out, err));
     for (size_t i = 0; i < count; i++) {
-        if (changes[i]->take != NULL) changes[i]->take(changes[i], answers[i]);
+        changes[i]->take(changes[i], answers[i]);
         pg_rows_free(answers[i]);
     }
     return SUCCESS;
