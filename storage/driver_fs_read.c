@@ -139,21 +139,19 @@ static bool is_first_pull(struct fs_part *part, uint64_t stretch)
     return atomic_exchange(&part->fs->pulled[name >> 1 & (FS_PULLED_KEPT - 1)], name) != name;
 }
 
-/* Unless its stretch is known to have been pulled before. */
-static bool may_go_past(const struct fs_part *part, uint64_t offset)
+/* However it is read: the first pull finds it in the page cache, or goes past it, the second one fills it. */
+static void enter_stretch(struct fs_part *part, uint64_t stretch)
 {
-    return part->mean_ns >= DEAR_NS && !part->is_refused && offset % FILE_QUEUE_ALIGNMENT == 0 && part->size - offset >= PIECE &&
-           (part->is_first_pull || part->stretch != offset / STRETCH);
+    if (part->stretch == stretch) return;
+    part->is_first_pull = is_first_pull(part, stretch);
+    part->stretch = stretch;
 }
 
 static bool goes_past(struct fs_part *part, uint64_t offset)
 {
-    const uint64_t stretch = offset / STRETCH;
-
-    if (!may_go_past(part, offset)) return false;
-    if (part->stretch != stretch) part->is_first_pull = is_first_pull(part, stretch);
-    part->stretch = stretch;
-    return part->is_first_pull;
+    enter_stretch(part, offset / STRETCH);
+    return part->is_first_pull && part->mean_ns >= DEAR_NS && !part->is_refused && offset % FILE_QUEUE_ALIGNMENT == 0 &&
+           part->size - offset >= PIECE;
 }
 
 /* As much as there is room for. What does not begin is not held, and so is read as usual. */
@@ -289,7 +287,7 @@ bool fs_part_read_at_once(struct driver_part *handle, uint64_t offset, uint8_t *
 {
     struct fs_part *part = part_of(handle);
 
-    if (part->is_past || part->stream != NULL || (part->is_pulled && may_go_past(part, offset)) || !set_direct(part, false))
+    if (part->is_past || part->stream != NULL || (part->is_pulled && goes_past(part, offset)) || !set_direct(part, false))
         return false;
     const uint64_t began = clock_thread_ns();
     if (!file_read_at_once(part->file, into, length, offset)) return false;
