@@ -69,7 +69,7 @@ def pull_beside_nginx(sijil, folder, size=GIB):
         file.write("Authorization: Bearer " + place.client.token(place.scope, fresh=True))
     rates = {"sijil": [], "nginx": []}
     with nginx:
-        for _ in range(5):
+        for _ in range(9):
             for name, words in (("sijil", ["-H", "@" + header, f"{sijil.url}/v2/{REPOSITORY}/blobs/{digest}"]),
                                 ("nginx", [nginx.url + "/plain"])):
                 rates[name].append(float(run_program(*curl, "-w", "%{speed_download}", *words)))
