@@ -52,6 +52,14 @@ struct result fs_sync_folder(int root, const char *path, struct error *err)
     return file_sync(folder, err);
 }
 
+bool fs_set_direct(int file, bool wanted, bool *is_direct)
+{
+    if (*is_direct == wanted) return true;
+    if (fault_is_due(FAULT_FILE) || fcntl(file, F_SETFL, wanted ? O_DIRECT : 0) != 0) return false;
+    *is_direct = wanted;
+    return true;
+}
+
 /* ---- Small objects ---- */
 
 static struct result write_small(int root, const char *path, struct bytes content, struct error *err)

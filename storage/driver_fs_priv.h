@@ -56,6 +56,8 @@ static inline struct fs_driver *fs_of(struct driver *driver)
 void fs_extent_path(const struct uuid *blob, uint32_t part, char out[FS_PATH_SIZE]);
 /** Makes the name of a new or removed file durable. */
 RESULT fs_sync_folder(int root, const char *path, struct error *err);
+/** Whether the file has O_DIRECT now as asked; *is_direct is what it had, and has. */
+bool fs_set_direct(int file, bool wanted, bool *is_direct);
 
 /**
  * A running mean of what FS_WEIGHED bytes through the page cache cost a thread of its own time (others that run meanwhile don't

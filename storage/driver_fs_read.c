@@ -122,14 +122,6 @@ void fs_streams_done(struct fs_streams *streams)
 
 /* ---- Past the page cache ---- */
 
-static bool set_direct(struct fs_part *part, bool is_direct)
-{
-    if (part->is_open_direct == is_direct) return true;
-    if (fault_is_due(FAULT_FILE) || fcntl(part->file, F_SETFL, is_direct ? O_DIRECT : 0) != 0) return false;
-    part->is_open_direct = is_direct;
-    return true;
-}
-
 /* Whether nobody pulled the part's stretch as long as is remembered; from now on somebody has. */
 static bool is_first_pull(struct fs_part *part, uint64_t stretch)
 {
@@ -162,8 +154,8 @@ static void top_up(struct fs_part *part)
 
     while (stream->end < stream->until && stream->end - stream->begin < (uint64_t)PIECES * PIECE) {
         uint8_t *piece = stream->pieces + stream->end / PIECE % PIECES * PIECE;
-        part->is_refused =
-            !set_direct(part, true) || !file_queue_read(stream->queue, part->file, piece, PIECE, stream->end, &ignored).ok;
+        part->is_refused = !fs_set_direct(part->file, true, &part->is_open_direct) ||
+                           !file_queue_read(stream->queue, part->file, piece, PIECE, stream->end, &ignored).ok;
         if (part->is_refused)
             stream->until = stream->end;
         else
@@ -265,14 +257,21 @@ uint64_t fs_part_size(const struct driver_part *part)
     return ((const struct fs_part *)part)->size;
 }
 
+/* What a read through the page cache has cost; ahead_ns: asking for FS_WEIGHED bytes of it before. */
+static void weigh(struct fs_part *part, size_t length, uint64_t spent_ns, uint64_t ahead_ns)
+{
+    if (part->is_pulled && length >= FS_WEIGHED)
+        part->mean_ns = fs_mean_ns(part->mean_ns, spent_ns * FS_WEIGHED / length + ahead_ns, COST_WEIGHT);
+}
+
 static struct result read_usual(struct fs_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err)
 {
     const uint64_t began = clock_thread_ns();
 
-    if (!set_direct(part, false)) return failure(err, ERROR_UNAVAILABLE, "can't read a file: %s", strerror(errno));
+    if (!fs_set_direct(part->file, false, &part->is_open_direct))
+        return failure(err, ERROR_UNAVAILABLE, "can't read a file: %s", strerror(errno));
     TRY(file_read_at(part->file, into, length, offset, err));
-    if (part->is_pulled && length >= FS_WEIGHED)
-        part->mean_ns = fs_mean_ns(part->mean_ns, (clock_thread_ns() - began) * FS_WEIGHED / length + part->ahead_ns, COST_WEIGHT);
+    weigh(part, length, clock_thread_ns() - began, part->ahead_ns);
     return SUCCESS;
 }
 
@@ -287,12 +286,12 @@ bool fs_part_read_at_once(struct driver_part *handle, uint64_t offset, uint8_t *
 {
     struct fs_part *part = part_of(handle);
 
-    if (part->is_past || part->stream != NULL || (part->is_pulled && goes_past(part, offset)) || !set_direct(part, false))
+    if (part->is_past || part->stream != NULL || (part->is_pulled && goes_past(part, offset)) ||
+        !fs_set_direct(part->file, false, &part->is_open_direct))
         return false;
     const uint64_t began = clock_thread_ns();
     if (!file_read_at_once(part->file, into, length, offset)) return false;
-    if (part->is_pulled && length >= FS_WEIGHED)
-        part->mean_ns = fs_mean_ns(part->mean_ns, (clock_thread_ns() - began) * FS_WEIGHED / length, COST_WEIGHT);
+    weigh(part, length, clock_thread_ns() - began, 0);
     return true;
 }
 

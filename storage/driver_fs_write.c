@@ -128,14 +128,6 @@ uint32_t fs_extent_part(const struct driver_extent *extent)
 
 /* ---- Past the page cache ---- */
 
-static bool set_direct(struct fs_extent *extent, bool is_direct)
-{
-    if (extent->is_open_direct == is_direct) return true;
-    if (fault_is_due(FAULT_FILE) || fcntl(extent->file, F_SETFL, is_direct ? O_DIRECT : 0) != 0) return false;
-    extent->is_open_direct = is_direct;
-    return true;
-}
-
 /* So that writes make the file no longer, which file systems wait for. Without room for it they do. */
 static void reserve(struct fs_extent *extent, uint64_t end)
 {
@@ -171,7 +163,7 @@ static bool begins_direct(struct fs_extent *extent, struct bytes bytes)
 {
     struct error ignored; /* a disk that is broken breaks the usual write, too */
 
-    extent->is_refused = !set_direct(extent, true);
+    extent->is_refused = !fs_set_direct(extent->file, true, &extent->is_open_direct);
     if (extent->is_refused) return false;
     if (!atomic_load(&extent->fs->is_direct) &&
         file_write_at(extent->file, bytes.data, FILE_QUEUE_ALIGNMENT, extent->written, &ignored).ok)
@@ -189,7 +181,7 @@ static bool goes_direct(struct fs_extent *extent, struct bytes bytes)
     if (!extent->has_direct)
         return bytes.length >= LONG_APPEND && !extent->is_probe && atomic_load(&extent->fs->append_ns) > DEAR_NS &&
                begins_direct(extent, bytes);
-    return set_direct(extent, true) &&
+    return fs_set_direct(extent->file, true, &extent->is_open_direct) &&
            (extent->queue != NULL || take_queue(&extent->fs->queues, &extent->queue, &ignored).ok);
 }
 
@@ -215,7 +207,8 @@ static struct result push_out(struct fs_extent *extent, struct error *err)
 static struct result append_usual(struct fs_extent *extent, struct bytes bytes, struct error *err)
 {
     if (bytes.length == 0) return SUCCESS;
-    if (!set_direct(extent, false)) return failure(err, ERROR_UNAVAILABLE, "can't write %s: %s", extent->path, strerror(errno));
+    if (!fs_set_direct(extent->file, false, &extent->is_open_direct))
+        return failure(err, ERROR_UNAVAILABLE, "can't write %s: %s", extent->path, strerror(errno));
     const uint64_t began = clock_thread_ns();
     TRY(file_write_at(extent->file, bytes.data, bytes.length, extent->written, err));
     if (bytes.length >= LONG_APPEND) {

@@ -247,7 +247,7 @@ def closing_takes_a_moment_whatever_the_size():
     times = [float(line["ms"]) for line in lines if line["status"] == "201" and line["in"] == "0"]
     assert times, "no closing PUT in the log"
     print(f"     the closing PUT took {max(times):.0f} ms")
-    assert not JUDGED or max(times) < (1000 if STORE is None else 10000), f"closing took {max(times):.0f} ms"
+    assert not JUDGED or max(times) < 1000, f"closing took {max(times):.0f} ms"
 
 
 def memory_does_not_grow_with_the_blob():
@@ -290,7 +290,7 @@ def ranges_come_from_anywhere_at_once():
 
 def compare(first, last):
     """One range, streamed, byte for byte; how long one had to wait for a MiB of it."""
-    link = fleet.client(state["login"]).connection(timeout=600)
+    link = fleet.client(state["login"]).connection()
     client = fleet.client(state["login"])
     link.request("GET", f"/v2/main/models/large/blobs/{digest()}", headers={
         "Range": f"bytes={first}-{last}", "Authorization": "Bearer " + client.token("repository:main/models/large:pull")})
