@@ -63,6 +63,15 @@ static void judge_write(struct file_queue *queue, const struct iocb *call, int64
     }
 }
 
+static void judge_sync(struct file_queue *queue, int64_t outcome)
+{
+    struct error err = {0};
+
+    if (outcome == 0) return;
+    (void)failure(&err, ERROR_UNAVAILABLE, "can't make a file durable: %s", strerror((int)-outcome)).ok;
+    remember(queue, &err);
+}
+
 /* Waits for one at least. */
 static void reap(struct file_queue *queue)
 {
@@ -78,6 +87,7 @@ static void reap(struct file_queue *queue)
         queue->is_under_way[at] = false;
         queue->read[at] = outcome;
         if (queue->calls[at].aio_lio_opcode == IOCB_CMD_PWRITE) judge_write(queue, &queue->calls[at], outcome);
+        if (queue->calls[at].aio_lio_opcode == IOCB_CMD_FSYNC) judge_sync(queue, outcome);
     }
 }
 
@@ -101,18 +111,29 @@ static struct result begin(struct file_queue *queue, struct iocb call, const cha
     return SUCCESS;
 }
 
-struct result file_queue_write(struct file_queue *queue, int fd, struct bytes bytes, uint64_t offset, struct error *err)
+/* As soon as there is a place for it. */
+static struct result begin_lasting(struct file_queue *queue, struct iocb call, const char *what, struct error *err)
 {
     assert(queue->reads == 0);
     while (queue->is_under_way[queue->turn]) reap(queue);
     TRY(told(queue, err));
-    return begin(queue,
-                 (struct iocb){.aio_lio_opcode = IOCB_CMD_PWRITE,
-                               .aio_fildes = (uint32_t)fd,
-                               .aio_buf = (uintptr_t)bytes.data,
-                               .aio_nbytes = bytes.length,
-                               .aio_offset = (int64_t)offset},
-                 "write", err);
+    return begin(queue, call, what, err);
+}
+
+struct result file_queue_write(struct file_queue *queue, int fd, struct bytes bytes, uint64_t offset, struct error *err)
+{
+    return begin_lasting(queue,
+                         (struct iocb){.aio_lio_opcode = IOCB_CMD_PWRITE,
+                                       .aio_fildes = (uint32_t)fd,
+                                       .aio_buf = (uintptr_t)bytes.data,
+                                       .aio_nbytes = bytes.length,
+                                       .aio_offset = (int64_t)offset},
+                         "write", err);
+}
+
+struct result file_queue_sync(struct file_queue *queue, int fd, struct error *err)
+{
+    return begin_lasting(queue, (struct iocb){.aio_lio_opcode = IOCB_CMD_FSYNC, .aio_fildes = (uint32_t)fd}, "sync", err);
 }
 
 struct result file_queue_read(struct file_queue *queue, int fd, uint8_t *into, size_t length, uint64_t offset, struct error *err)

@@ -32,6 +32,8 @@ RESULT file_queue_read(struct file_queue *queue, int fd, uint8_t *into, size_t l
 /** Waits for the oldest read that was not ended. *length_out may be less than was asked for, at the end of the file and
  *  elsewhere: a usual read says why. */
 RESULT file_queue_read_end(struct file_queue *queue, size_t *length_out, struct error *err);
+/** Begins to make durable what a file or a folder holds now (fsync(2)). As a write: it takes a place, and later calls tell. */
+RESULT file_queue_sync(struct file_queue *queue, int fd, struct error *err);
 /** Until all are done, well or not; then the queue is as new. */
 RESULT file_queue_wait(struct file_queue *queue, struct error *err);
 /** Waits, too. */

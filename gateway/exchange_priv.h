@@ -12,7 +12,6 @@
 
 #include "base/work.h"
 #include "gateway/allotment.h"
-#include "gateway/blocks_priv.h"
 #include "gateway/gateway.h"
 #include "gateway/http_check.h"
 #include "gateway/link_priv.h"
@@ -20,6 +19,7 @@
 #include "gateway/quota.h"
 #include "gateway/response.h"
 #include "gateway/route.h"
+#include "gateway/transport_priv.h"
 
 enum phase {
     PHASE_HEAD,   /* the head is arriving, or just arrived */

@@ -73,13 +73,14 @@ void intake_end(struct intake_state *state)
     upload_free(GIVE(state->upload));
 }
 
-/* Of a project with a quota: all that is announced, before the first byte of it. */
+/* All that is announced, before the first byte of it: room where it is stored, and bytes of a project with a quota. */
 static struct result reserve(struct request *request, struct intake_state *state, struct error *err)
 {
     const char *text = request_header(request, "Content-Length");
     uint64_t length = 0;
 
     if (text == NULL || !text_to_u64(bytes_of_text(text), INT64_MAX, &length)) return SUCCESS; /* in pieces, as it comes */
+    upload_expect(state->upload, length);
     return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
 }
 

@@ -235,7 +235,7 @@ static struct result server_fill(struct server *server, struct error *err)
     server->limits = (struct http_limits){.headers = (size_t)settings->header_size_max,
                                           .path = (size_t)settings->path_size_max,
                                           .query = (size_t)settings->query_size_max};
-    TRY(blocks_new(&server->blocks, err));
+    TRY(blocks_new(BLOCK_SIZE, &server->blocks, err));
     TRY(tls_new(settings, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
     TRY(start_tls(server, err));

@@ -191,6 +191,12 @@ struct result upload_claim(struct upload *upload, struct pg *pg, struct error *e
     return SUCCESS;
 }
 
+void upload_expect(struct upload *upload, uint64_t length)
+{
+    assert(upload->is_claimed && !upload->is_dead);
+    blob_writer_expect(upload->live.writer, length);
+}
+
 struct result upload_write(struct upload *upload, struct bytes content, struct error *err)
 {
     assert(upload->is_claimed && !upload->is_dead);

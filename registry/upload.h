@@ -86,6 +86,8 @@ RESULT upload_reserve(struct upload *upload, const struct upload_announcement *a
 RESULT upload_give_back(struct upload *upload, struct recorder *recorder, struct error *err);
 /** upload_write() of so many bytes needs upload_reserve() first. */
 bool upload_must_reserve(const struct upload *upload, size_t length);
+/** So many bytes are announced, and probably all that still comes. */
+void upload_expect(struct upload *upload, uint64_t length);
 /** After a failure only upload_free() may follow; the client goes on from the last offset that was saved. */
 RESULT upload_write(struct upload *upload, struct bytes content, struct error *err);
 /** 64 MiB since the last time. */

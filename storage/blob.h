@@ -72,7 +72,7 @@ struct blob_checkpoint {
     uint8_t digest[SHA256_SIZE]; /* of the stored checkpoint: an older one can't be played back */
 };
 
-/** For one thread at a time; holds 270 KiB, and 540 more from 256 KiB of content on. */
+/** For one thread at a time; holds 320 KiB, and 640 more from 256 KiB of content on. */
 struct blob_writer;
 
 /**
@@ -82,6 +82,8 @@ struct blob_writer;
  */
 RESULT blob_writer_open(struct blob_store *store, const struct blob_upload *upload, const struct secret *data_key,
                         const struct blob_checkpoint *from, struct blob_writer **writer_out, struct error *err);
+/** So many bytes are announced, and probably all that still comes: room for them is reserved at once. More or less may come. */
+void blob_writer_expect(struct blob_writer *writer, uint64_t length);
 /**
  * Hashes and seals. After a failure the writer is dead: free it and open another from the last committed checkpoint.
  * ERROR_LIMIT past 65,536 extents.

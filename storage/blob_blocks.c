@@ -2,23 +2,25 @@
 
 #include <string.h>
 
-#include "base/memory.h"
 #include "crypto/secret.h"
 
 enum { BLOCK_ALIGNMENT = 4096 };
+_Static_assert(BLOCK_ALIGNMENT + BLOCK_MARGIN + BLOCK_SIZE + BLOCK_MARGIN <= BLOB_MEMORY_SIZE, "a block has its place");
 
-static struct result make_block(struct blob_block *block, struct error *err)
+static struct result make_block(struct blob_blocks *blocks, struct blob_block *block, struct error *err)
 {
-    block->memory = memory_resize(NULL, BLOCK_ALIGNMENT + BLOCK_MARGIN + BLOCK_SIZE + BLOCK_MARGIN);
+    block->memory = blocks_take(blocks->memory);
     if (block->memory == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
     const uintptr_t misfit = (uintptr_t)block->memory % BLOCK_ALIGNMENT;
-    block->start = (uint8_t *)block->memory + (BLOCK_ALIGNMENT - misfit) + BLOCK_MARGIN;
+    block->start = block->memory + (BLOCK_ALIGNMENT - misfit) + BLOCK_MARGIN;
     return SUCCESS;
 }
 
-struct result blob_blocks_begin(struct blob_blocks *blocks, const uint8_t header[SJB1_HEADER_SIZE], struct error *err)
+struct result blob_blocks_begin(struct blob_blocks *blocks, struct blocks *memory, const uint8_t header[SJB1_HEADER_SIZE],
+                                struct error *err)
 {
-    TRY(make_block(&blocks->list[0], err));
+    blocks->memory = memory;
+    TRY(make_block(blocks, &blocks->list[0], err));
     blocks->start = blocks->list[0].start;
     memcpy(blocks->start - BLOCK_MARGIN, header, SJB1_HEADER_SIZE);
     return SUCCESS;
@@ -39,7 +41,7 @@ struct result blob_blocks_next(struct blob_blocks *blocks, struct error *err)
     const struct bytes tail = {blocks->start + blocks->sealed_length, blocks->tail_length};
     const size_t turn = (blocks->turn + 1) % BLOCKS;
 
-    if (blocks->list[turn].memory == NULL) TRY(make_block(&blocks->list[turn], err));
+    if (blocks->list[turn].memory == NULL) TRY(make_block(blocks, &blocks->list[turn], err));
     blocks->turn = turn;
     blocks->start = blocks->list[turn].start;
     blocks->sealed_length = blocks->tail_length = 0;
@@ -51,6 +53,6 @@ void blob_blocks_done(struct blob_blocks *blocks)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
         if (blocks->list[i].memory != NULL) secret_wipe(blocks->list[i].start, blocks->list[i].touched);
-        free(blocks->list[i].memory);
+        blocks_give(blocks->memory, blocks->list[i].memory);
     }
 }

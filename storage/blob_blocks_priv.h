@@ -8,7 +8,7 @@
 #pragma once
 
 #include "storage/driver.h"
-#include "storage/sjb1_priv.h"
+#include "storage/blob_priv.h"
 
 enum {
     BLOCK_SIZE = 4 * SJB1_RECORD_SIZE, /* what one append hands to the driver */
@@ -17,12 +17,13 @@ enum {
 };
 
 struct blob_block {
-    void *memory;
+    uint8_t *memory;
     uint8_t *start; /* aligned; the margins lie around it */
     size_t touched; /* bytes that may hold content in plain, to be wiped */
 };
 
 struct blob_blocks {
+    struct blocks *memory; /* where blocks come from: of BLOB_MEMORY_SIZE */
     struct blob_block list[BLOCKS];
     size_t turn;    /* which of them is filled */
     uint8_t *start; /* its start: sealed records, then the tail in the place where it will be sealed */
@@ -30,7 +31,8 @@ struct blob_blocks {
 };
 
 /** ERROR_NO_MEMORY. */
-RESULT blob_blocks_begin(struct blob_blocks *blocks, const uint8_t header[SJB1_HEADER_SIZE], struct error *err);
+RESULT blob_blocks_begin(struct blob_blocks *blocks, struct blocks *memory, const uint8_t header[SJB1_HEADER_SIZE],
+                         struct error *err);
 /** To the tail, which has room for it. */
 void blob_blocks_add(struct blob_blocks *blocks, struct bytes piece);
 /** The sealed records were handed to the driver; the tail goes to the next block. ERROR_NO_MEMORY. */

@@ -3,12 +3,16 @@
  */
 #pragma once
 
+#include "base/blocks.h"
 #include "storage/sjb1_priv.h"
+
+#define BLOB_MEMORY_SIZE ((size_t)5 * SJB1_RECORD_SIZE) /* what a reader needs; more than a writer's block */
 
 struct blob_store {
     struct driver *driver; /* owned */
     const struct driver_operations *operations;
     struct blob_random random;
+    struct blocks *blocks; /* owned; of BLOB_MEMORY_SIZE, for writers and readers */
     char region[BLOB_REGION_MAX + 1];
 };
 

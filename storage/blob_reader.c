@@ -190,7 +190,7 @@ struct result blob_reader_open(struct blob_store *store, const struct blob_ident
     reader->identity = *identity;
     reader->content = *content;
     reader->cached = NO_RECORD;
-    reader->plain = memory_resize(NULL, SJB1_RECORD_SIZE + SEALED_SIZE);
+    reader->plain = blocks_take(store->blocks);
     if (reader->plain == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a reader");
     reader->sealed = reader->plain + SJB1_RECORD_SIZE;
     TRY(secret_copy(secret_bytes(data_key), &reader->data_key, err));
@@ -213,7 +213,7 @@ void blob_reader_free(struct blob_reader *reader)
     sjb1_trailer_done(&reader->trailer);
     secret_free(reader->data_key);
     if (reader->plain != NULL) secret_wipe(reader->plain, reader->touched);
-    free(reader->plain);
+    blocks_give(reader->store->blocks, reader->plain);
     free(reader);
 }
 

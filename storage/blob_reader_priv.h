@@ -9,6 +9,7 @@ enum {
     BATCH_RECORDS = 4, /* 256 KiB: read in one go and decrypted one after the other */
     SEALED_SIZE = BATCH_RECORDS * SJB1_RECORD_SIZE
 };
+_Static_assert(SJB1_RECORD_SIZE + SEALED_SIZE <= BLOB_MEMORY_SIZE, "plain and sealed have their place");
 #define NO_RECORD UINT64_MAX
 
 struct blob_reader {

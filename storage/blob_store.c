@@ -19,8 +19,11 @@ struct result blob_store_new(struct driver *driver, const char *region, const st
     if (length == 0 || length > BLOB_REGION_MAX)
         return failure(err, ERROR_INVALID, "a region's id has 1 to %d characters, not %zu", BLOB_REGION_MAX,
                        length);
+    OWNED(blocks) *blocks = NULL;
+    TRY(blocks_new(BLOB_MEMORY_SIZE, &blocks, err));
     struct blob_store *store = memory_zeroed(1, sizeof *store);
     if (store == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a blob store");
+    store->blocks = GIVE(blocks);
     store->driver = driver;
     store->operations = driver->operations;
     store->random = random == NULL ? ((struct blob_random){.fill = fill_from_kernel}) : *random;
@@ -33,6 +36,7 @@ void blob_store_free(struct blob_store *store)
 {
     if (store == NULL) return;
     driver_free(store->driver);
+    blocks_free(store->blocks);
     free(store);
 }
 

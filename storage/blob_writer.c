@@ -33,6 +33,7 @@ struct blob_writer {
     struct blob_blocks blocks;
     uint64_t records; /* sealed, those of earlier extents included */
     uint64_t offset;
+    uint64_t expected; /* the offset at the end of what was announced */
 
     struct blob_checkpoint committed, latest; /* sequence 0: none */
 };
@@ -124,7 +125,7 @@ struct result blob_writer_open(struct blob_store *store, const struct blob_uploa
     writer->store = store;
     writer->upload = *upload;
     TRY(derive_keys(writer, secret_bytes(data_key), err));
-    TRY(blob_blocks_begin(&writer->blocks, writer->format.header, err));
+    TRY(blob_blocks_begin(&writer->blocks, store->blocks, writer->format.header, err));
     if (from == NULL || from->sequence == 0)
         TRY(start_hashers(writer, err));
     else
@@ -151,10 +152,21 @@ void blob_writer_free(struct blob_writer *writer)
 
 /* ---- Records ---- */
 
+/* If what was announced comes, and closes the blob. Only what is stored as an object of its own is asked. */
+static uint64_t expected_size(const struct blob_writer *writer, uint64_t first)
+{
+    const size_t extents = writer->extents.count + 1;
+
+    if (writer->expected < writer->offset) return 0;
+    return SJB1_HEADER_SIZE + (writer->expected - first * BLOB_RECORD_PLAIN) +
+           (sjb1_record_count(writer->expected) - first) * GCM_TAG_SIZE + sjb1_trailer_size(writer->hasher_count, extents);
+}
+
 /* What a new extent follows, in the driver's terms. */
 static struct result create_extent(struct blob_writer *writer, uint64_t first, struct error *err)
 {
-    struct driver_history history = {.count = writer->extents.count, .place = sjb1_record_place(first)};
+    struct driver_history history = {
+        .count = writer->extents.count, .place = sjb1_record_place(first), .expected = expected_size(writer, first)};
     struct driver_piece *pieces = NULL;
 
     if (history.count == 0)
@@ -271,6 +283,11 @@ struct result blob_writer_write(struct blob_writer *writer, struct bytes content
     if (content.length > SJB1_LENGTH_MAX - writer->offset)
         return survive(writer, failure(err, ERROR_LIMIT, "a blob may not be larger than 2^60 bytes"));
     return survive(writer, take(writer, content, err));
+}
+
+void blob_writer_expect(struct blob_writer *writer, uint64_t length)
+{
+    writer->expected = writer->offset + (length < SJB1_LENGTH_MAX ? length : SJB1_LENGTH_MAX);
 }
 
 uint64_t blob_writer_offset(const struct blob_writer *writer)

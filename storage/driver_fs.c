@@ -36,7 +36,7 @@ void fs_extent_path(const struct uuid *blob, uint32_t part, char out[FS_PATH_SIZ
     format_path(blob, suffix, out);
 }
 
-static struct result open_folder(int root, const char *path, int *folder_out, struct error *err)
+struct result fs_open_folder(int root, const char *path, int *folder_out, struct error *err)
 {
     const char name[3] = {path[0], path[1], '\0'};
 
@@ -48,7 +48,7 @@ struct result fs_sync_folder(int root, const char *path, struct error *err)
 {
     OWNED_FD folder = -1;
 
-    TRY(open_folder(root, path, &folder, err));
+    TRY(fs_open_folder(root, path, &folder, err));
     return file_sync(folder, err);
 }
 
@@ -144,7 +144,7 @@ static struct result open_listing(int root, const char *path, DIR **listing_out,
 {
     OWNED_FD folder = -1;
 
-    TRY(open_folder(root, path, &folder, err));
+    TRY(fs_open_folder(root, path, &folder, err));
     DIR *listing = fault_is_due(FAULT_FILE) ? NULL : fdopendir(folder);
     if (listing == NULL) return failure(err, ERROR_UNAVAILABLE, "can't list the folder %.2s", path);
     folder = -1;

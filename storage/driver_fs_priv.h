@@ -54,6 +54,8 @@ static inline struct fs_driver *fs_of(struct driver *driver)
 }
 
 void fs_extent_path(const struct uuid *blob, uint32_t part, char out[FS_PATH_SIZE]);
+/** The folder that holds the path. */
+RESULT fs_open_folder(int root, const char *path, int *folder_out, struct error *err);
 /** Makes the name of a new or removed file durable. */
 RESULT fs_sync_folder(int root, const char *path, struct error *err);
 /** Whether the file has O_DIRECT now as asked; *is_direct is what it had, and has. */

@@ -24,7 +24,7 @@ enum {
     COST_WEIGHT = 8,         /* an eighth */
     DEAR_NS = 100000,        /* for FS_WEIGHED bytes; 25,000 past the page cache, 50,000 where memory is cheap (measured) */
     PROBE_EVERY = 16,        /* extents, of which one is begun in the page cache though it is dear, to see whether it still is */
-    ROOM_MIN = 1 << 20,  /* reserved at first; then as much again, */
+    ROOM_MIN = 1 << 20,  /* reserved at first where nobody knows how much comes; then as much again, */
     ROOM_MAX = 16 << 20, /* up to this, which is what a crash may leave unused behind an extent */
     PUSH_OUT_EVERY =
         512 << 10, /* bytes after which the kernel is asked to start writing, so that fsync is short */
@@ -41,7 +41,7 @@ struct fs_extent {
     bool has_direct;     /* it was written past the page cache: so is what follows */
     bool is_refused;     /* that does not work here */
     bool is_roomless;    /* no more can be reserved; a part may have been */
-    uint64_t written, pushed_out, room;
+    uint64_t written, pushed_out, room, expected;
     struct file_queue *queue; /* while writes are under way */
     char path[FS_PATH_SIZE];
 };
@@ -111,6 +111,7 @@ struct result fs_extent_create(struct driver *driver, const struct uuid *blob, c
 
     if (extent == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an extent");
     extent->fs = fs_of(driver);
+    extent->expected = history->expected;
     extent->is_probe = atomic_fetch_add(&extent->fs->extents, 1) % PROBE_EVERY == PROBE_EVERY - 1;
     extent->part = history->count == 0 ? 0 : history->pieces[history->count - 1].part + 1;
     const struct result result = create_file(fs_of(driver), blob, extent, err);
@@ -128,13 +129,17 @@ uint32_t fs_extent_part(const struct driver_extent *extent)
 
 /* ---- Past the page cache ---- */
 
+static uint64_t room_wanted(const struct fs_extent *extent, uint64_t end)
+{
+    if (extent->expected >= end) return extent->expected - extent->room; /* then none is given back, either */
+    return extent->room > ROOM_MIN ? extent->room : ROOM_MIN;
+}
+
 /* So that writes make the file no longer, which file systems wait for. Without room for it they do. */
 static void reserve(struct fs_extent *extent, uint64_t end)
 {
     while (!extent->is_roomless && extent->room < end) {
-        uint64_t more = extent->room;
-        if (more < ROOM_MIN) more = ROOM_MIN;
-        if (more > ROOM_MAX) more = ROOM_MAX;
+        const uint64_t wanted = room_wanted(extent, end), more = wanted < ROOM_MAX ? wanted : ROOM_MAX;
         if (fault_is_due(FAULT_FILE) || fallocate(extent->file, 0, (off_t)extent->room, (off_t)more) != 0)
             extent->is_roomless = true;
         else
@@ -241,27 +246,39 @@ struct result fs_extent_append(struct driver_extent *handle, struct bytes bytes,
     return append_usual(extent, bytes, err);
 }
 
-static struct result name_extent(struct fs_extent *extent, struct error *err)
+/* The folder's fsync and the file's wait for the same commit of the file system, so both are asked for at once. */
+static struct result sync_with_name(struct fs_extent *extent, struct error *err)
 {
-    if (extent->is_named) return SUCCESS;
-    TRY(fs_sync_folder(extent->fs->root, extent->path, err));
+    OWNED_FD folder = -1;
+    struct error ignored; /* without a queue one comes after the other */
+
+    TRY(fs_open_folder(extent->fs->root, extent->path, &folder, err));
+    const bool is_begun = take_queue(&extent->fs->queues, &extent->queue, &ignored).ok &&
+                          file_queue_sync(extent->queue, folder, &ignored).ok;
+    const struct result synced = file_sync(extent->file, err);
+    const struct result named = settle(extent, synced.ok ? err : &ignored);
+    TRY(synced);
+    TRY(named);
+    if (!is_begun) TRY(file_sync(folder, err));
     extent->is_named = true;
     return SUCCESS;
 }
 
-struct result fs_extent_sync(struct driver_extent *extent, struct error *err)
+struct result fs_extent_sync(struct driver_extent *handle, struct error *err)
 {
-    TRY(settle(extent_of(extent), err));
-    TRY(file_sync_data(extent_of(extent)->file, err));
-    return name_extent(extent_of(extent), err);
+    struct fs_extent *extent = extent_of(handle);
+
+    TRY(settle(extent, err));
+    return extent->is_named ? file_sync_data(extent->file, err) : sync_with_name(extent, err);
 }
 
-struct result fs_extent_finish(struct driver_extent *extent, struct error *err)
+struct result fs_extent_finish(struct driver_extent *handle, struct error *err)
 {
-    TRY(settle(extent_of(extent), err));
-    TRY(give_room_back(extent_of(extent), err));
-    TRY(file_sync(extent_of(extent)->file, err));
-    return name_extent(extent_of(extent), err);
+    struct fs_extent *extent = extent_of(handle);
+
+    TRY(settle(extent, err));
+    TRY(give_room_back(extent, err));
+    return extent->is_named ? file_sync(extent->file, err) : sync_with_name(extent, err);
 }
 
 void fs_extent_close(struct driver_extent *extent)

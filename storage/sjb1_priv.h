@@ -86,6 +86,8 @@ RESULT sjb1_trailer_seal(const struct sjb1_trailer *trailer, const uint8_t key[S
 RESULT sjb1_footer_parse(const uint8_t footer[SJB1_FOOTER_SIZE], uint32_t *length_out, struct error *err);
 #define SJB1_TRAILER_MIN (SJB1_SALT_SIZE + 32 + 1 + 33 + 4 + 28 + GCM_TAG_SIZE)
 #define SJB1_TRAILER_MAX (SJB1_SALT_SIZE + 32 + 1 + 33 + 65 + 4 + 28 * SJB1_EXTENTS_MAX + GCM_TAG_SIZE)
+/** Trailer and footer of a blob with so many digests and extents. */
+size_t sjb1_trailer_size(size_t digest_count, size_t extent_count);
 /** Opens in place: `sealed` is what stands between the last record and the footer. */
 RESULT sjb1_trailer_open(uint8_t *sealed, size_t length, const uint8_t key[SJB1_KEY_SIZE],
                          struct sjb1_trailer *trailer_out, struct error *err);

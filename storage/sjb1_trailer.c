@@ -120,6 +120,11 @@ struct result sjb1_trailer_parse(struct bytes plain, struct sjb1_trailer *traile
     return result;
 }
 
+size_t sjb1_trailer_size(size_t digest_count, size_t extent_count)
+{
+    return SJB1_TRAILER_MIN + (digest_count > 1 ? 65u : 0) + 28 * (extent_count - 1) + SJB1_FOOTER_SIZE;
+}
+
 static void make_footer(uint32_t length, uint8_t footer_out[SJB1_FOOTER_SIZE])
 {
     store_u32(footer_out, length);

@@ -82,6 +82,44 @@ static void takes_no_more_room_than_it_needs(void **state)
     blob_test_done(&test);
 }
 
+static uint64_t sealed_size(uint64_t length)
+{
+    const uint64_t records = (length + BLOB_RECORD_PLAIN - 1) / BLOB_RECORD_PLAIN;
+
+    return 4096 + length + 16 * records + 16 + 32 + 1 + 33 + 4 + 28 + 16 + 8; /* docs/formats/sjb1.md: one extent, one digest */
+}
+
+/* What was announced is what is reserved, to the byte; that more comes, or less, is seen at the end only. */
+static void room_is_made_for_what_is_announced(void **state)
+{
+    const uint64_t announced = 9 * MIB + 3, came[] = {announced, announced - 1, announced - 4 * MIB, announced + MIB};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof came / sizeof came[0]; i++) {
+        const struct digest digest = blob_test_digest(DIGEST_SHA256, 7, came[i]);
+        OWNED(blob_writer) *writer = NULL;
+        OWNED(blob_reader) *reader = NULL;
+        struct blob_test test;
+        struct blob_content content;
+        struct error err = {0};
+
+        assert_true(blob_test_open(&test, DRIVER_DISK_PAST_CACHE, &err));
+        assert_true(blob_test_writer(&test, &writer, &err).ok);
+        blob_writer_expect(writer, announced);
+        assert_true(blob_test_write(writer, 7, 2 * MIB, 131072, &err).ok);
+        const uint64_t room = stored_bytes(&test, 0);
+        assert_true(room == sealed_size(announced) || room < sealed_size(2 * MIB)); /* the latter without such writes */
+        assert_true(blob_test_write(writer, 7, came[i], 131072, &err).ok);
+        assert_true(blob_writer_close(writer, &digest, &content, &err).ok);
+        assert_int_equal(stored_bytes(&test, 0), sealed_size(came[i]));
+        assert_true(blob_reader_open(test.store, &test.upload.identity, &content, test.key, &reader, &err).ok);
+        assert_true(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err).ok);
+        blob_reader_free(GIVE(reader));
+        blob_writer_free(GIVE(writer));
+        blob_test_done(&test);
+    }
+}
+
 /* Where memory is cheap it is in the page cache afterwards, where it is dear it is not; each sixteenth blob sees what it costs. */
 static void what_is_dear_goes_past_the_page_cache(void **state)
 {
@@ -307,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_no_more_room_than_it_needs),
+        cmocka_unit_test(room_is_made_for_what_is_announced),
         cmocka_unit_test(what_is_dear_goes_past_the_page_cache),
         cmocka_unit_test(what_comes_past_the_page_cache_is_the_same),
         cmocka_unit_test(a_reader_may_go_anywhere),

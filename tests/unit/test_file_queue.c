@@ -73,6 +73,7 @@ static struct result write_all(struct file_queue *queue, int file, struct error 
         fill(piece, i);
         TRY(file_queue_write(queue, file, (struct bytes){piece, PIECE}, i * PIECE, err));
     }
+    TRY(file_queue_sync(queue, file, err));
     return file_queue_wait(queue, err);
 }
 
@@ -129,6 +130,30 @@ static void what_can_not_begin_is_told_at_once(void **state)
     assert_false(file_queue_write(queue, file, (struct bytes){bytes, 4096}, 0, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     must(file_queue_wait(queue, &err), &err);
+}
+
+/* A folder has an fsync of its own, which writes don't wait for; a pipe has none. */
+static void folders_are_made_durable_beside_writes(void **state)
+{
+    OWNED(file_queue) *queue = NULL;
+    OWNED_FD folder = open("/var/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    OWNED_FD file = open_file();
+    int ends[2] = {-1, -1};
+    struct error err = {0};
+
+    (void)state;
+    must(file_queue_new(WRITES, &queue, &err), &err);
+    must(file_queue_sync(queue, folder, &err), &err);
+    must(file_queue_write(queue, file, (struct bytes){bytes, 4096}, 0, &err), &err);
+    must(file_queue_sync(queue, file, &err), &err);
+    must(file_queue_wait(queue, &err), &err);
+    assert_int_equal(pipe(ends), 0);
+    assert_false(file_queue_sync(queue, ends[1], &err).ok && file_queue_wait(queue, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    must(write_all(queue, file, &err), &err);
+    check_file(file, PIECES);
 }
 
 /* ---- Reads ---- */
@@ -260,6 +285,7 @@ int main(void)
         cmocka_unit_test(all_arrives_where_it_belongs),
         cmocka_unit_test(a_failure_is_told_later_and_once),
         cmocka_unit_test(what_can_not_begin_is_told_at_once),
+        cmocka_unit_test(folders_are_made_durable_beside_writes),
         cmocka_unit_test(what_was_asked_for_comes_in_order),
         cmocka_unit_test(a_file_that_is_closed_is_read_to_its_end),
         cmocka_unit_test(a_read_that_can_not_begin_is_none),

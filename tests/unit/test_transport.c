@@ -54,7 +54,7 @@ static void make_server(struct pair *pair)
 {
     struct error err = {0};
 
-    assert_true(blocks_new(&pair->blocks, &err).ok);
+    assert_true(blocks_new(BLOCK_SIZE, &pair->blocks, &err).ok);
     gnutls_psk_allocate_server_credentials(&pair->server_key);
     gnutls_psk_set_server_credentials_function(pair->server_key, find_key);
     gnutls_init(&pair->server, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL);
