@@ -6,7 +6,7 @@
 
 #include "authz/basic.h"
 #include "authz/claims.h"
-#include "authz/signature_cache.h"
+#include "authz/token_cache.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -16,7 +16,7 @@
 struct authenticator {
     char issuer[ISSUER_URL_SIZE], service[256];
     struct issuer *own;            /* our tokens, checked as any issuer's */
-    struct signature_cache *cache;
+    struct token_cache *cache;
     struct authz_directory *directory;
     atomic_ullong verified, cached;
 };
@@ -26,6 +26,12 @@ struct attempt {
     struct authenticator *authenticator;
     const struct credential *credential;
     const struct authz_snapshot *snapshot;
+};
+
+struct seen_token {
+    struct gate_token token;
+    uint8_t digest[SHA256_SIZE];
+    uint64_t serial; /* of the key under which its signature was found right before, or 0 */
 };
 
 static const struct {
@@ -82,7 +88,7 @@ struct result authenticator_new(const struct authenticator_options *options,
     (void)snprintf(authenticator->service, sizeof authenticator->service, "%s", options->service);
     authenticator->directory = options->directory;
     TRY(make_own_issuer(options, authenticator, err));
-    TRY(signature_cache_new(&authenticator->cache, err));
+    TRY(token_cache_new(&authenticator->cache, err));
     *authenticator_out = GIVE(authenticator);
     return SUCCESS;
 }
@@ -122,24 +128,23 @@ static bool is_expired(const struct attempt *attempt, const struct gate_token *t
 }
 
 static struct result check_signature(const struct attempt *attempt, const struct issuer *issuer,
-                                     const struct gate_token *token, struct error *err)
+                                     const struct seen_token *seen, struct error *err)
 {
     struct authenticator *authenticator = attempt->authenticator;
-    uint8_t digest[SHA256_SIZE];
+    const struct gate_token *token = &seen->token;
     int64_t expires_s = 0;
 
     if (attempt->credential->place == CREDENTIAL_AT_SESSION && is_expired(attempt, token))
         return issuer_verify(issuer, token, true, err);
     const uint64_t serial = issuer_key_serial(issuer, token);
-    sha256_of(token->text, digest);
-    if (signature_cache_has(authenticator->cache, digest, serial, attempt->credential->now_ms / 1000)) {
+    if (serial != 0 && serial == seen->serial) {
         atomic_fetch_add(&authenticator->cached, 1);
         return SUCCESS;
     }
     TRY(issuer_verify(issuer, token, false, err));
     atomic_fetch_add(&authenticator->verified, 1);
     if (json_integer_of(token->payload, "exp", &expires_s))
-        signature_cache_add(authenticator->cache, digest, serial, expires_s);
+        token_cache_add(authenticator->cache, seen->digest, token, serial, expires_s);
     return SUCCESS;
 }
 
@@ -186,20 +191,17 @@ static struct result fill_from_own(const struct attempt *attempt, const struct g
 }
 
 /* Names the one token without holding it: what ends a session that it began. */
-static void fill_from_issuer(const struct gate_token *token, const struct claims *claims, struct principal *principal)
+static void fill_from_issuer(const struct seen_token *seen, const struct claims *claims, struct principal *principal)
 {
-    uint8_t digest[SHA256_SIZE];
-
     principal->kind = PRINCIPAL_EXTERNAL;
     (void)snprintf(principal->issuer, sizeof principal->issuer, "%s", claims->issuer);
     (void)snprintf(principal->subject, sizeof principal->subject, "%s", claims->subject);
-    sha256_of(token->text, digest);
     (void)snprintf(principal->source, sizeof principal->source, "token:");
-    text_hex(digest, sizeof digest, principal->source + 6);
+    text_hex(seen->digest, sizeof seen->digest, principal->source + 6);
 }
 
 static struct result make_principal(const struct attempt *attempt, const struct issuer *issuer,
-                                    const struct gate_token *token, struct principal *principal_out,
+                                    const struct seen_token *seen, struct principal *principal_out,
                                     struct error *err)
 {
     const struct issuer_record *record = issuer_record_of(issuer);
@@ -214,27 +216,38 @@ static struct result make_principal(const struct attempt *attempt, const struct 
         .now_ms = attempt->credential->now_ms};
     struct claims claims;
 
-    TRY(claims_check(token->payload, &rule, &claims, err));
+    TRY(claims_check(seen->token.payload, &rule, &claims, err));
     principal_out->expires_ms = claims.expires_s * 1000;
     (void)snprintf(principal_out->confirmation, sizeof principal_out->confirmation, "%s",
                    claims.confirmation == NULL ? "" : claims.confirmation);
-    if (is_own) return fill_from_own(attempt, token, &claims, principal_out, err);
-    fill_from_issuer(token, &claims, principal_out);
+    if (is_own) return fill_from_own(attempt, &seen->token, &claims, principal_out, err);
+    fill_from_issuer(seen, &claims, principal_out);
     return SUCCESS;
+}
+
+static struct result judge_token(const struct attempt *attempt, const struct seen_token *seen, struct principal *principal,
+                                 struct error *err)
+{
+    const struct issuer *issuer = find_issuer(attempt, &seen->token);
+
+    if (issuer == NULL) return failure(err, ERROR_DENIED, "the token's issuer is not trusted here");
+    if (issuer == attempt->authenticator->own && attempt->credential->place == CREDENTIAL_AT_TOKEN)
+        return failure(err, ERROR_DENIED, "tokens are made from a robot's secret or an issuer's token, not from tokens");
+    TRY(check_signature(attempt, issuer, seen, err));
+    return make_principal(attempt, issuer, seen, principal, err);
 }
 
 static struct result check_token(const struct attempt *attempt, struct bytes text, struct principal *principal,
                                  struct error *err)
 {
-    struct gate_token OWNED_GATE_TOKEN token = {0};
+    struct seen_token seen = {.serial = 0};
 
-    TRY(gate_open(text, &token, err));
-    const struct issuer *issuer = find_issuer(attempt, &token);
-    if (issuer == NULL) return failure(err, ERROR_DENIED, "the token's issuer is not trusted here");
-    if (issuer == attempt->authenticator->own && attempt->credential->place == CREDENTIAL_AT_TOKEN)
-        return failure(err, ERROR_DENIED, "tokens are made from a robot's secret or an issuer's token, not from tokens");
-    TRY(check_signature(attempt, issuer, &token, err));
-    return make_principal(attempt, issuer, &token, principal, err);
+    sha256_of(text, seen.digest);
+    seen.serial = token_cache_find(attempt->authenticator->cache, seen.digest, text, attempt->credential->now_ms / 1000, &seen.token);
+    if (seen.token.header == NULL) TRY(gate_open(text, &seen.token, err));
+    const struct result judged = judge_token(attempt, &seen, principal, err);
+    gate_token_done(&seen.token);
+    return judged;
 }
 
 static struct result try_token(const struct attempt *attempt, struct bytes text, enum oauth_error error,
@@ -363,6 +376,6 @@ void authenticator_free(struct authenticator *authenticator)
 {
     if (authenticator == NULL) return;
     issuer_free(authenticator->own);
-    signature_cache_free(authenticator->cache);
+    token_cache_free(authenticator->cache);
     free(authenticator);
 }

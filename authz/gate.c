@@ -168,11 +168,19 @@ struct result gate_open(struct bytes text, struct gate_token *token_out, struct 
     if (text.length > GATE_TOKEN_MAX)
         return failure(err, ERROR_LIMIT, "a token of %zu bytes; at most %d are read", text.length, GATE_TOKEN_MAX);
     if (!split(text, segments)) return failure(err, ERROR_INVALID, "a token has three segments between dots");
-    token.signature = segments[2];
+    token.signature_at = (size_t)(segments[2].data - text.data);
     TRY(open_segments(segments, &token, err));
     *token_out = token;
     token.header = token.payload = NULL; /* given away */
     return SUCCESS;
+}
+
+void gate_token_share(const struct gate_token *token, struct bytes text, struct gate_token *token_out)
+{
+    *token_out = *token;
+    token_out->text = text;
+    json_incref(token->header);
+    json_incref(token->payload);
 }
 
 void gate_token_done(struct gate_token *token)

@@ -37,7 +37,7 @@ enum gate_type {
 
 struct gate_token {
     struct bytes text;      /* a view of the whole token; whoever verifies copies it */
-    struct bytes signature; /* a view of the third segment, encoded */
+    size_t signature_at;    /* where its third segment begins, encoded */
     enum jose_algorithm algorithm;
     enum gate_type type;
     const char *kid, *issuer; /* inside header and payload */
@@ -46,6 +46,8 @@ struct gate_token {
 
 /** ERROR_INVALID with the rule that is broken, ERROR_LIMIT for size, ERROR_NO_MEMORY. `text` must outlive *token_out. */
 RESULT gate_open(struct bytes text, struct gate_token *token_out, struct error *err);
+/** Another token made of the same header and payload, which neither changes; `text` is an equal text, which lives as long as it. */
+void gate_token_share(const struct gate_token *token, struct bytes text, struct gate_token *token_out);
 void gate_token_done(struct gate_token *token);
 #define OWNED_GATE_TOKEN __attribute__((cleanup(gate_token_done)))
 

@@ -188,7 +188,7 @@ static size_t decoded_size(size_t letters)
 static bool key_fits(const struct issuer_key *key, const struct gate_token *token)
 {
     return (key->algorithms & 1U << token->algorithm) != 0 &&
-           decoded_size(token->signature.length) == key->signature_size;
+           decoded_size(token->text.length - token->signature_at) == key->signature_size;
 }
 
 struct result issuer_verify(const struct issuer *issuer, const struct gate_token *token, bool is_late,

@@ -60,15 +60,15 @@ struct result buffer_format(struct buffer *buffer, struct error *err, const char
 
     va_start(args, format);
     va_copy(again, args);
-    const int length = vsnprintf(NULL, 0, format, args);
+    const size_t there = buffer->capacity - buffer->length; /* most of the time enough */
+    const int length = vsnprintf(there == 0 ? NULL : (char *)buffer->data + buffer->length, there, format, args);
     va_end(args);
     assert(length >= 0);
 
     const struct result room = buffer_reserve(buffer, (size_t)length, &place, err);
-    if (room.ok) {
-        (void)vsnprintf((char *)place, (size_t)length + 1, format, again);
-        buffer->length += (size_t)length;
-    }
+    if (room.ok && (size_t)length >= there) (void)vsnprintf((char *)place, (size_t)length + 1, format, again);
+    if (room.ok) buffer->length += (size_t)length;
+    else if (there > 0) buffer->data[buffer->length] = '\0';
     va_end(again);
     return room;
 }

@@ -73,11 +73,17 @@ struct result text_base64(struct buffer *buffer, enum base64_kind kind, struct b
     return SUCCESS;
 }
 
-static int base64_value(enum base64_kind kind, uint8_t letter)
+/* `value` if the letter is one of a run, where it counts from `first` on; else 0. Takes as long for any letter. */
+static unsigned in_run(unsigned letter, unsigned first, unsigned length, unsigned value)
 {
-    const char *found = letter == '\0' ? NULL : strchr(alphabet(kind), letter);
+    return (0U - (unsigned)(letter - first < length)) & (letter - first + value);
+}
 
-    return found == NULL ? -1 : (int)(found - alphabet(kind));
+/* -1: no letter of this alphabet. */
+static int base64_value(const char *alphabet, uint8_t letter)
+{
+    return (int)(in_run(letter, 'A', 26, 1) | in_run(letter, 'a', 26, 27) | in_run(letter, '0', 10, 53) |
+                 in_run(letter, (uint8_t)alphabet[62], 1, 63) | in_run(letter, (uint8_t)alphabet[63], 1, 64)) - 1;
 }
 
 /* Takes the padding off. */
@@ -101,12 +107,13 @@ static size_t decoded_length(struct bytes letters)
 
 static struct result decode(enum base64_kind kind, struct bytes letters, uint8_t *place, struct error *err)
 {
+    const char *const place_values = alphabet(kind);
     const size_t tail = letters.length % 4;
     uint32_t group = 0;
     size_t out = 0;
 
     for (size_t i = 0; i < letters.length; i++) {
-        const int value = base64_value(kind, letters.data[i]);
+        const int value = base64_value(place_values, letters.data[i]);
         if (value < 0) return failure(err, ERROR_INVALID, "a character that base64 does not have");
         group = group << 6 | (uint32_t)value;
         if (i % 4 == 0) continue;

@@ -60,7 +60,7 @@ struct result process_begin(const struct user *user, int death_signal, pid_t par
 static _Noreturn void run_child(const struct process *process, int program, const int descriptors[3],
                                 pid_t parent)
 {
-    char *const environment[] = {(char[]){"LC_ALL=C"}, (char[]){"PATH=/usr/bin:/bin"}, NULL};
+    char *environment[] = {(char[]){"LC_ALL=C"}, (char[]){"PATH=/usr/bin:/bin"}, NULL, NULL, NULL};
     struct error err;
 
     if (!process_begin(process->user, process->death_signal, parent, &err).ok || chdir("/") != 0) _exit(126);
@@ -71,6 +71,10 @@ static _Noreturn void run_child(const struct process *process, int program, cons
     if (descriptors[1] >= 0 &&
         (dup2(descriptors[1], STDOUT_FILENO) < 0 || dup2(descriptors[1], STDERR_FILENO) < 0))
         _exit(126);
+    if (process->keeps_heap) { /* mallopt(3): the second, because the first by itself would make it small */
+        environment[2] = (char[]){"MALLOC_TRIM_THRESHOLD_=4194304"};
+        environment[3] = (char[]){"MALLOC_MMAP_THRESHOLD_=4194304"};
+    }
     (void)fexecve(program, process->arguments, environment);
     log_line(LOG_ERROR, "can't start a program", "program", process->arguments[0], "reason", strerror(errno),
              NULL);

@@ -3,6 +3,8 @@
 
 #include "storage/pg_priv.h"
 
+static const struct pg_arguments none;
+
 static struct result enqueue(struct pg *pg, const struct pg_prepared *prepared,
                              const struct pg_arguments *arguments, struct error *err)
 {
@@ -24,29 +26,16 @@ static struct result enqueue(struct pg *pg, const struct pg_prepared *prepared,
 struct result pg_pipeline_add(struct pg *pg, const char *name, const struct pg_arguments *arguments,
                               struct error *err)
 {
-    static const struct pg_arguments none;
     const struct result added = enqueue(pg, pg_find(pg, name), arguments == NULL ? &none : arguments, err);
 
     if (!added.ok) pg_break(pg);
     return added;
 }
 
-/* "BEGIN" or "COMMIT"; no table needs to have them prepared. */
-static struct result enqueue_text(struct pg *pg, const char *sql, struct error *err)
-{
-    TRY(pg_before_send(pg, err));
-    if (pg->pipelined == 0 && !PQenterPipelineMode(pg->connection))
-        return pg_lost(pg, PQerrorMessage(pg->connection), err);
-    if (!PQsendQueryParams(pg->connection, sql, 0, NULL, NULL, NULL, NULL, 1))
-        return pg_lost(pg, PQerrorMessage(pg->connection), err);
-    pg->pipelined++;
-    return SUCCESS;
-}
-
 struct result pg_pipeline_begin(struct pg *pg, struct error *err)
 {
     assert(!pg->in_transaction && pg->pipelined == 0);
-    const struct result added = enqueue_text(pg, "BEGIN", err);
+    const struct result added = enqueue(pg, pg_find(pg, "BEGIN"), &none, err);
 
     if (added.ok)
         pg->in_transaction = true;
@@ -60,7 +49,7 @@ struct result pg_pipeline_commit(struct pg *pg, struct error *err)
     assert(pg->connection == NULL || (pg->in_transaction && !pg->commits));
     pg->is_uncertain =
         pg->connection != NULL; /* before: the server commits when it reads this, not at the run */
-    const struct result added = enqueue_text(pg, "COMMIT", err);
+    const struct result added = enqueue(pg, pg_find(pg, "COMMIT"), &none, err);
 
     if (added.ok)
         pg->commits = true;

@@ -12,7 +12,9 @@ static int by_name(const void *one, const void *other)
 
 static bool is_change(const char *sql)
 {
-    return strncasecmp(sql + strspn(sql, " \n\t"), "SELECT", strlen("SELECT")) != 0;
+    const char *word = sql + strspn(sql, " \n\t");
+
+    return strncasecmp(word, "SELECT", strlen("SELECT")) != 0 && strcmp(word, "BEGIN") != 0;
 }
 
 static struct result collect_table(struct pg *pg, const struct pg_table *table, struct error *err)
@@ -26,6 +28,13 @@ static struct result collect_table(struct pg *pg, const struct pg_table *table, 
     return SUCCESS;
 }
 
+/* Of every connection that has statements: a pipeline begins and ends with them, and the server need not read them anew. */
+static const struct pg_statement transaction[] = {
+    {"BEGIN", "BEGIN", "", ""},
+    {"COMMIT", "COMMIT", "", ""},
+};
+static const struct pg_table transaction_table = PG_TABLE(transaction);
+
 struct result pg_collect(struct pg *pg, const struct pg_table *const *tables, struct error *err)
 {
     size_t count = 0;
@@ -33,11 +42,13 @@ struct result pg_collect(struct pg *pg, const struct pg_table *const *tables, st
     for (size_t i = 0; tables != NULL && tables[i] != NULL; i++)
         count += tables[i]->count;
     if (count == 0) return SUCCESS;
+    count += transaction_table.count;
     pg->prepared = memory_zeroed(count, sizeof *pg->prepared);
     if (pg->prepared == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu statements", count);
 
     for (size_t i = 0; tables[i] != NULL; i++)
         TRY(collect_table(pg, tables[i], err));
+    TRY(collect_table(pg, &transaction_table, err));
     qsort(pg->prepared, count, sizeof *pg->prepared, by_name);
     for (size_t i = 1; i < count; i++)
         if (by_name(&pg->prepared[i - 1], &pg->prepared[i]) == 0)

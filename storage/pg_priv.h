@@ -36,7 +36,7 @@ struct pg_prepared {
     const struct pg_statement *statement;
     size_t count;
     Oid types[PG_PARAMETERS_MAX];
-    bool is_change; /* anything but a SELECT */
+    bool is_change; /* anything but a SELECT, or the BEGIN of a transaction */
 };
 
 #define PG_CHANNELS_MAX 4 /* no caller listens to more than two */

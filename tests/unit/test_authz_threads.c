@@ -10,6 +10,7 @@ static atomic_bool is_over;
 
 struct share {
     pthread_t thread;
+    const char *shared; /* a good token that all have */
     unsigned accepted, refused, wrong;
 };
 
@@ -24,6 +25,7 @@ static void *present(void *argument)
         OWNED_STRING bad = make_token(&forged);
         if (try_bearer(CREDENTIAL_AT_ROUTE, good).error == OAUTH_NONE) share->accepted++;
         else share->wrong++;
+        if (try_bearer(CREDENTIAL_AT_ROUTE, share->shared).error != OAUTH_NONE) share->wrong++;
         if (try_bearer(CREDENTIAL_AT_ROUTE, bad).error == OAUTH_INVALID_TOKEN) share->refused++;
         else share->wrong++;
     }
@@ -38,11 +40,13 @@ static void *publish_often(void *argument)
 
 static void threads_do_not_mix_tokens_up(void **state)
 {
+    OWNED_STRING shared = make_token(&GOOD_ROW);
     struct share shares[THREADS] = {0};
     pthread_t publisher;
 
     (void)state;
     assert_int_equal(pthread_create(&publisher, NULL, publish_often, NULL), 0);
+    for (size_t i = 0; i < THREADS; i++) shares[i].shared = shared;
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&shares[i].thread, NULL, present, &shares[i]), 0);
     for (size_t i = 0; i < THREADS; i++) {

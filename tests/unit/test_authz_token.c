@@ -1,6 +1,8 @@
 /* Tokens of strangers: each has the error that its row names, and the process lives. */
 #include "tests/support/token_world.h"
 
+#include "authz/token_cache.h"
+
 static const struct token_row token_rows[] = {
     {"issuer A's token", BY_A, "ES256", A_HEADER, A_PAYLOAD, NULL},
     {"aud as a list of one", BY_A, "ES256", A_HEADER,
@@ -125,8 +127,12 @@ static void judges_tokens(void **state)
     const struct token_row *row = *state;
     OWNED_STRING token = make_token(row);
 
-    for (int again = 0; again < 2; again++) { /* the second time the signature may come from the cache */
+    struct authentication first = {.error = OAUTH_NONE};
+
+    for (int again = 0; again < 2; again++) { /* the second time a good token may come from the cache */
         const struct authentication found = try_bearer(CREDENTIAL_AT_ROUTE, token);
+        if (again == 0) first = found;
+        assert_memory_equal(&found.principal, &first.principal, sizeof found.principal);
         if (row->why == NULL) {
             if (found.error != OAUTH_NONE) fail_msg("%s", found.description);
             assert_int_not_equal(found.principal.kind, PRINCIPAL_NONE);
@@ -234,12 +240,100 @@ static void deep_nesting_is_refused(void **state)
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
+/* ---- The cache ---- */
+
+/* One after the other in each place of the cache. */
+static void make_digest(uint32_t number, uint8_t digest_out[SHA256_SIZE])
+{
+    memset(digest_out, 0, SHA256_SIZE);
+    digest_out[0] = number % 16;
+    digest_out[1] = (uint8_t)(number / 16);
+    digest_out[2] = (uint8_t)(number / 4096);
+}
+
+static uint64_t find_in(struct token_cache *cache, const struct gate_token *token, uint32_t number, int64_t now_s,
+                        struct gate_token *found_out)
+{
+    uint8_t digest[SHA256_SIZE];
+
+    make_digest(number, digest);
+    return token_cache_find(cache, digest, token->text, now_s, found_out);
+}
+
+static void add_to(struct token_cache *cache, const struct gate_token *token, uint32_t number, uint64_t serial, int64_t expires_s)
+{
+    uint8_t digest[SHA256_SIZE];
+
+    make_digest(number, digest);
+    token_cache_add(cache, digest, token, serial, expires_s);
+}
+
+/* What is found is the same token, on the text of who asks, and goes on when the cache is gone. */
+static void what_was_opened_once_is_shared(void **state)
+{
+    OWNED_STRING text = make_token(&GOOD_ROW);
+    OWNED_STRING same = strdup(text);
+    struct gate_token OWNED_GATE_TOKEN token = {0}, other = {0}, found = {0}, none = {0};
+    OWNED(token_cache) *cache = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(token_cache_new(&cache, &err).ok);
+    assert_true(gate_open(bytes_of_text(text), &token, &err).ok);
+    assert_true(gate_open(bytes_of_text(same), &other, &err).ok);
+    assert_true(find_in(cache, &other, 7, 100, &none) == 0);
+    add_to(cache, &token, 7, 3, 200);
+    assert_true(find_in(cache, &other, 7, 200, &none) == 0); /* it has ended */
+    assert_null(none.header);
+    assert_true(find_in(cache, &other, 7, 199, &found) == 3);
+    token_cache_free(GIVE(cache));
+    gate_token_done(&token);
+    assert_ptr_equal(found.text.data, same);
+    assert_int_equal(found.signature_at, other.signature_at);
+    assert_int_equal(found.algorithm, other.algorithm);
+    assert_string_equal(found.kid, other.kid);
+    assert_string_equal(found.issuer, other.issuer);
+    assert_true(json_equal(found.payload, other.payload) && json_equal(found.header, other.header));
+}
+
+/* Of a large one only that its signature was right; and of more than there are places for, those that end last. */
+static void the_cache_is_bounded(void **state)
+{
+    OWNED_STRING text = make_token(&GOOD_ROW);
+    struct gate_token OWNED_GATE_TOKEN token = {0}, found = {0};
+    OWNED(token_cache) *cache = NULL;
+    struct error err = {0};
+    size_t known = 0;
+
+    (void)state;
+    assert_true(token_cache_new(&cache, &err).ok);
+    assert_true(gate_open(bytes_of_text(text), &token, &err).ok);
+    const struct bytes whole = token.text;
+    token.text.length = 2049;
+    add_to(cache, &token, 0, 1, INT64_MAX);
+    assert_true(find_in(cache, &token, 0, 100, &found) == 1);
+    assert_null(found.header);
+    token.text = whole;
+    for (uint32_t i = 1; i <= 20000; i++) add_to(cache, &token, i, i, 1000 + i);
+    for (uint32_t i = 1; i <= 20000; i++) {
+        struct gate_token OWNED_GATE_TOKEN here = {0};
+        const uint64_t serial = find_in(cache, &token, i, 100, &here);
+        if (serial != 0) assert_true(serial == i && here.header == token.header);
+        if (i > 20000 - 3 * 1024) assert_true(serial == i);
+        known += serial != 0;
+    }
+    assert_int_equal(known, 4096 - 1);
+    assert_true(find_in(cache, &token, 0, 100, &found) == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(no_other_spelling_of_a_signature_passes),
         cmocka_unit_test(size_is_bounded),
         cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(what_was_opened_once_is_shared),
+        cmocka_unit_test(the_cache_is_bounded),
     };
 
     (void)set_up(NULL);

@@ -120,6 +120,28 @@ static const struct base64_row {
     {"a line feed", BASE64_STANDARD, "Zm9v\n", NULL},
 };
 
+static void base64_knows_its_letters_and_no_others(void **state)
+{
+    static const char common[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    static const struct {
+        enum base64_kind kind;
+        const char *last;
+    } kinds[] = {{BASE64_STANDARD, "+/"}, {BASE64_URL, "-_"}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        for (unsigned letter = 0; letter < 256; letter++) {
+            const uint8_t text[4] = {'A', 'A', 'A', (uint8_t)letter};
+            const char *place = letter == 0 ? NULL : strchr(common, (int)letter), *late = letter == 0 ? NULL : strchr(kinds[i].last, (int)letter);
+            uint8_t got[3] = {0};
+            const bool is_letter = place != NULL || late != NULL;
+            const size_t value = place != NULL ? (size_t)(place - common) : late != NULL ? 62 + (size_t)(late - kinds[i].last) : 0;
+            if (letter == '=') continue; /* padding: see the rows */
+            assert_int_equal(text_from_base64_exactly(kinds[i].kind, (struct bytes){text, 4}, got, sizeof got), is_letter);
+            if (is_letter) assert_int_equal(got[2], value);
+        }
+}
+
 static void base64(void **state)
 {
     const struct base64_row *row = *state;
@@ -283,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(time_survives_a_round_trip), cmocka_unit_test(every_year_has_four_digits),
+        cmocka_unit_test(base64_knows_its_letters_and_no_others),
         cmocka_unit_test(json_depth_is_bounded),
         cmocka_unit_test(json_has_a_limit_of_values),
         cmocka_unit_test(buffers_stop_at_their_maximum),   cmocka_unit_test(readers_never_read_past_the_end),

@@ -222,6 +222,16 @@ static void hmac(void **state)
     assert_hex(mac, sizeof mac, row->mac);
 }
 
+/* The example of "SipHash: a fast short-input PRF", appendix A. */
+static void table_hashes_are_siphash(void **state)
+{
+    uint8_t bytes[TABLE_KEY_SIZE];
+
+    (void)state;
+    for (uint8_t i = 0; i < sizeof bytes; i++) bytes[i] = i;
+    assert_true(table_hash(bytes, (struct bytes){bytes, 15}) == UINT64_C(0xe545be4961ca29a1)); /* its bytes, first to last */
+}
+
 static const struct hkdf_row {
     const char *name, *key, *salt, *info, *out; /* RFC 5869, appendix A */
 } hkdf_rows[] = {
@@ -449,6 +459,7 @@ static void a_tag_alone_is_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(table_hashes_are_siphash),
         cmocka_unit_test(hkdf_takes_absent_salt_and_info),
         cmocka_unit_test(hash_state_travels),
         cmocka_unit_test(hash_state_has_stated_bytes),
