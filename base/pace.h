@@ -11,5 +11,7 @@
  * Linux 6.12 on; sched(7)). Call it before any other thread is started.
  */
 void pace_prompt(void);
+/** For a program that all others wait for: it goes before them. Needs CAP_SYS_NICE. */
+void pace_urgent(void);
 /** For a thread that works through bulk, where nobody waits for one piece of it: it gives way to all others. */
 void pace_patient(void);

@@ -50,7 +50,7 @@ struct process {
     int death_signal;           /* what it gets when the supervisor dies */
     int stop_signal;            /* what ends it in good order */
     char *const *arguments;     /* NULL-terminated, the program's path first */
-    bool keeps_heap;            /* up to 4 MiB that it freed stay its own */
+    bool is_database;           /* all others wait for it: it goes first, and keeps up to 4 MiB that it freed */
     const struct secret *input; /* it reads this from descriptor 3; NULL: nothing */
     const char *output;         /* file for what it prints, from its start on; NULL: our own output */
     pid_t pid;                  /* 0: not running */

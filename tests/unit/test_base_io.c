@@ -307,6 +307,9 @@ static void *note_pace(void *place)
     pace_prompt();
     pace[2] = sched_getscheduler(0);
     pace[3] = getpriority(PRIO_PROCESS, (id_t)gettid());
+    pace_urgent();
+    pace[6] = sched_getscheduler(0);
+    pace[7] = getpriority(PRIO_PROCESS, (id_t)gettid());
     pace_patient();
     pace_patient(); /* once more is the same */
     pace[4] = sched_getscheduler(0);
@@ -317,13 +320,15 @@ static void *note_pace(void *place)
 static void patient_threads_give_way(void **state)
 {
     pthread_t thread;
-    int pace[6] = {0};
+    int pace[8] = {0};
 
     (void)state;
     assert_int_equal(pthread_create(&thread, NULL, note_pace, pace), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(pace[2], pace[0]); /* a short turn is neither another policy nor another priority */
     assert_int_equal(pace[3], pace[1]);
+    assert_int_equal(pace[6], pace[0]);
+    assert_true(pace[7] == -5 || pace[7] == pace[1]); /* the latter where that is not allowed */
     assert_int_equal(pace[4], SCHED_BATCH);
     assert_int_equal(pace[5], pace[1] < 10 ? 10 : pace[1]);
     assert_int_equal(getpriority(PRIO_PROCESS, 0), pace[1]); /* nobody else's */
