@@ -24,7 +24,7 @@ enum {
     COST_WEIGHT = 8,         /* an eighth */
     DEAR_NS = 100000,        /* for FS_WEIGHED bytes; 25,000 past the page cache, 50,000 where memory is cheap (measured) */
     PROBE_EVERY = 16,        /* extents, of which one is begun in the page cache though it is dear, to see whether it still is */
-    ROOM_MIN = 1 << 20,  /* reserved at first where nobody knows how much comes; then as much again, */
+    ROOM_MIN = 2 << 20,  /* reserved at first, then as much again, */
     ROOM_MAX = 16 << 20, /* up to this, which is what a crash may leave unused behind an extent */
     PUSH_OUT_EVERY =
         512 << 10, /* bytes after which the kernel is asked to start writing, so that fsync is short */
@@ -129,17 +129,21 @@ uint32_t fs_extent_part(const struct driver_extent *extent)
 
 /* ---- Past the page cache ---- */
 
+/* No more than is announced, so that nothing has to be given back; but not all of it at once: who knows whether it comes? */
 static uint64_t room_wanted(const struct fs_extent *extent, uint64_t end)
 {
-    if (extent->expected >= end) return extent->expected - extent->room; /* then none is given back, either */
-    return extent->room > ROOM_MIN ? extent->room : ROOM_MIN;
+    uint64_t wanted = extent->room > ROOM_MIN ? extent->room : ROOM_MIN;
+
+    if (wanted > ROOM_MAX) wanted = ROOM_MAX;
+    if (extent->expected >= end && extent->expected - extent->room < wanted) wanted = extent->expected - extent->room;
+    return wanted;
 }
 
 /* So that writes make the file no longer, which file systems wait for. Without room for it they do. */
 static void reserve(struct fs_extent *extent, uint64_t end)
 {
     while (!extent->is_roomless && extent->room < end) {
-        const uint64_t wanted = room_wanted(extent, end), more = wanted < ROOM_MAX ? wanted : ROOM_MAX;
+        const uint64_t more = room_wanted(extent, end);
         if (fault_is_due(FAULT_FILE) || fallocate(extent->file, 0, (off_t)extent->room, (off_t)more) != 0)
             extent->is_roomless = true;
         else
