@@ -343,8 +343,8 @@ def starts_its_children_again(program):
 
 
 def check_soon(instance, until):
-    """Ready a moment ago, it may say "try again" now: what has not been signed for 5 s is not served, until the signer has found the
-    new sijil-keyd as well."""
+    """Ready a moment ago, it may refuse a request with "try again" now (seen once: a token, on a busy machine, a while after
+    sijil-keyd was killed; what has not been signed for 5 s is not served). What must not be is that it goes on."""
     while True:
         try:
             return instance.check()
