@@ -107,13 +107,13 @@ static size_t decoded_length(struct bytes letters)
 
 static struct result decode(enum base64_kind kind, struct bytes letters, uint8_t *place, struct error *err)
 {
-    const char *const place_values = alphabet(kind);
+    const char *const known = alphabet(kind);
     const size_t tail = letters.length % 4;
     uint32_t group = 0;
     size_t out = 0;
 
     for (size_t i = 0; i < letters.length; i++) {
-        const int value = base64_value(place_values, letters.data[i]);
+        const int value = base64_value(known, letters.data[i]);
         if (value < 0) return failure(err, ERROR_INVALID, "a character that base64 does not have");
         group = group << 6 | (uint32_t)value;
         if (i % 4 == 0) continue;

@@ -65,7 +65,7 @@ static _Noreturn void run_child(const struct process *process, int program, cons
     /* mallopt(3). Else each transaction takes its memory from the kernel anew: 5 % of the time. The second because the first
        by itself would make it small. */
     char trim[] = "MALLOC_TRIM_THRESHOLD_=4194304", map[] = "MALLOC_MMAP_THRESHOLD_=4194304";
-    char *const environment[] = {language, path, process->is_database ? trim : NULL, map, NULL};
+    char *const environment[] = {language, path, process->is_database ? trim : NULL /* ends here for all others */, map, NULL};
     struct error err;
 
     if (process->is_database) pace_urgent(); /* as long as we may */

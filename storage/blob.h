@@ -82,7 +82,7 @@ struct blob_writer;
  */
 RESULT blob_writer_open(struct blob_store *store, const struct blob_upload *upload, const struct secret *data_key,
                         const struct blob_checkpoint *from, struct blob_writer **writer_out, struct error *err);
-/** So many bytes are announced, and probably all that still comes: room for them is reserved at once. More or less may come. */
+/** So many bytes are announced, and probably all that still comes: no more room than they need is reserved. More or less may come. */
 void blob_writer_expect(struct blob_writer *writer, uint64_t length);
 /**
  * Hashes and seals. After a failure the writer is dead: free it and open another from the last committed checkpoint.

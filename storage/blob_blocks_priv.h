@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "storage/driver.h"
 #include "storage/blob_priv.h"
+#include "storage/driver.h"
 
 enum {
     BLOCK_SIZE = 4 * SJB1_RECORD_SIZE, /* what one append hands to the driver */

@@ -152,14 +152,14 @@ void blob_writer_free(struct blob_writer *writer)
 
 /* ---- Records ---- */
 
-/* If what was announced comes, and closes the blob. Only what is stored as an object of its own is asked. */
+/* Of an extent that is an object of its own, if what was announced comes, and closes the blob. */
 static uint64_t expected_size(const struct blob_writer *writer, uint64_t first)
 {
-    const size_t extents = writer->extents.count + 1;
+    const uint64_t last = sjb1_record_count(writer->expected) - 1;
 
     if (writer->expected < writer->offset) return 0;
-    return SJB1_HEADER_SIZE + (writer->expected - first * BLOB_RECORD_PLAIN) +
-           (sjb1_record_count(writer->expected) - first) * GCM_TAG_SIZE + sjb1_trailer_size(writer->hasher_count, extents);
+    return sjb1_record_place(last - first) + sjb1_record_plain(writer->expected, last) + GCM_TAG_SIZE +
+           sjb1_trailer_size(writer->hasher_count, writer->extents.count + 1);
 }
 
 /* What a new extent follows, in the driver's terms. */

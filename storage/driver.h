@@ -50,7 +50,7 @@ struct driver_history {
     const struct driver_piece *pieces;
     size_t count;
     uint64_t place; /* where the new extent begins */
-    uint64_t expected; /* bytes that will be appended to it, as far as anybody knows; 0: nobody does */
+    uint64_t expected; /* bytes it will have as an object of its own, as far as anybody knows; 0: nobody does */
 };
 
 /** What one kind of driver does; `driver->operations->extent_append(extent, ...)`. The closers take NULL. */

@@ -113,7 +113,8 @@ RESULT pg_pipeline_add(struct pg *pg, const char *name, const struct pg_argument
  * NULL on failure.
  */
 RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, struct error *err);
-/** BEGIN as the first, and COMMIT as the last statement of a pipeline, each with a pg_rows of its own. When the
+/** BEGIN as the first, and COMMIT as the last statement of a pipeline, each with a pg_rows of its own; prepared with the tables, so a
+ *  connection without any has no pipelines. When the
  *  run fails but the connection lives, pg_rollback() ends the transaction. */
 RESULT pg_pipeline_begin(struct pg *pg, struct error *err);
 RESULT pg_pipeline_commit(struct pg *pg, struct error *err);

@@ -95,7 +95,7 @@ static void room_is_made_for_what_is_announced(void **state)
     const uint64_t announced = 3 * MIB + 3, came[] = {announced, announced - 1, announced - 50000, announced + MIB};
 
     (void)state;
-    for (size_t i = 0; i < sizeof came / sizeof came[0]; i++) {
+    for (size_t i = 0; i < COUNT(came); i++) {
         const struct digest digest = blob_test_digest(DIGEST_SHA256, 7, came[i]);
         OWNED(blob_writer) *writer = NULL;
         OWNED(blob_reader) *reader = NULL;
