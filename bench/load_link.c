@@ -11,6 +11,9 @@
 
 #define MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 #define EMPTY_DIGEST "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+/* As Go's clients (docker, oras, crane, skopeo) order them. Go's servers take the first of these whatever a client prefers, GnuTLS and
+   OpenSSL what it prefers: without this the registries would be compared with keys of different lengths. */
+#define CIPHERS "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 #define COMPLAINTS_MAX 5 /* the rest is counted */
 #define TOKEN_RENEW_MS 200000 /* tokens live 300 s */
 
@@ -78,6 +81,7 @@ static void set_common(struct link *link)
     (void)curl_easy_setopt(link->curl, CURLOPT_HEADERDATA, link);
     (void)curl_easy_setopt(link->curl, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
     (void)curl_easy_setopt(link->curl, CURLOPT_BUFFERSIZE, 262144L);
+    (void)curl_easy_setopt(link->curl, CURLOPT_TLS13_CIPHERS, CIPHERS);
     if (link->load->options.ca_file != NULL)
         (void)curl_easy_setopt(link->curl, CURLOPT_CAINFO, link->load->options.ca_file);
 }

@@ -56,7 +56,7 @@ def others(results):
         lines.append(line(title + ", a second", number(run["per_second"])) + f"   p50 {run['p50_ms']:.2f} ms, p99 {run['p99_ms']:.2f} ms, "
                      f"{1000 * run['server_cpu_seconds'] / run['requests']:.3f} ms of CPU")
     for title, run in results["audit events"].items():
-        lines.append(line(f"audit events, {title}, a second", number(run["events a second"])) + f"   p50 {run['p50 ms']} ms, p99 {run['p99 ms']} ms")
+        lines.append(line(f"audit events, {title}, a second", number(run["per_second"])) + f"   p50 {run['p50 ms']} ms, p99 {run['p99 ms']} ms")
     for name, value in results["bounds"].items():
         lines += ["bound: " + text for text in value] if isinstance(value, list) else [f"bound: {name}: {value}"]
     return "\n".join(lines)
