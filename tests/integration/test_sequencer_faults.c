@@ -287,7 +287,8 @@ static void what_waits_for_a_held_log_when_it_stops_is_told(void **state)
     audit_log_close(&log);
 }
 
-#define TOO_MANY (65536 + 40) /* WAITING_MAX, and some */
+#define TOO_MANY  (65536 + 1000 + 40) /* WAITING_MAX, a group that is under way, and some */
+#define LONG_WAIT 5000                /* for a log that is held */
 
 static void too_many_that_wait_are_refused_at_once(void **state)
 {
@@ -301,14 +302,16 @@ static void too_many_that_wait_are_refused_at_once(void **state)
     struct error err = {0};
 
     (void)state;
-    open_with_deadline(&log, 1500);
+    open_with_deadline(&log, LONG_WAIT);
     wait_until_recorded(&log, &list);
     assert_true(permit_for_job(log.sequencer, &pair, &permit, &err).ok);
     hold_log(&log);
     for (size_t i = 0; i < COUNT(records); i++)
         records[i].record = (struct record){.under = permit, .outcome = OUTCOME_COMPLETED};
     begin_batch(log.sequencer, &batch, records, COUNT(records));
+    const int64_t asked_ms = clock_monotonic_ms();
     assert_false(permit_for_job(log.sequencer, &pair, &none, &err).ok);
+    assert_in_range(clock_monotonic_ms() - asked_ms, 0, LONG_WAIT / 2); /* it did not even wait */
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_null(none);
     await_batch(&batch);
