@@ -5,9 +5,8 @@
 
 #include "base/memory.h"
 
-#ifndef JANSSON_THREAD_SAFE_REFCOUNT
-#error "jansson counts references without atomic operations here: build it with them"
-#endif
+_Static_assert(JSON_HAVE_ATOMIC_BUILTINS || JSON_HAVE_SYNC_BUILTINS,
+               "jansson counts references without atomic operations here: build it with them");
 
 #define SHARDS   16   /* threads rarely meet at one lock */
 #define SETS     64   /* in a shard; SHARDS * SETS * WAYS = 4096 tokens */
