@@ -72,7 +72,8 @@ struct group {
     struct bytes key_views[GROUP_KEYS_MAX];
     int64_t heads[GROUP_KEYS_MAX];
     uint32_t uses[GROUP_KEYS_MAX]; /* events of the group that stand under it */
-    uint16_t slots[GROUP_SLOTS]; /* place + 1 */
+    uint16_t slots[GROUP_SLOTS];         /* place + 1 */
+    uint16_t key_slots[GROUP_KEYS_MAX];  /* where that is; only these are cleared */
 
     bool tail_is_known;
     struct merkle_hash tail[TILE_WIDTH]; /* of the tile that is being filled */

@@ -6,8 +6,8 @@
 
 void group_clear_keys(struct group *group)
 {
+    for (size_t place = 0; place < group->key_count; place++) group->slots[group->key_slots[place]] = 0;
     group->key_count = 0;
-    memset(group->slots, 0, sizeof group->slots);
 }
 
 /* Ids are the beginning of a SHA-256, so any of their bits are as good as a hash. */
@@ -22,6 +22,7 @@ static uint32_t place_of_id(struct group *group, const uint8_t id[LEAF_KEY_ID_SI
     assert(group->key_count < GROUP_KEYS_MAX);
     const size_t place = group->key_count++;
     group->slots[slot] = (uint16_t)(place + 1);
+    group->key_slots[place] = (uint16_t)slot;
     memcpy(group->key_ids[place], id, LEAF_KEY_ID_SIZE);
     group->key_views[place] = (struct bytes){group->key_ids[place], LEAF_KEY_ID_SIZE};
     group->heads[place] = 0;

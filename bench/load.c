@@ -32,7 +32,7 @@ static bool step_pull(struct runner *runner, unsigned index)
 static bool step_manifest(struct runner *runner, unsigned index)
 {
     (void)index;
-    return load_get_manifest(&runner->link);
+    return load_get_manifest_again(&runner->link);
 }
 
 static bool step_artifact(struct runner *runner, unsigned index)

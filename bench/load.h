@@ -61,10 +61,15 @@ struct link {
     const struct load_blob *expected; /* what a pull must bring, or NULL */
     bool differs;
     struct curl_slist *headers;
+    struct again *again; /* a second connection, once there was a link_get_again() */
 };
 
 bool link_open(struct link *link, struct load *load);
 void link_close(struct link *link);
+/** What all requests have in common. */
+void link_set_common(struct link *link, CURL *curl);
+/** "Authorization: Bearer TOKEN", renewed if need be. */
+bool link_authorization(struct link *link, char *line, size_t size);
 /** One exchange; answers the status, or -1. `blob` NULL: no body, or `text`. */
 struct exchange {
     const char *method, *path, *content_type, *accept, *text;
@@ -73,10 +78,16 @@ struct exchange {
 };
 long link_call(struct link *link, const struct exchange *exchange);
 
+/** A GET with a small answer, on a connection of its own that costs the client little; answers the status, or -1. */
+long link_get_again(struct link *link, const char *path, const char *accept);
+void link_close_again(struct link *link);
+
 bool load_push_blob(struct link *link, const struct load_blob *blob, uint64_t size);
 bool load_pull_blob(struct link *link, const struct load_blob *blob, uint64_t size);
 bool load_push_manifest(struct link *link);
 bool load_get_manifest(struct link *link);
+/** The same, by link_get_again(). */
+bool load_get_manifest_again(struct link *link);
 /** The config that all manifests here have. */
 bool load_push_empty(struct link *link);
 /** A blob and a manifest with a tag of its own: three requests. */

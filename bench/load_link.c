@@ -68,22 +68,23 @@ void link_close(struct link *link)
 {
     if (link->curl != NULL) curl_easy_cleanup(link->curl);
     curl_slist_free_all(link->headers);
+    link_close_again(link);
 }
 
-static void set_common(struct link *link)
+void link_set_common(struct link *link, CURL *curl)
 {
-    curl_easy_reset(link->curl);
-    (void)curl_easy_setopt(link->curl, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(link->curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    (void)curl_easy_setopt(link->curl, CURLOPT_WRITEFUNCTION, on_receive);
-    (void)curl_easy_setopt(link->curl, CURLOPT_WRITEDATA, link);
-    (void)curl_easy_setopt(link->curl, CURLOPT_HEADERFUNCTION, on_header);
-    (void)curl_easy_setopt(link->curl, CURLOPT_HEADERDATA, link);
-    (void)curl_easy_setopt(link->curl, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
-    (void)curl_easy_setopt(link->curl, CURLOPT_BUFFERSIZE, 262144L);
-    (void)curl_easy_setopt(link->curl, CURLOPT_TLS13_CIPHERS, CIPHERS);
+    curl_easy_reset(curl);
+    (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    (void)curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    (void)curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_receive);
+    (void)curl_easy_setopt(curl, CURLOPT_WRITEDATA, link);
+    (void)curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    (void)curl_easy_setopt(curl, CURLOPT_HEADERDATA, link);
+    (void)curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
+    (void)curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 262144L);
+    (void)curl_easy_setopt(curl, CURLOPT_TLS13_CIPHERS, CIPHERS);
     if (link->load->options.ca_file != NULL)
-        (void)curl_easy_setopt(link->curl, CURLOPT_CAINFO, link->load->options.ca_file);
+        (void)curl_easy_setopt(curl, CURLOPT_CAINFO, link->load->options.ca_file);
 }
 
 struct text {
@@ -110,7 +111,7 @@ static bool ask_token(struct link *link, struct text *text)
         (void)snprintf(url, sizeof url, "%s/token?scope=%s", options->url, options->scope);
     else
         (void)snprintf(url, sizeof url, "%s/token?scope=repository:%s:pull,push", options->url, options->repository);
-    set_common(link);
+    link_set_common(link, link->curl);
     (void)curl_easy_setopt(link->curl, CURLOPT_URL, url);
     (void)curl_easy_setopt(link->curl, CURLOPT_USERPWD, options->login);
     (void)curl_easy_setopt(link->curl, CURLOPT_FAILONERROR, 1L);
@@ -147,6 +148,15 @@ static bool renew_token(struct link *link)
     return true;
 }
 
+bool link_authorization(struct link *link, char *line, size_t size)
+{
+    pthread_mutex_lock(&link->load->token_mutex);
+    const bool renewed = renew_token(link);
+    (void)snprintf(line, size, "Authorization: Bearer %s", link->load->token);
+    pthread_mutex_unlock(&link->load->token_mutex);
+    return renewed;
+}
+
 static bool add_headers(struct link *link, const struct exchange *exchange)
 {
     char line[16384];
@@ -154,11 +164,7 @@ static bool add_headers(struct link *link, const struct exchange *exchange)
     curl_slist_free_all(link->headers);
     link->headers = curl_slist_append(NULL, "Expect:");
     if (link->load->options.login != NULL) {
-        pthread_mutex_lock(&link->load->token_mutex);
-        const bool renewed = renew_token(link);
-        (void)snprintf(line, sizeof line, "Authorization: Bearer %s", link->load->token);
-        pthread_mutex_unlock(&link->load->token_mutex);
-        if (!renewed) return false;
+        if (!link_authorization(link, line, sizeof line)) return false;
         link->headers = curl_slist_append(link->headers, line);
     }
     if (exchange->content_type != NULL) {
@@ -179,7 +185,7 @@ long link_call(struct link *link, const struct exchange *exchange)
     long status = -1;
 
     if (!add_headers(link, exchange)) return -1;
-    set_common(link);
+    link_set_common(link, link->curl);
     (void)snprintf(url, sizeof url, "%s%s", exchange->path[0] == '/' ? link->load->options.url : "", exchange->path);
     link->location[0] = '\0';
     link->received = 0;
@@ -312,6 +318,11 @@ bool load_get_manifest(struct link *link)
     const struct exchange get = {.method = "GET", .path = link->load->manifest_path, .accept = MANIFEST_TYPE};
 
     return expect("GET of a manifest", 200, link_call(link, &get));
+}
+
+bool load_get_manifest_again(struct link *link)
+{
+    return expect("GET of a manifest", 200, link_get_again(link, link->load->manifest_path, MANIFEST_TYPE));
 }
 
 bool load_ask(struct link *link, unsigned index)

@@ -19,9 +19,9 @@
 #include "gateway/server_priv.h"
 #include "gateway/tls_priv.h"
 
-#define CONNECTION_MEMORY ((size_t)128 * 1024) /* a head of 64 KiB, and a body buffer that reads well */
-#define EVENT_THREADS_MAX 4                    /* more event threads than cores only take turns */
-#define BACKLOG           1024                 /* the kernel caps it at net.core.somaxconn */
+#define CONNECTION_ROOM   ((size_t)16 * 1024) /* beside a head: what libmicrohttpd notes of each header, and an answer's head */
+#define EVENT_THREADS_MAX 4                   /* more event threads than cores only take turns */
+#define BACKLOG           1024                /* the kernel caps it at net.core.somaxconn */
 
 bool server_must_check_lines(void)
 {
@@ -80,6 +80,13 @@ static unsigned event_threads(const struct settings *settings)
     return cores < 1 ? 1 : cores > EVENT_THREADS_MAX ? EVENT_THREADS_MAX : (unsigned)cores;
 }
 
+/* A head at all of its limits. No more: libmicrohttpd fills all of it with zeros after each request. */
+static size_t connection_memory(const struct settings *settings)
+{
+    return (size_t)settings->path_size_max + (size_t)settings->query_size_max + (size_t)settings->header_size_max +
+           CONNECTION_ROOM;
+}
+
 static struct result start_daemon(struct server *server, unsigned flags, struct MHD_OptionItem *own,
                                   struct MHD_Daemon **daemon_out, struct error *err)
 {
@@ -91,7 +98,7 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)exchange_end, server},
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)exchange_begin, server},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_escaped, server},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)connection_memory(settings), NULL},
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)settings->connections_max, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)settings->idle_timeout, NULL},
         {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)settings->connections_per_address, NULL},

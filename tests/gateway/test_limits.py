@@ -30,10 +30,15 @@ def refused(what, request, status):
 
 refused("a header of 1 MiB", b"GET / HTTP/1.1\r\n" + H + b"X: " + b"y" * (1 << 20) + b"\r\n\r\n", 431)
 refused("headers of 80 KiB together", b"GET /a HTTP/1.1\r\n" + H + b"".join(b"X-%d: %s\r\n" % (i, b"y" * 1000) for i in range(80)) + b"\r\n", 431)
+refused("headers of 33 KiB together", b"GET /a HTTP/1.1\r\n" + H + b"".join(b"X-%02d: %s\r\n" % (i, b"y" * 1000) for i in range(33)) + b"\r\n", 431)
 refused("101 headers", b"GET /a HTTP/1.1\r\n" + H + b"".join(b"X-%d: y\r\n" % i for i in range(100)) + b"\r\n", 431)
 refused("a target of 1 MiB", b"GET /" + b"a" * (1 << 20) + b" HTTP/1.1\r\n" + H + b"\r\n", 414)
 refused("a path of 3 KiB", b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\n" + H + b"\r\n", 414)
 refused("a query of 20 KiB", b"GET /a?" + b"a" * 20000 + b" HTTP/1.1\r\n" + H + b"\r\n", 414)
+# As much of everything as is allowed, and a body behind it: libmicrohttpd's memory for a connection has room for that and little more.
+FULL = b"q=" + b"b" * 16300 + b" HTTP/1.1\r\n" + H + b"".join(b"X-%02d: y\r\n" % i for i in range(95)) + b"Y: " + b"z" * 31500 + b"\r\nConnection: close\r\n"
+check("a head at its limits is fine", ask(b"GET /a?" + FULL + b"\r\n")[0] == [200])
+check("and a body after it", ask(b"PUT /v2/" + b"x" * 1000 + b"/sink?" + FULL + b"Content-Length: 300000\r\n\r\n" + b"x" * 300000)[0] == [201])
 check("100 headers are fine", ask(b"GET /a HTTP/1.1\r\n" + H + b"".join(b"X-%d: y\r\n" % i for i in range(98)) + b"Connection: close\r\n\r\n")[0] == [200])
 
 
