@@ -38,14 +38,23 @@ void clock_format(int64_t wall_ms, char text_out[CLOCK_TEXT_SIZE])
 {
     const int64_t told_ms = wall_ms < FIRST_MS ? FIRST_MS : wall_ms > LAST_MS ? LAST_MS : wall_ms;
     const int milliseconds = (int)((told_ms % 1000 + 1000) % 1000);
-    const time_t seconds = (time_t)((told_ms - milliseconds) / 1000);
-    struct tm day;
-    char text[96]; /* more than any seven numbers need */
+    const time_t second = (time_t)((told_ms - milliseconds) / 1000);
+    static _Thread_local time_t last_second;
+    static _Thread_local char last_text[CLOCK_TEXT_SIZE]; /* of that second: a request asks several times */
 
-    (void)gmtime_r(&seconds, &day);
-    (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", day.tm_year + 1900, day.tm_mon + 1,
-                   day.tm_mday, day.tm_hour, day.tm_min, day.tm_sec, milliseconds);
-    memcpy(text_out, text, CLOCK_TEXT_SIZE);
+    if (last_text[0] == '\0' || second != last_second) {
+        struct tm day;
+        char text[96]; /* more than any six numbers need */
+        (void)gmtime_r(&second, &day);
+        (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.000Z", day.tm_year + 1900, day.tm_mon + 1,
+                       day.tm_mday, day.tm_hour, day.tm_min, day.tm_sec);
+        memcpy(last_text, text, CLOCK_TEXT_SIZE);
+        last_second = second;
+    }
+    memcpy(text_out, last_text, CLOCK_TEXT_SIZE);
+    text_out[20] = (char)('0' + milliseconds / 100);
+    text_out[21] = (char)('0' + milliseconds / 10 % 10);
+    text_out[22] = (char)('0' + milliseconds % 10);
 }
 
 /* The next `digits` decimal digits of `text` at *at, or -1. */

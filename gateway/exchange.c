@@ -125,10 +125,11 @@ bool exchange_submit(struct exchange *exchange, struct work_pool *pool, void (*n
 static void log_request(const struct exchange *exchange)
 {
     const struct request *request = &exchange->request;
-    char status[12], milliseconds[24], in[24], out[24], sequence[24];
+    const int64_t tenths = (now_us() - exchange->begun_us) / 100;
+    char status[12], milliseconds[48], in[24], out[24], sequence[24];
 
     (void)snprintf(status, sizeof status, "%u", exchange->blank.status);
-    (void)snprintf(milliseconds, sizeof milliseconds, "%.1f", (double)(now_us() - exchange->begun_us) / 1000);
+    (void)snprintf(milliseconds, sizeof milliseconds, "%lld.%lld", (long long)tenths / 10, (long long)tenths % 10);
     (void)snprintf(in, sizeof in, "%llu", (unsigned long long)exchange->body_bytes);
     (void)snprintf(out, sizeof out, "%llu", (unsigned long long)exchange->sent_bytes);
     (void)snprintf(sequence, sizeof sequence, "%llu", (unsigned long long)exchange->sequence);

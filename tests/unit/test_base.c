@@ -52,6 +52,26 @@ static void time_survives_a_round_trip(void **state)
     assert_int_equal(again, 1795171186007);
 }
 
+/* The text of a second is used again. */
+static void each_millisecond_of_a_second_has_its_own_text(void **state)
+{
+    static const struct {
+        int64_t wall_ms;
+        const char *text;
+    } rows[] = {
+        {1795171186000, "2026-11-20T10:39:46.000Z"}, {1795171186999, "2026-11-20T10:39:46.999Z"},
+        {1795171186120, "2026-11-20T10:39:46.120Z"}, {1795171187000, "2026-11-20T10:39:47.000Z"},
+        {1795171186001, "2026-11-20T10:39:46.001Z"}, {0, "1970-01-01T00:00:00.000Z"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char text[CLOCK_TEXT_SIZE];
+        clock_format(rows[i].wall_ms, text);
+        assert_string_equal(text, rows[i].text);
+    }
+}
+
 /* strftime() writes the year 26 with two digits. */
 static void every_year_has_four_digits(void **state)
 {
@@ -305,6 +325,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(time_survives_a_round_trip), cmocka_unit_test(every_year_has_four_digits),
+        cmocka_unit_test(each_millisecond_of_a_second_has_its_own_text),
         cmocka_unit_test(base64_knows_its_letters_and_no_others),
         cmocka_unit_test(json_depth_is_bounded),
         cmocka_unit_test(json_has_a_limit_of_values),
