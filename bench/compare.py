@@ -67,7 +67,7 @@ def compare(options, folder, results):
         results["pull beside nginx MB/s"] = parts.pull_beside_nginx(sijil, folder, (256 * MIB) if options.quick else GIB)
     print(tables.comparison(results["rows"], results["registries"]), end="\n\n")
     print(tables.push_and_parts(results["push and its parts"]), tables.others(results), sep="\n", end="\n\n")
-    print(tables.behind(results["rows"], results["registries"]))
+    print(tables.behind(results["rows"], results["registries"]), tables.marks(results), sep="\n\n")
     if not zot:
         print("left out: zot, which could not be had")
 

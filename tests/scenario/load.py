@@ -180,7 +180,7 @@ def idle_connections_are_cheap_and_harm_nobody():
         assert min(found["p99_ms"] for found in together) < before["p99_ms"] * 3 + 20
         idle.touch()
         if not sanitized():
-            assert (resident - bare) / count < 192 * 1024, "an idle connection costs more than its buffers"
+            assert (resident - bare) / count < 112 * 1024, "an idle connection costs more than its buffers"
         if LONG:
             the_next_connection_waits_for_room(server, idle)
         idle.close()

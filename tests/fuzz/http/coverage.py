@@ -3,6 +3,7 @@ keeps one byte for each edge) are read out of the process's memory. Needs root, 
 import os
 import subprocess
 
+EDGES = bytes([0] + [1] * 255)
 # How often an edge was taken counts in steps, as libFuzzer has them.
 STEPS = bytes([0, 1, 2, 4] + [8] * 4 + [16] * 8 + [32] * 16 + [64] * 96 + [128] * 128)
 
@@ -35,9 +36,9 @@ class Counters:
     def clear(self):
         os.pwrite(self.memory, bytes(self.size), self.address)
 
-    def new(self):
-        """True if something was reached that never was before, or more often."""
-        now = int.from_bytes(os.pread(self.memory, self.size, self.address).translate(STEPS), "little")
+    def new(self, steps=STEPS):
+        """True if something was reached that never was before, or more often (with EDGES: that never was before)."""
+        now = int.from_bytes(os.pread(self.memory, self.size, self.address).translate(steps), "little")
         fresh = now & ~self.seen
         self.seen |= now
         return fresh != 0

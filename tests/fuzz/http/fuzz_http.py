@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,14 +18,17 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import grammar  # noqa: E402
 import wire  # noqa: E402
+from coverage import EDGES  # noqa: E402
 from judge import Books, Finding, judge  # noqa: E402
 from world import SANITIZERS, World, program  # noqa: E402
 
+CORPUS = os.path.join(HERE, "..", "corpus", "http")
 ANSWER_SECONDS = 15    # for a request that is whole
 LEFTOVER_SECONDS = 0.05 # for what may or may not be answered
 UPLOADS_EVERY = 20     # cases
 BOOKS_EVERY = 200      # cases
 PAUSE_SECONDS = 5      # what took longer met a machine that was stopped or too busy: it runs again
+KEPT_FILES, KEPT_BYTES = 100, 200 * 1024 # in the repository, as for the other targets
 BROKEN_LINES = {"silence", "unanswered", "malformed", "stuck"} # what a pause of ours looks like
 
 
@@ -221,6 +225,25 @@ def fuzz(options, world, runner):
     return True
 
 
+def distill(options, world, runner):
+    """The smallest cases that together reach each edge once, as far as the corpus in the repository has room."""
+    paths = sorted(stored_cases(options.corpus), key=os.path.getsize)
+    count, size = 0, 0
+    os.makedirs(options.distill, exist_ok=True)
+    for path, case in load(paths):
+        world.counters.clear()
+        runner.patiently(runner.run, case)
+        if runner.executed % UPLOADS_EVERY == 0:
+            runner.patiently(world.end_uploads)
+        length = os.path.getsize(path)
+        if not world.counters.new(EDGES) or count == KEPT_FILES or size + length > KEPT_BYTES:
+            continue
+        shutil.copy(path, options.distill)
+        count, size = count + 1, size + length
+    print(f"http: of {len(paths)} cases {count} with {size} bytes reach what is new to {options.distill}", flush=True)
+    return True
+
+
 def show(options, runner, counters, corpus, begun):
     edges = counters.edges() if counters else 0
     statuses = " ".join(f"{status}:{count}" for status, count in sorted(runner.statuses.items()))
@@ -251,6 +274,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=None, help="the same seed makes the same cases, with --blind")
     parser.add_argument("--blind", action="store_true", help="without coverage: what comes next does not depend on timing")
     parser.add_argument("--corpus", help="folder of cases that reached new code; grows")
+    parser.add_argument("--distill", metavar="FOLDER", help="copy the corpus's smallest cases that reach all its edges, and end")
     parser.add_argument("--findings", default="build/fuzz/findings/http", help="folder for what was found")
     parser.add_argument("--replay", nargs="+", metavar="FILE", help="run these cases once, then end unless --seconds is given too")
     options = parser.parse_args()
@@ -278,10 +302,13 @@ def main():
     world, good = World(), False
     try:
         runner = Runner(world)
-        cases = load(options.replay or []) + load(stored_cases(os.path.join(HERE, "regressions")))
-        good = replay(options, runner, cases)
-        if options.seconds > 0:
-            good = fuzz(options, world, runner) and good
+        if options.distill:
+            good = distill(options, world, runner)
+        else:
+            kept = stored_cases(os.path.join(HERE, "regressions")) + stored_cases(CORPUS)
+            good = replay(options, runner, load((options.replay or []) + kept))
+            if options.seconds > 0:
+                good = fuzz(options, world, runner) and good
     except Exception:  # the fuzzer itself is wrong: that is no pass
         traceback.print_exc()
         good = False
