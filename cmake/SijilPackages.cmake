@@ -1,5 +1,5 @@
 # Every library that is not ours: the version that we build and test against is the minimum.
-# Debian 12 ships each of these; Debian 13 ships newer ones, which also work.
+# Debian 12 ships each of these, and is what all tests run on.
 sijil_package(JANSSON jansson>=2.14)               # JSON_REJECT_DUPLICATES, json_error_code()
 sijil_package(P11KIT p11-kit-1>=0.24)              # headers of PKCS#11 2.40 only; modules are loaded with dlopen
 sijil_package(OPENSSL openssl>=3.0)                # EVP fetch, EVP_KDF HKDF, provider-based keys

@@ -1,7 +1,6 @@
 """What --help says stands in the man page and in both completions, and the pages and completions are well formed."""
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -130,9 +129,6 @@ def bash_completes():
 
 
 def zsh_reads_them():
-    if shutil.which("zsh") is None:
-        print("zsh is not installed: its syntax is not checked")
-        return
     for name in os.listdir(os.path.join(MADE, "zsh")):
         run("zsh", "-n", os.path.join(MADE, "zsh", name))
     # What would be offered, with the two functions of compsys that do it replaced by ones that print.

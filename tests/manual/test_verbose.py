@@ -49,6 +49,8 @@ class Registry(http.server.BaseHTTPRequestHandler):
             self.answer(401, WWW_Authenticate='Bearer realm="x"')
         elif self.command == "HEAD":
             self.answer(404)
+        elif self.command == "GET":
+            self.answer(200, b"{}")
         elif self.command == "POST":
             self.answer(202, Location=f"{type(self).elsewhere or type(self).uploads}{SESSION}?_state={STATE}")
         elif self.command == "PATCH":
@@ -74,10 +76,10 @@ def serve(folder):
     return server.server_port, certificate
 
 
-def sijil(folder, certificate, *words):
+def sijil(folder, certificate, *words, typed=None):
     environment = {**os.environ, "HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder,
                    "SIJIL_USERNAME": "robot$acme+ci", "SIJIL_PASSWORD": PASSWORD, "SIJIL_CA_FILE": certificate}
-    done = subprocess.run([SIJIL, *words], capture_output=True, text=True, cwd=folder, env=environment, timeout=60)
+    done = subprocess.run([SIJIL, *words], input=typed, capture_output=True, text=True, cwd=folder, env=environment, timeout=60)
     for secret in SECRETS:
         assert secret not in done.stdout + done.stderr, (words, secret, done.stderr)
     return done
@@ -106,6 +108,9 @@ def main():
             file.write(os.urandom(1000))
         port, certificate = serve(folder)
         push_shows_each_request(folder, port, certificate, "/v2/acme/models/m/blobs/uploads/(session)")
+        done = sijil(folder, certificate, "login", "-v", f"127.0.0.1:{port}", "--ca-file", certificate, "--username", "robot$acme+ci",
+                     typed=PASSWORD + "\n")
+        assert done.returncode == 0 and "> GET /token" in done.stderr, done
         Registry.uploads = "/write/"
         push_shows_each_request(folder, port, certificate, "/(session)")
         Registry.elsewhere = f"https://other.example/{SESSION}?"
