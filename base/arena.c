@@ -89,6 +89,7 @@ void arena_free(struct arena *arena)
     if (arena == NULL) return;
     for (struct chunk *chunk = arena->chunks, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
+        explicit_bzero(chunk->bytes, chunk->used); /* credentials and new tokens are among it */
         free(chunk);
     }
     free(arena);

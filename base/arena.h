@@ -21,5 +21,6 @@ char *arena_copy_text(struct arena *arena, struct bytes text) __attribute__((war
 char *arena_format(struct arena *arena, const char *format, ...)
     __attribute__((warn_unused_result, format(printf, 2, 3)));
 
+/** Wipes what was in it. */
 void arena_free(struct arena *arena);
 DEFINE_OWNED(arena);

@@ -20,7 +20,7 @@ struct blocks;
 RESULT blocks_new(size_t size, struct blocks **blocks_out, struct error *err);
 /** Its content is undefined. NULL when memory is out. */
 uint8_t *blocks_take(struct blocks *blocks);
-/** What was secret in it is wiped. NULL is legal. */
+/** Whoever had a secret in it has wiped that; bodies on their way are not wiped, only written over by the next. NULL is legal. */
 void blocks_give(struct blocks *blocks, uint8_t *block);
 /** Blocks that are still out stay their takers'. */
 void blocks_free(struct blocks *blocks);

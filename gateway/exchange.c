@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "crypto/secret.h"
 #include "gateway/numbers_priv.h"
 #include "gateway/server_priv.h"
 #include "gateway/tls_priv.h"
@@ -78,9 +79,12 @@ void *exchange_begin(void *context, const char *target, struct MHD_Connection *c
     atomic_fetch_add(&server->exchanges, 1);
     metric_add(&metrics_gateway[METRIC_REQUESTS_NOW], 1);
     link_enter(link, LINK_HEAD);
-    if (fill(exchange, target)) return exchange;
-    exchange_free(exchange);
-    return NULL;
+    if (!fill(exchange, target)) {
+        exchange_free(exchange);
+        return NULL;
+    }
+    link->exchange = exchange;
+    return exchange;
 }
 
 void exchange_suspend(struct exchange *exchange)
@@ -186,6 +190,7 @@ void exchange_free(struct exchange *exchange)
     record_done(&exchange->record);
     permit_free(request->permit);
     decision_free(exchange->decision);
+    if (exchange->body.data != NULL) secret_wipe(exchange->body.data, exchange->body.capacity); /* a form may have a password */
     buffer_done(&exchange->body);
     arena_free(request->arena);
     pthread_mutex_destroy(&exchange->mutex);
@@ -230,6 +235,7 @@ void exchange_end(void *server, struct MHD_Connection *connection, void **place,
     (void)connection;
     if (exchange == NULL) return;
     *place = NULL;
+    exchange->link->exchange = NULL;
     exchange->is_refused_by_parser =
         why == MHD_REQUEST_TERMINATED_WITH_ERROR && exchange->phase != PHASE_SENT && !exchange->is_given_up;
     exchange->link->has_requested = true;
@@ -286,6 +292,8 @@ static enum MHD_Result admit(struct exchange *exchange)
     struct error err = {0};
 
     request->speaks_oci = strncmp(exchange->target, "/v2/", 4) == 0;
+    if (!atomic_load(&exchange->server->is_open))
+        return refuse_busy(exchange, 503, "the server starts or ends just now; try again in a second", METRIC_REFUSED_BUSY);
     if (!quota_enter(gateway->quota, "address", request->client_address, &limits, &exchange->tickets[0], &err).ok)
         return refuse_busy(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
     if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)

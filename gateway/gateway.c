@@ -24,7 +24,7 @@
 #include "registry/registry.h"
 #include "storage/migrate.h"
 
-#define DESCRIPTORS_SPARE 256 /* objects, database connections, keyd: beside one for each connection */
+#define DESCRIPTORS_SPARE 256 /* database connections, keyd: beside those of connections and streams */
 
 static struct result open_worker(void *context, void **state_out, struct error *err)
 {
@@ -184,11 +184,11 @@ static void gateway_close(struct gateway *gateway)
     keyd_client_free(gateway->keyd);
 }
 
-/* A thousand connections need as many descriptors; the soft limit is often 1024. */
+/* Each connection may have a file open besides, and an upload one more; the soft limit is often 1024. */
 static void raise_descriptors(const struct settings *settings)
 {
     struct rlimit limit;
-    const rlim_t wanted = (rlim_t)settings->connections_max + DESCRIPTORS_SPARE;
+    const rlim_t wanted = 2 * (rlim_t)settings->connections_max + (rlim_t)settings->streams_max + DESCRIPTORS_SPARE;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;

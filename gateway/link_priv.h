@@ -15,6 +15,7 @@
 #include "gateway/transport_priv.h"
 
 struct credentials;
+struct exchange;
 
 enum link_stage {
     LINK_WAITING, /* between requests, or before the first */
@@ -32,6 +33,7 @@ struct link {
     struct credentials *credentials; /* that its handshake was made with; NULL without TLS */
     uint64_t verified_by;            /* generation of the authorities that judged the client's certificate; 0: none */
     char confirmation[44];           /* x5t#S256 of it, or "" */
+    struct exchange *exchange;       /* the request that libmicrohttpd has begun and not ended; its event thread's */
     _Atomic bool has_requested;
     _Atomic int stage;
     _Atomic int64_t since_ms;        /* monotonic: when the stage began */

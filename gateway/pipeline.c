@@ -230,6 +230,7 @@ static void recorded(struct record *record)
     struct exchange *exchange = (struct exchange *)(void *)((char *)record - offsetof(struct exchange, record));
     const bool is_allowed = record->status == RECORD_DONE && decision_verdict(record->decision) == VERDICT_ALLOW;
 
+    if (record->status != RECORD_STALE) exchange->is_recorded = true; /* also if nobody waits for the answer any more */
     if (is_allowed && exchange->request.route->handler->recall != NULL)
         exchange_resume(exchange, PHASE_RECALL);
     else

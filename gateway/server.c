@@ -28,6 +28,14 @@ bool server_must_check_lines(void)
     return MHD_VERSION <= 0x00097500; /* later ones have MHD_OPTION_CLIENT_DISCIPLINE_LVL */
 }
 
+/* libmicrohttpd 0.9.75 closes connections whose head was wrong twice without a word about the request. */
+static void end_forgotten(struct server *server, struct MHD_Connection *connection, struct link *link)
+{
+    void *forgotten = link->exchange;
+
+    exchange_end(server, connection, &forgotten, MHD_REQUEST_TERMINATED_WITH_ERROR);
+}
+
 static void connection_changed(void *context, struct MHD_Connection *connection, void **place,
                                enum MHD_ConnectionNotificationCode code)
 {
@@ -39,6 +47,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
         if (link != NULL) tls_enter(server->tls, link, connection, server->blocks);
         *place = link;
     } else if (*place != NULL) {
+        end_forgotten(server, connection, *place);
         tls_leave(*place);
         link_free(server->watcher, *place);
         *place = NULL;
@@ -256,6 +265,7 @@ struct result server_start(struct gateway *gateway, struct server **server_out, 
     if (server == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a server");
     server->gateway = gateway;
     const struct result result = server_fill(server, err);
+    atomic_store(&server->is_open, result.ok);
     if (result.ok)
         *server_out = server;
     else
@@ -301,8 +311,11 @@ void server_stop(struct server *server)
         atomic_store(&server->is_stopping, true);
         watcher_cut_all(server->watcher);
     }
-    /* Every wait of a suspended connection has a deadline of its own, so this one ends. */
-    while (!wait_for_none(&server->suspended, longest_ms)) log_line(LOG_WARNING, "requests are still being worked on", NULL);
+    /* Whoever came in before this is waited for; each wait of theirs has a deadline of its own. Nobody is suspended afterwards:
+       libmicrohttpd ends the program when it finds one at its end. */
+    atomic_store(&server->is_open, false);
+    while (!wait_for_none(&server->exchanges, longest_ms)) log_line(LOG_WARNING, "requests are still being worked on", NULL);
+    while (!wait_for_none(&server->suspended, longest_ms)) continue; /* who resumed the last ones is out of libmicrohttpd */
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     server->daemon_count = 0;
     while (!wait_for_none(&server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);

@@ -67,6 +67,17 @@ check("a decision that is always stale is 503", server.get("/v2/")[0] == 503)
 check("also for a change", server.get("/change/a", "POST")[0] == 503)
 server.state("?stale=0")
 
+# Who leaves before the answer, also while the event is on its way into the log, leaves one trace.
+before = server.state()
+for _ in range(100):
+    connection = server.connect()
+    connection.sendall(b"GET /v2/ HTTP/1.1\r\nHost: x\r\n\r\n")
+    connection.close()
+check_soon("requests whose client has left end", lambda: server.metric("sijil_requests_in_flight") == 1)
+after = server.state()
+traces = sum(after[kind] - before[kind] for kind in ("recorded", "refused"))
+check("each of them left one trace", traces == 100, (before, after))
+
 # Without a log nothing is done, and nothing leaves.
 server.state("?log=down")
 before = server.state()
