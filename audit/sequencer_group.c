@@ -63,6 +63,7 @@ void sequencer_watch_socket(struct sequencer *sequencer)
 {
     const int copy = fcntl(pg_socket(sequencer->pg), F_DUPFD_CLOEXEC, 3);
 
+    sequencer->backend = pg_backend(sequencer->pg);
     (void)pthread_mutex_lock(&sequencer->mutex);
     if (sequencer->flight_socket >= 0) (void)close(sequencer->flight_socket);
     sequencer->flight_socket = copy;
@@ -187,7 +188,8 @@ static void enter_doubt(struct sequencer *sequencer, const struct group *group)
 {
     struct doubt *doubt = &sequencer->doubt;
 
-    *doubt = (struct doubt){.exists = true, .sequence = group->state.size, .end_number = group->end_number};
+    *doubt = (struct doubt){.exists = true, .backend = sequencer->backend, .sequence = group->state.size,
+                            .end_number = group->end_number};
     doubt->hash = group->events[0].hash;
     for (size_t i = 0; i < group->count; i++) {
         if (group->events[i].record != NULL) doubt->records++;
@@ -201,7 +203,8 @@ static bool settle(struct sequencer *sequencer, bool *is_durable_out)
     struct error err = {0};
 
     if (!connect_again(sequencer)) return false;
-    if (audit_has_entry(sequencer->pg, sequencer->doubt.sequence, &sequencer->doubt.hash, is_durable_out, &err).ok) {
+    const struct doubt *doubt = &sequencer->doubt;
+    if (audit_has_entry(sequencer->pg, doubt->backend, doubt->sequence, &doubt->hash, is_durable_out, &err).ok) {
         sequencer->doubt.exists = false;
         sequencer_note_all(sequencer); /* rows may have been read before they came true */
         return true;

@@ -41,6 +41,11 @@ int pg_socket(const struct pg *pg)
     return pg->connection == NULL ? -1 : PQsocket(pg->connection);
 }
 
+int pg_backend(const struct pg *pg)
+{
+    return pg->connection == NULL ? 0 : PQbackendPID(pg->connection);
+}
+
 static struct result send_one(struct pg *pg, const struct pg_prepared *prepared,
                               const struct pg_arguments *arguments, struct error *err)
 {

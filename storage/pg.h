@@ -48,6 +48,8 @@ void pg_notice_loss(struct pg *pg);
 /** Connects and prepares again. Any transaction is gone. */
 RESULT pg_reopen(struct pg *pg, struct error *err);
 int pg_socket(const struct pg *pg);
+/** The process of the server that serves this connection; 0: none. */
+int pg_backend(const struct pg *pg);
 
 /** The arguments of one execution. Views must live until pg_run() returns. At most PG_PARAMETERS_MAX. */
 #define PG_PARAMETERS_MAX 24

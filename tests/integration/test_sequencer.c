@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/audit_store.h"
 #include "audit/format/checkpoint.h"
 #include "audit/format/note.h"
 #include "base/clock.h"
@@ -320,9 +321,36 @@ static void starting_survives_every_failure(void **state)
     audit_log_close(&log);
 }
 
+/* A group of which nobody knows whether it came true must not come true afterwards, however late it arrives. */
+static void who_looks_for_a_group_ends_the_process_that_it_was_sent_to(void **state)
+{
+    static const struct pg_table *const tables[] = {&audit_append_table, NULL};
+    OWNED(pg) *sent_to = NULL, *asking = NULL;
+    const struct merkle_hash hash = {{0}};
+    struct audit_log log;
+    struct error err = {0};
+    uint64_t boot = 0;
+    bool has = true;
+
+    (void)state;
+    audit_log_init(&log);
+    assert_true(pg_open(database_app(log.database), tables, &sent_to, &err).ok);
+    assert_true(pg_open(database_app(log.database), tables, &asking, &err).ok);
+    assert_true(audit_next_boot(sent_to, &boot, &err).ok);
+    assert_true(audit_has_entry(asking, pg_backend(sent_to), 0, &hash, &has, &err).ok);
+    assert_false(has);
+    assert_false(audit_next_boot(sent_to, &boot, &err).ok);
+    assert_true(pg_is_broken(sent_to));
+    assert_true(audit_has_entry(asking, 0, 0, &hash, &has, &err).ok);
+    pg_free(GIVE(sent_to));
+    pg_free(GIVE(asking));
+    audit_log_close(&log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_looks_for_a_group_ends_the_process_that_it_was_sent_to),
         cmocka_unit_test(an_allowed_request_gets_a_permit),
         cmocka_unit_test(a_log_keeps_its_name),
         cmocka_unit_test(starting_survives_every_failure),
