@@ -46,30 +46,27 @@ static void remember(struct file_queue *queue, const struct error *reason)
     queue->has_failed = true;
 }
 
+static void remember_why(struct file_queue *queue, const char *what, int64_t outcome)
+{
+    const bool is_full = outcome == -ENOSPC || outcome == -EDQUOT || outcome == -EFBIG;
+    struct error err = {0};
+
+    (void)failure(&err, is_full ? ERROR_FULL : ERROR_UNAVAILABLE, "can't %s: %s", what, strerror((int)-outcome)).ok;
+    remember(queue, &err);
+}
+
 /* What came to an end early, for want of room as a rule, is tried as a usual write: that says why, or goes on. */
 static void judge_write(struct file_queue *queue, const struct iocb *call, int64_t written)
 {
     struct error err = {0};
 
     const size_t done = written < 0 ? 0 : (size_t)written;
-    if (written < 0) {
-        const bool is_full = written == -ENOSPC || written == -EDQUOT || written == -EFBIG;
-        (void)failure(&err, is_full ? ERROR_FULL : ERROR_UNAVAILABLE, "can't write a file: %s", strerror((int)-written)).ok;
+    if (written < 0)
+        remember_why(queue, "write a file", written);
+    else if (done < call->aio_nbytes &&
+             !file_write_at((int)call->aio_fildes, (const uint8_t *)(uintptr_t)call->aio_buf + done,
+                            call->aio_nbytes - done, (uint64_t)call->aio_offset + done, &err).ok)
         remember(queue, &err);
-    } else if (done < call->aio_nbytes &&
-               !file_write_at((int)call->aio_fildes, (const uint8_t *)(uintptr_t)call->aio_buf + done,
-                              call->aio_nbytes - done, (uint64_t)call->aio_offset + done, &err).ok) {
-        remember(queue, &err);
-    }
-}
-
-static void judge_sync(struct file_queue *queue, int64_t outcome)
-{
-    struct error err = {0};
-
-    if (outcome == 0) return;
-    (void)failure(&err, ERROR_UNAVAILABLE, "can't make a file durable: %s", strerror((int)-outcome)).ok;
-    remember(queue, &err);
 }
 
 /* Waits for one at least. */
@@ -87,7 +84,8 @@ static void reap(struct file_queue *queue)
         queue->is_under_way[at] = false;
         queue->read[at] = outcome;
         if (queue->calls[at].aio_lio_opcode == IOCB_CMD_PWRITE) judge_write(queue, &queue->calls[at], outcome);
-        if (queue->calls[at].aio_lio_opcode == IOCB_CMD_FSYNC) judge_sync(queue, outcome);
+        if (queue->calls[at].aio_lio_opcode == IOCB_CMD_FSYNC && outcome != 0)
+            remember_why(queue, "make a file durable", outcome); /* room is a matter of fsync, too, on some file systems */
     }
 }
 

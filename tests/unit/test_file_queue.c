@@ -1,11 +1,14 @@
 /* Reads and writes that go on meanwhile: in order of places, told when they fail, and never from or to bytes that are given back. */
 #include "tests/support/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -243,6 +246,99 @@ static void a_read_that_can_not_begin_is_none(void **state)
 
 /* ---- Failures ---- */
 
+static int64_t told_outcome; /* of the next call that is done, if not 0 */
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e);
+
+/* Stands before the C library's: what the kernel did is told as if the disk had been full, or broken. */
+long __wrap_syscall(long number, long a, long b, long c, long d, long e)
+{
+    const long outcome = __real_syscall(number, a, b, c, d, e);
+    struct io_event *event = (struct io_event *)(uintptr_t)d;
+
+    if (number != SYS_io_getevents || outcome < 1 || told_outcome == 0) return outcome;
+    const struct iocb *call = (const struct iocb *)(uintptr_t)event->obj;
+    if (told_outcome > 0) assert_int_equal(ftruncate((int)call->aio_fildes, told_outcome), 0);
+    event->res = told_outcome;
+    told_outcome = 0;
+    return outcome;
+}
+
+static struct result begin_write(struct file_queue *queue, int file, struct error *err)
+{
+    return file_queue_write(queue, file, (struct bytes){bytes, PIECE}, 0, err);
+}
+
+static struct result begin_sync(struct file_queue *queue, int file, struct error *err)
+{
+    return file_queue_sync(queue, file, err);
+}
+
+/* A full disk is told as one, whenever the kernel finds out; and the same queue goes on when there is room again. */
+static void a_full_disk_is_not_a_broken_one(void **state)
+{
+    static const struct {
+        struct result (*begin)(struct file_queue *queue, int file, struct error *err);
+        int reason;
+        enum error_kind kind;
+    } failures[] = {
+        {begin_write, ENOSPC, ERROR_FULL}, {begin_write, EDQUOT, ERROR_FULL}, {begin_write, EFBIG, ERROR_FULL},
+        {begin_write, EIO, ERROR_UNAVAILABLE}, {begin_sync, ENOSPC, ERROR_FULL}, {begin_sync, EDQUOT, ERROR_FULL},
+        {begin_sync, EIO, ERROR_UNAVAILABLE},
+    };
+    OWNED(file_queue) *queue = NULL;
+    OWNED_FD file = open_file();
+    struct error err = {0};
+
+    (void)state;
+    must(file_queue_new(WRITES, &queue, &err), &err);
+    for (size_t i = 0; i < COUNT(failures); i++) {
+        told_outcome = -failures[i].reason;
+        must(failures[i].begin(queue, file, &err), &err);
+        assert_false(file_queue_wait(queue, &err).ok);
+        assert_int_equal(err.kind, failures[i].kind);
+        assert_non_null(strstr(err.message, strerror(failures[i].reason)));
+        must(write_all(queue, file, &err), &err);
+        check_file(file, PIECES);
+        (void)fcntl(file, F_SETFL, O_DIRECT);
+    }
+}
+
+/* As at the end of a disk's room, when there is some again: nothing of it is missing. */
+static void a_write_that_ends_early_is_finished(void **state)
+{
+    OWNED(file_queue) *queue = NULL;
+    OWNED_FD file = open_file();
+    struct error err = {0};
+
+    (void)state;
+    must(file_queue_new(WRITES, &queue, &err), &err);
+    fill(bytes, 0);
+    told_outcome = FILE_QUEUE_ALIGNMENT;
+    must(begin_write(queue, file, &err), &err);
+    must(file_queue_wait(queue, &err), &err);
+    check_file(file, 1);
+}
+
+static void a_read_that_failed_is_told(void **state)
+{
+    OWNED(file_queue) *queue = NULL;
+    OWNED_FD file = written_file((size_t)PIECES * PIECE);
+    struct error err = {0};
+    size_t missing = 0, length = 7;
+
+    (void)state;
+    must(file_queue_new(READS, &queue, &err), &err);
+    told_outcome = -EIO;
+    must(file_queue_read(queue, file, bytes, PIECE, 0, &err), &err);
+    assert_false(file_queue_read_end(queue, &length, &err).ok);
+    assert_int_equal(err.kind, ERROR_UNAVAILABLE);
+    assert_int_equal(length, 7);
+    must(read_all(queue, file, &missing, &err), &err);
+    assert_int_equal(missing, 0);
+}
+
 static struct result make_and_read(void *context, struct error *err)
 {
     OWNED(file_queue) *queue = NULL;
@@ -289,6 +385,9 @@ int main(void)
         cmocka_unit_test(what_was_asked_for_comes_in_order),
         cmocka_unit_test(a_file_that_is_closed_is_read_to_its_end),
         cmocka_unit_test(a_read_that_can_not_begin_is_none),
+        cmocka_unit_test(a_full_disk_is_not_a_broken_one),
+        cmocka_unit_test(a_write_that_ends_early_is_finished),
+        cmocka_unit_test(a_read_that_failed_is_told),
         cmocka_unit_test(every_failure_is_told),
     };
 
