@@ -139,8 +139,8 @@ enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusa
 enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t *data_size);
 
 /* gateway/outflow.c */
-/** Reads the first block. On failure nothing was sent yet. */
-RESULT outflow_begin(struct exchange *exchange, struct error *err);
+/** Reads the first block, here or on a sender, and resumes the exchange with the answer: another one, if the read failed. */
+void outflow_begin(struct exchange *exchange);
 ssize_t outflow_give(void *context, uint64_t position, char *place, size_t size);
 
 /* gateway/pipeline.c, beside gateway/pipeline.h */

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gateway/exchange_priv.h"
 #include "gateway/numbers_priv.h"
@@ -37,17 +38,55 @@ static struct result read_block(struct exchange *exchange, uint8_t **slot, size_
     return SUCCESS;
 }
 
-struct result outflow_begin(struct exchange *exchange, struct error *err)
+static struct result read_first(struct exchange *exchange, struct error *err)
 {
     const struct response_source *source = exchange->request.source;
     struct outflow *outflow = &exchange->outflow;
+    uint8_t nothing = 0;
 
-    if (source->length == 0) return SUCCESS;
+    if (source->length == 0) return source->read(source->state, 0, &nothing, 0, err); /* which is verified, too */
     TRY(read_block(exchange, &outflow->slots[0], &outflow->filled[0], err));
     outflow->read_bytes = outflow->filled[0];
     outflow->sender_until = source->read_at_once == NULL ? source->length : outflow->read_bytes;
     outflow->count = 1;
     return SUCCESS;
+}
+
+static void begin(struct exchange *exchange)
+{
+    struct error err = {0};
+
+    if (!read_first(exchange, &err).ok) {
+        log_error("the first block of an answer can't be read", &err);
+        response_failure(&exchange->request, &err);
+    }
+    exchange_resume(exchange, PHASE_ANSWER);
+}
+
+static void begin_on_sender(struct exchange *exchange, struct pg *pg)
+{
+    const struct settings *settings = exchange->server->gateway->settings;
+    const struct error late = {ERROR_UNAVAILABLE, "no sender was free in time"};
+
+    (void)pg;
+    if (clock_monotonic_ms() - exchange->queued_ms <= settings->queue_timeout) {
+        begin(exchange);
+        return;
+    }
+    response_failure(&exchange->request, &late);
+    exchange_resume(exchange, PHASE_ANSWER);
+}
+
+/* As a rule it is in memory, and read before anybody else would have begun. Before a disk that hangs half of the readers stand
+ * at most: all else that they do goes on. */
+void outflow_begin(struct exchange *exchange)
+{
+    struct server *server = exchange->server; /* the exchange may be gone once it is resumed */
+    const struct gateway *gateway = server->gateway;
+
+    const bool is_usual = atomic_fetch_add(&server->first_reads, 1) < gateway->settings->reader_threads / 2;
+    if (is_usual || !exchange_submit(exchange, gateway->senders, begin_on_sender)) begin(exchange);
+    atomic_fetch_sub(&server->first_reads, 1);
 }
 
 /* With the mutex held. */

@@ -399,15 +399,12 @@ static size_t step_of_decide(void)
 void pipeline_answer(struct exchange *exchange, const struct error *failed)
 {
     struct request *request = &exchange->request;
-    struct error err = {0};
 
     if (failed != NULL) response_failure(request, failed);
-    if (request->response != NULL && request->response->source != NULL && request->method == METHOD_GET &&
-        !outflow_begin(exchange, &err).ok) {
-        log_error("the first block of an answer can't be read", &err);
-        response_failure(request, &err);
-    }
-    exchange_resume(exchange, PHASE_ANSWER);
+    if (request->response != NULL && request->response->source != NULL && request->method == METHOD_GET)
+        outflow_begin(exchange);
+    else
+        exchange_resume(exchange, PHASE_ANSWER);
 }
 
 void pipeline_finish(struct exchange *exchange, struct pg *pg)

@@ -20,7 +20,8 @@
 struct response_source {
     void *state;
     uint64_t length;           /* known before; exactly so many bytes are read */
-    /** Fills `length` bytes from `offset` of this answer (not of the object); called in order, by one thread at a time. */
+    /** Fills `length` bytes from `offset` of this answer (not of the object); called in order, by one thread at a time; once, for
+     *  none, where the answer is empty. */
     RESULT (*read)(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err);
     /** The same if it needs no waiting; false: read() has to. May be NULL: it always has to. */
     bool (*read_at_once)(void *state, uint64_t offset, uint8_t *place, size_t length);

@@ -16,7 +16,8 @@ struct stored_blob {
     char digest[DIGEST_TEXT_SIZE];
     struct blob_row row;
     bool may_read;              /* the permit is for its bytes, too */
-    struct blob_reader *reader; /* NULL until it is open */
+    struct secret *key;         /* between opening and the first read */
+    struct blob_reader *reader; /* NULL until then */
 };
 
 struct result stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
@@ -84,46 +85,48 @@ static void mark_damaged(struct stored_blob *blob)
         metric_add(&registry_metrics_rows[METRIC_DAMAGE_READ], 1);
 }
 
+struct result stored_blob_open(struct stored_blob *blob, struct error *err)
+{
+    assert(blob->may_read);
+    return blob->key != NULL || blob->reader != NULL
+               ? SUCCESS
+               : registry_unwrap(blob->registry, &blob->where, &blob->row.key, &blob->key, err);
+}
+
 static struct result open_reader(struct stored_blob *blob, struct error *err)
 {
     struct blob_identity identity = {.blob = blob->row.key.id, .project = blob->where.project};
     struct blob_store *blobs = NULL;
-    OWNED(secret) *key = NULL;
 
+    if (blob->reader != NULL) return SUCCESS;
     (void)snprintf(identity.region, sizeof identity.region, "%s", blob->where.region);
     TRY(registry_blobs(blob->registry, blob->where.region, &blobs, err));
-    TRY(registry_unwrap(blob->registry, &blob->where, &blob->row.key, &key, err));
-    const struct result opened = blob_reader_open(blobs, &identity, &blob->row.content, key, &blob->reader, err);
+    const struct result opened = blob_reader_open(blobs, &identity, &blob->row.content, blob->key, &blob->reader, err);
     /* A file that is gone is damage as well: the row says that it must be there. */
     if (!opened.ok && err->kind == ERROR_NOT_FOUND) err->kind = ERROR_CORRUPT;
-    if (!opened.ok && err->kind == ERROR_CORRUPT) mark_damaged(blob);
+    if (opened.ok) secret_free(GIVE(blob->key)); /* it has its own */
     return opened;
-}
-
-struct result stored_blob_open(struct stored_blob *blob, struct error *err)
-{
-    assert(blob->may_read);
-    return blob->reader != NULL ? SUCCESS : open_reader(blob, err);
 }
 
 struct result stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length,
                                struct error *err)
 {
-    assert(blob->reader != NULL);
-    const struct result read = blob_reader_read(blob->reader, offset, into, length, err);
+    assert(blob->key != NULL || blob->reader != NULL);
+    struct result read = open_reader(blob, err);
+    if (read.ok) read = blob_reader_read(blob->reader, offset, into, length, err);
     if (!read.ok && err->kind == ERROR_CORRUPT) mark_damaged(blob);
     return read;
 }
 
 bool stored_blob_read_at_once(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length)
 {
-    assert(blob->reader != NULL);
-    return blob_reader_read_at_once(blob->reader, offset, into, length);
+    return blob->reader != NULL && blob_reader_read_at_once(blob->reader, offset, into, length);
 }
 
 void stored_blob_free(struct stored_blob *blob)
 {
     if (blob == NULL) return;
     blob_reader_free(blob->reader);
+    secret_free(blob->key);
     free(blob);
 }

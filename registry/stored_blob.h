@@ -24,11 +24,12 @@ RESULT stored_blob_find(struct registry *registry, struct pg *pg, const struct b
                         struct stored_blob **blob_out, struct error *err);
 uint64_t stored_blob_size(const struct stored_blob *blob);
 bool stored_blob_is_damaged(const struct stored_blob *blob);
-/** Unwraps its key and checks header, trailer and extents. ERROR_CORRUPT marks it. */
+/** Unwraps its key; asks nothing of the region. */
 RESULT stored_blob_open(struct stored_blob *blob, struct error *err);
 /** As stored_blob_read() if that needs no waiting; false: it does, or it fails. */
 bool stored_blob_read_at_once(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length);
-/** Exactly `length` bytes from `offset`, verified; in any order. ERROR_CORRUPT marks it. May block. */
+/** Exactly `length` bytes from `offset`, verified; in any order. The first read checks header, trailer and extents before.
+ *  ERROR_CORRUPT marks it. May block. */
 RESULT stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length,
                         struct error *err);
 void stored_blob_free(struct stored_blob *blob);

@@ -99,6 +99,24 @@ connection.sendall(b"GET /v2/x/pour?size=5000000&fail_at=2000000&misses=1000 HTT
 data, closed = read_all(connection)
 check("and damage that is found without a sender", closed and b"Content-Length: 5000000" in data and 100000 < len(data) < 2100000, len(data))
 
+# First blocks that a disk takes its time for, of more downloads than there are workers: all else goes on, damage is a 500 all the same.
+def slow_start(number):
+    status, headers, data = server.get(f"/v2/x/pour?size=1000&slow_ms=700&fail_at={number % 2}")
+    starts.append((status, data == poured(1000)))
+
+
+starts = []
+threads = [threading.Thread(target=slow_start, args=(i,)) for i in range(16)]
+for thread in threads:
+    thread.start()
+time.sleep(0.3)
+begun = time.monotonic()
+status, headers, data = server.get("/a?sleep_ms=1")
+check("beside sixteen downloads that can't begin", status == 200 and not starts and time.monotonic() - begun < 0.4, time.monotonic() - begun)
+for thread in threads:
+    thread.join()
+check("they begin one after the other", sorted(starts) == [(200, True)] * 8 + [(500, False)] * 8, starts)
+
 # Clients that go away.
 server.wait_for("nothing is left open", lambda s: s["sinks"] == 0 and s["sources"] == 0)
 cut = server.state()["cut"]

@@ -229,6 +229,14 @@ def a_flipped_bit_is_never_served():
     expect_no_wrong_byte(outcome, data)
 
 
+def an_empty_blob_is_verified_as_others_are():
+    def flip(path):
+        with open(path, "r+b") as file:
+            file.write(b"X")
+    outcome, _ = damage(flip, size=0)
+    assert outcome.status == 500, outcome.status
+
+
 def a_moved_object_is_never_served():
     other = os.urandom(300_000)
     repository().push_blob(other)
@@ -348,5 +356,6 @@ sijil_test.run(
     three_hundred_thousand_brackets_are_refused, a_manifest_of_five_mebibytes_is_too_large,
     a_manifest_whose_blobs_are_missing_names_them, a_wrong_digest_is_refused_and_loses_nothing_else,
     digests_that_are_none_are_refused, a_truncated_object_is_never_served, a_flipped_bit_is_never_served,
+    an_empty_blob_is_verified_as_others_are,
     a_moved_object_is_never_served, a_stopped_database_is_a_503_and_then_it_is_over,
     a_dead_key_process_is_a_503_and_then_it_is_over, a_full_disk_is_said_and_loses_nothing, server=server)
