@@ -14,6 +14,7 @@ import http.client
 import os
 import random
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -31,6 +32,8 @@ DEADLINE = 25      # seconds: waiting for a worker, for the log and for a row, 1
 RECOVERED = 20 if LONG else 60  # seconds after a fault until everything works; a slow machine beside other tests takes longer
 SERVED = 60        # seconds in which a slow peer must let somebody be served
 REPOSITORY = "main/models/faults"
+SHORT_BLOB = 100_000
+LONG_BLOB = 6 << 20  # where memory is dear, what is read of a blob after its first 2 MiB comes past the page cache
 SEEN = {}          # (case, operation) -> statuses, for the table at the end
 
 stack = Production(rate_window=5, header_timeout=5)
@@ -49,11 +52,29 @@ class Bench:
         self.manifest = self.place.manifest(self.data)
         assert self.place.put_manifest("one", self.manifest).status == 201
         self.place.client.token(self.place.scope)
+        self.size, self.way = SHORT_BLOB, ""
+        self.unread, self.kept = [], []  # digests of long blobs that were acknowledged: those that nobody has pulled, all
+
+    def push(self):
+        fresh = os.urandom(self.size)
+        answer = self.place.call("POST", f"blobs/uploads/?digest={sha256(fresh)}", fresh, {"Content-Type": "application/octet-stream"})
+        if answer.status == 201 and self.size == LONG_BLOB:
+            self.unread.append(sha256(fresh))
+            self.kept.append(sha256(fresh))
+        return answer
+
+    def pull(self):
+        """For the first time, if there is a blob that nobody has pulled."""
+        digest = self.unread.pop() if self.unread else self.digest
+        answer = self.place.call("GET", f"blobs/{digest}")
+        assert answer.status != 200 or sha256(answer.body) == digest, f"{digest} was answered with other bytes"
+        return answer
+
+    def note(self, case, name, status, seconds):
+        SEEN.setdefault((case + self.way, name), []).append((status, seconds))
 
     def operations(self):
         place, client = self.place, self.server.client()
-        fresh = os.urandom(100_000)
-        octets = {"Content-Type": "application/octet-stream"}
         manifest = {"Content-Type": "application/vnd.oci.image.manifest.v1+json"}
         basic = self.server.client(self.login)
         return {
@@ -61,8 +82,8 @@ class Bench:
             "readyz": lambda: client.call("GET", "/readyz"),
             "token": lambda: token_answer(basic, place.scope),
             "pull a manifest": lambda: place.call("GET", "manifests/one"),
-            "pull a blob": lambda: place.call("GET", f"blobs/{self.digest}"),
-            "push a blob": lambda: place.call("POST", f"blobs/uploads/?digest={sha256(fresh)}", fresh, octets),
+            "pull a blob": self.pull,
+            "push a blob": self.push,
             "begin an upload": lambda: place.call("POST", "blobs/uploads/"),
             "push a manifest": lambda: place.call("PUT", f"manifests/m{random.randrange(1 << 30)}", self.manifest, manifest),
             "list tags": lambda: place.call("GET", "tags/list"),
@@ -77,7 +98,7 @@ class Bench:
             for name, future in futures.items():
                 answer, seconds = future.result()
                 assert seconds < DEADLINE, f"{case}: {name} took {seconds:.0f} s"
-                SEEN.setdefault((case, name), []).append((answer.status, seconds))
+                self.note(case, name, answer.status, seconds)
                 check_answer(case, name, answer)
                 answers[name] = answer.status
         if answers.get("pull a blob") == 200:
@@ -291,6 +312,41 @@ def a_key_process_whose_disk_fails():
 
 
 # --- the disk of the region ------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def memory_is_dear(server, bench):
+    """Long appends and first pulls go past the page cache; yields whether they do, on the file system that there is."""
+    gateway = server.faults["gateway"]
+    before = gateway.past()
+    gateway.memory_us, bench.size, bench.way = 400, LONG_BLOB, ", past"
+    gateway.set()
+    try:
+        for _ in range(3):
+            assert bench.push().status == 201 and bench.pull().status == 200
+        yield all(now > then for now, then in zip(gateway.past(), before))
+    finally:
+        gateway.memory_us, bench.size, bench.way = 0, SHORT_BLOB, ""
+        gateway.set()
+        bench.unread.clear()
+
+
+def past(case):
+    """The same past the page cache; and afterwards each blob that was acknowledged is there."""
+    def run():
+        gateway, bench = stack.faults["gateway"], state["bench"]
+        with memory_is_dear(stack, bench) as is_past:
+            if not is_past:
+                print(f"     (left out: {stack.root} lies on a file system that has no writes past the page cache)")
+                return
+            before = gateway.past()
+            case()
+            counts = [now - then for now, then in zip(gateway.past(), before)]
+            assert all(counts), f"past the page cache went {counts} writes, fsyncs and reads"
+            print("     past the page cache: {} writes, {} fsyncs, {} reads".format(*counts))
+        Integrity.check_content(bench.place, bench.kept)
+    run.__name__ = case.__name__ + "_past_the_page_cache"
+    return run
+
+
 def a_disk_that_is_slow():
     bench = state["bench"]
     stack.faults["gateway"].set(sync_ms=800, write_ms=20)
@@ -304,24 +360,24 @@ def a_disk_that_hangs_holds_up_nobody_else():
     """More uploads than movers stand before a disk that takes seconds for each write; small things go on."""
     bench = state["bench"]
     seconds = 20 if LONG else 6
-    stack.faults["gateway"].set(sync_ms=seconds * 1000)
+    stack.faults["gateway"].set(**{"write_ms" if bench.way else "sync_ms": seconds * 1000})
     with concurrent.futures.ThreadPoolExecutor(12) as pool, contextlib.ExitStack() as lifted:
         lifted.callback(stack.calm)  # also when something is wrong: the cases after this one are not to suffer
-        pushes = [pool.submit(timed, bench.operations()["push a blob"]) for _ in range(12)]
+        pushes = [pool.submit(timed, bench.push) for _ in range(12)]
         time.sleep(1)
         slowest = 0
         for _ in range(20):
             answer, took = timed(lambda: bench.place.call("GET", "manifests/one"))
             slowest = max(slowest, took)
             assert answer.status == 200, answer.status
-        answer, took = timed(lambda: bench.place.call("GET", f"blobs/{bench.digest}"))
+        answer, took = timed(bench.pull)
         check_answer("disk hangs", "pull a blob", answer)
-        SEEN.setdefault(("disk hangs", "pull a blob"), []).append((answer.status, took))
+        bench.note("disk hangs", "pull a blob", answer.status, took)
         assert took < DEADLINE, f"a pull waited {took:.0f} s for a mover"
         stack.calm()
         for push in pushes:
             answer, took = push.result()
-            SEEN.setdefault(("disk hangs", "push a blob"), []).append((answer.status, took))
+            bench.note("disk hangs", "push a blob", answer.status, took)
             check_answer("disk hangs", "push a blob", answer)
     assert slowest < seconds - 1, f"a manifest took {slowest:.1f} s beside a disk that hangs for {seconds} s"
     bench.recovers("disk hangs")
@@ -330,13 +386,13 @@ def a_disk_that_hangs_holds_up_nobody_else():
 def a_disk_that_is_full_or_fails_keeps_the_upload():
     bench = state["bench"]
     for failure, status in ((errno.ENOSPC, 507), (errno.EIO, 503)):
-        first, second = os.urandom(300_000), os.urandom(300_000)
+        first, second = os.urandom(3 * bench.size), os.urandom(3 * bench.size)
         location = bench.place.patch(bench.place.begin(), first)["Location"]
         stack.faults["gateway"].set(failure=failure)
         answer = bench.place.patch(location, second, len(first))
         assert answer.status == status, (answer.status, answer.body)
         check_answer("disk fails", "push a blob", answer)
-        SEEN.setdefault((f"disk: {errno.errorcode[failure]}", "push a blob"), []).append((answer.status, 0))
+        bench.note(f"disk: {errno.errorcode[failure]}", "push a blob", answer.status, 0)
         assert bench.place.call("GET", "manifests/one").status == 200
         stack.calm()
         kept = bench.place.call("GET", location)
@@ -345,6 +401,83 @@ def a_disk_that_is_full_or_fails_keeps_the_upload():
         assert bench.place.close(location, sha256(first + second)).status == 201
         assert bench.place.call("GET", f"blobs/{sha256(first + second)}").body == first + second
     bench.recovers("disk fails")
+
+
+def a_disk_whose_reads_are_slow():
+    bench = state["bench"]
+    assert bench.push().status == 201  # its first pull is to be one of these
+    stack.faults["gateway"].set(read_ms=30)
+    rounds = bench.rounds("reads slow", 20 if LONG else 5)
+    stack.calm()
+    assert len(served(rounds, "pull a blob", "pull a manifest", "push a blob")) == len(rounds), rounds
+    bench.recovers("reads slow")
+
+
+def a_disk_whose_reads_fail_breaks_answers_off():
+    """What was sent of a pull is right, and plainly not all; others are refused, pushes go on, and no blob is called damaged."""
+    bench, gateway = state["bench"], stack.faults["gateway"]
+    data = random.randbytes(48 << 20)
+    digest = bench.place.push_blob(data)
+    aborted, damaged, told = metric(stack, "sijil_answers_aborted_total"), metric(stack, "sijil_blob_damage_total"), broken_off()
+    with contextlib.ExitStack() as lifted:
+        lifted.callback(stack.calm)
+        received = pulled_until(bench, digest, lambda: gateway.set(read_failure=errno.EIO))
+        assert 0 < len(received) < len(data) and data.startswith(received), f"{len(received)} bytes, of {len(data)}"
+        answer, took = timed(lambda: bench.place.call("GET", f"blobs/{digest}"))
+        assert answer.status == 503, (answer.status, answer.body)
+        check_answer("reads fail", "pull a blob", answer)
+        bench.note("reads fail", "pull a blob", answer.status, took)
+        assert bench.place.call("GET", "manifests/one").status == 200 and bench.push().status == 201
+    assert metric(stack, "sijil_answers_aborted_total") == aborted + 1
+    assert broken_off() == told + 1, "the log does not say why"
+    assert bench.place.call("GET", f"blobs/{digest}").body == data
+    assert metric(stack, "sijil_blob_damage_total") == damaged, "a disk that fails is not a blob that is damaged"
+    bench.recovers("reads fail")
+
+
+def broken_off():
+    """How many answers the log says were, because the disk failed."""
+    with open(stack.path("log"), encoding="utf-8", errors="replace") as log:
+        return len([line for line in log if "an answer was broken off" in line and os.strerror(errno.EIO) in line])
+
+
+def pulled_until(bench, digest, happens):
+    """The bytes that come of a blob, if that happens once the first have come."""
+    with connect(65536) as link, link.makefile("rb") as answer:
+        link.sendall(head(bench, "GET", f"/v2/{REPOSITORY}/blobs/{digest}"))
+        assert b" 200 " in answer.readline()
+        while answer.readline().strip():
+            pass
+        received = [answer.read(65536)]
+        happens()
+        with contextlib.suppress(*BROKEN):
+            while piece := answer.read1(65536):
+                received.append(piece)
+    return b"".join(received)
+
+
+def a_disk_whose_reads_hang_holds_up_nobody_else():
+    """More pulls than workers of any kind stand before a disk that takes seconds for each read; all else goes on."""
+    bench = state["bench"]
+    seconds = 20 if LONG else 6
+    for _ in range(14 if bench.way else 0):
+        assert bench.push().status == 201
+    with concurrent.futures.ThreadPoolExecutor(14) as pool, contextlib.ExitStack() as lifted:
+        lifted.callback(stack.calm)
+        stack.faults["gateway"].set(read_ms=seconds * 1000)
+        pulls = [pool.submit(timed, bench.pull) for _ in range(14)]
+        time.sleep(1)
+        for name, call in bench.operations().items():
+            if name != "pull a blob":
+                answer, took = timed(call)
+                bench.note("reads hang", name, answer.status, took)
+                assert answer.status < 300 and took < seconds - 2, f"{name}: {answer.status} after {took:.1f} s beside reads that hang"
+        stack.calm()
+        for pull in pulls:
+            answer, took = pull.result()
+            bench.note("reads hang", "pull a blob", answer.status, took)
+            check_answer("reads hang", "pull a blob", answer)
+    bench.recovers("reads hang")
 
 
 def a_disk_that_is_full_for_all_of_it():
@@ -371,6 +504,66 @@ def a_disk_that_is_full_for_all_of_it():
             integrity.check({})
     finally:
         subprocess.run(["umount", "-l", folder], check=False)
+
+
+@contextlib.contextmanager
+def small_disk(folder, megabytes):
+    """An ext4 of its own in that new folder; yields whether one can be had."""
+    os.mkdir(folder)
+    with open(folder + ".ext4", "wb") as file:
+        file.truncate(megabytes << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", folder + ".ext4"], check=True)
+    is_mounted = subprocess.run(["mount", "-o", "loop", folder + ".ext4", folder], check=False, capture_output=True).returncode == 0
+    try:
+        yield is_mounted
+    finally:
+        if is_mounted:
+            subprocess.run(["umount", "-l", folder], check=False)
+
+
+def a_disk_that_is_full_past_the_page_cache():
+    """The region on a small disk, written past the page cache: it is the kernel that says so, in the midst of what goes on meanwhile."""
+    small = Production()
+    with small_disk(os.path.join(stack.root, "small_disk"), 96) as is_mounted:
+        if not is_mounted:
+            print("     (left out: mounting a small file system needs root, and a loop device)")
+            return
+        os.symlink(os.path.join(stack.root, "small_disk"), small.path("regions"))
+        with small, open(small.path("regions/ballast"), "wb") as ballast:
+            os.posix_fallocate(ballast.fileno(), 0, 24 << 20)
+            bench = Bench(small)
+            integrity = Judge(small, bench.auditor)
+            with memory_is_dear(small, bench) as is_past:
+                assert is_past, "an ext4 has no writes past the page cache"
+                fills_up(small, bench, ballast)
+            bench.recovers("small disk full")
+            Integrity.check_content(bench.place, bench.kept)
+            time.sleep(2)
+            integrity.check({})
+
+
+def fills_up(small, bench, ballast):
+    """With blobs and with an upload; and goes on once the ballast is gone."""
+    first, second = os.urandom(LONG_BLOB), os.urandom(LONG_BLOB)
+    location = bench.place.patch(bench.place.begin(), first)["Location"]
+    before = small.faults["gateway"].counts()[3]
+    while (answer := bench.push()).status == 201:
+        pass
+    refusals = {"push a blob": answer, "go on with an upload": bench.place.patch(location, second, len(first))}
+    assert small.faults["gateway"].counts()[3] > before, "the disk was not full for a write past the page cache"
+    for name, answer in refusals.items():
+        assert answer.status == 507, (name, answer.status, answer.body)
+        check_answer("small disk full", name, answer)
+        bench.note("small disk full", name, answer.status, 0)
+    Integrity.check_content(bench.place, bench.kept)
+    assert bench.place.call("GET", "manifests/one").status == 200
+    os.ftruncate(ballast.fileno(), 0)
+    kept = bench.place.call("GET", location)
+    assert kept.status == 204 and kept["Range"] == f"0-{len(first) - 1}", (kept.status, kept["Range"])
+    location = bench.place.patch(kept["Location"], second, len(first))["Location"]
+    assert bench.place.close(location, sha256(first + second)).status == 201
+    assert bench.place.call("GET", f"blobs/{sha256(first + second)}").body == first + second
+    assert bench.push().status == 201
 
 
 # --- clocks ----------------------------------------------------------------------------------------------------------
@@ -435,9 +628,14 @@ def a_machine_whose_clock_steps():
 
 
 # --- clients ---------------------------------------------------------------------------------------------------------
-def connect():
+def connect(window=None):
+    """`window`: bytes that may lie with the client unread."""
     context = ssl.create_default_context(cafile=stack.ca_file)
-    plain = __import__("socket").create_connection(("127.0.0.1", stack.port), timeout=90)
+    plain = socket.socket()
+    if window is not None:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+    plain.settimeout(90)
+    plain.connect(("127.0.0.1", stack.port))
     return context.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
@@ -595,17 +793,19 @@ class Judge(Integrity):
     """The same checks where the database is not the embedded one."""
 
     def postgres(self):
-        return "/usr/lib/postgresql/15/bin", stack.database_at, ""
+        return "/usr/lib/postgresql/15/bin", self.server.database_at, ""
 
     def database(self):
         return "sijil_template"
 
 
+DISK_CASES = (a_disk_that_is_slow, a_disk_that_hangs_holds_up_nobody_else, a_disk_that_is_full_or_fails_keeps_the_upload,
+              a_disk_whose_reads_are_slow, a_disk_whose_reads_fail_breaks_answers_off, a_disk_whose_reads_hang_holds_up_nobody_else)
 CASES = (a_database_that_stands_still, a_database_that_is_slow, a_database_whose_disk_is_slow, a_database_that_dies_again_and_again,
          somebody_else_locks_the_log,
          a_key_process_that_stands_still, a_key_process_that_is_slow, a_key_process_that_dies_again_and_again,
-         a_key_process_whose_disk_fails, a_disk_that_is_slow, a_disk_that_hangs_holds_up_nobody_else,
-         a_disk_that_is_full_or_fails_keeps_the_upload, a_disk_that_is_full_for_all_of_it, a_gateway_whose_clock_is_wrong,
+         a_key_process_whose_disk_fails, *DISK_CASES, *map(past, DISK_CASES), a_disk_that_is_full_for_all_of_it,
+         a_disk_that_is_full_past_the_page_cache, a_gateway_whose_clock_is_wrong,
          a_database_or_key_process_whose_clock_is_wrong, a_machine_whose_clock_steps, clients_that_stall_trickle_or_vanish)
 state = {}
 wanted = [case for case in CASES if len(sys.argv) == 1 or case.__name__ in sys.argv[1:]]

@@ -18,18 +18,28 @@ from sijil_test import program
 
 class Faults:
     """What goes wrong in one process: written into memory that it has mapped."""
-    FORM = "=qiiii"
+    FORM, COUNTS = "=qiiiiii", "=iiii"
 
     def __init__(self, folder, name, library):
         self.path, self.library = os.path.join(folder, name + ".faults"), library
+        size = struct.calcsize(self.FORM) + struct.calcsize(self.COUNTS)
+        self.memory_us = 0  # no fault, and so not for set() and calm(): above 0, each use of the page cache seems to cost more
         with open(self.path, "wb") as file:
-            file.write(bytes(struct.calcsize(self.FORM)))
+            file.write(bytes(size))
         os.chmod(self.path, 0o666)
         with open(self.path, "r+b") as file:
-            self.memory = mmap.mmap(file.fileno(), struct.calcsize(self.FORM))
+            self.memory = mmap.mmap(file.fileno(), size)
 
-    def set(self, clock_ms=0, sync_ms=0, write_ms=0, failure=0):
-        self.memory[:] = struct.pack(self.FORM, clock_ms, sync_ms, write_ms, failure, 0)
+    def set(self, clock_ms=0, sync_ms=0, write_ms=0, failure=0, read_ms=0, read_failure=0):
+        struct.pack_into(self.FORM, self.memory, 0, clock_ms, sync_ms, write_ms, failure, read_ms, read_failure, self.memory_us)
+
+    def past(self):
+        """How many writes, fsyncs and reads were asked of the kernel's asynchronous I/O, and done, well or not."""
+        return self.counts()[:3]
+
+    def counts(self):
+        """And how many of the writes the disk itself has failed, or not done to their end."""
+        return struct.unpack_from(self.COUNTS, self.memory, struct.calcsize(self.FORM))
 
     def environment(self):
         # Sanitizers want to be the first library, and bear not to be.

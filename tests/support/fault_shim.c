@@ -2,17 +2,21 @@
  * A library for LD_PRELOAD that gives a program a clock that steps and a disk that is slow or fails, while it runs.
  *
  * SIJIL_FAULT_FILE names a file that is mapped when the program starts, so that it works below a system call filter.
- * tests/scenario/production.py writes into it. Only regular files are slow, and never the log on descriptors 0 to 2.
+ * tests/scenario/production.py writes into it. Only regular files and folders are slow, and never the log on descriptors
+ * 0 to 2. What the kernel was asked to do meanwhile (io_submit(2)) is told late, or as failed, when it is asked for.
  * Nothing of this is in a program as shipped.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -21,6 +25,10 @@
 struct control {
     _Atomic int64_t clock_offset_ms;
     _Atomic int32_t sync_delay_ms, write_delay_ms, failure; /* an errno, or 0 */
+    _Atomic int32_t read_delay_ms, read_failure;
+    _Atomic int32_t memory_us; /* what each read and write through the page cache costs a thread more, by its own clock */
+    /* Counted here: what io_submit(2) was asked for, once it is done; and writes that the disk itself failed, or did not end. */
+    _Atomic int32_t past_writes, past_syncs, past_reads, past_failed;
 };
 
 static struct control calm;
@@ -52,74 +60,129 @@ static void rest(int32_t delay_ms)
 }
 
 /* True: the call fails, and errno says how. */
-static int disk_fails(int fd, int32_t delay_ms)
+static int disk_fails(int fd, int32_t delay_ms, int32_t failure)
 {
     struct stat status;
 
-    if (fd <= STDERR_FILENO || (delay_ms == 0 && control->failure == 0)) return 0;
+    if (fd <= STDERR_FILENO || (delay_ms == 0 && failure == 0)) return 0;
     /* A system call filter may refuse the question; who has one writes to nothing but its files. */
     if (fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return 0;
     rest(delay_ms);
-    if (control->failure == 0) return 0;
-    errno = control->failure;
+    if (failure == 0) return 0;
+    errno = failure;
     return 1;
 }
 
-__attribute__((visibility("default"))) int fsync(int fd)
+static _Thread_local int64_t memory_ns; /* what the page cache has cost this thread */
+
+static int sync_fails(int fd)
 {
-    return disk_fails(fd, control->sync_delay_ms) ? -1 : NEXT(fsync)(fd);
+    return disk_fails(fd, control->sync_delay_ms, control->failure);
 }
 
-__attribute__((visibility("default"))) int fdatasync(int fd)
+static int write_fails(int fd)
 {
-    return disk_fails(fd, control->sync_delay_ms) ? -1 : NEXT(fdatasync)(fd);
+    memory_ns += control->memory_us * INT64_C(1000);
+    return disk_fails(fd, control->write_delay_ms, control->failure);
 }
 
-__attribute__((visibility("default"))) ssize_t write(int fd, const void *from, size_t length)
+static int read_fails(int fd)
 {
-    return disk_fails(fd, control->write_delay_ms) ? -1 : NEXT(write)(fd, from, length);
+    memory_ns += control->memory_us * INT64_C(1000);
+    return disk_fails(fd, control->read_delay_ms, control->read_failure);
 }
 
-__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *from, size_t length, off_t offset)
+/* A disk that has to be waited for, or fails, has nothing to give at once. */
+static int read_at_once_fails(int fd, int flags)
 {
-    return disk_fails(fd, control->write_delay_ms) ? -1 : NEXT(pwrite)(fd, from, length, offset);
+    if ((flags & RWF_NOWAIT) == 0 || (control->read_delay_ms == 0 && control->read_failure == 0)) return read_fails(fd);
+    errno = EAGAIN;
+    return 1;
 }
 
-__attribute__((visibility("default"))) ssize_t pwrite64(int fd, const void *from, size_t length, off64_t offset)
+#define SHOWN __attribute__((visibility("default")))
+#define FAILS(result, name, parameters, arguments, condition) \
+    SHOWN result name parameters                              \
+    {                                                         \
+        return (condition) ? -1 : NEXT(name) arguments;       \
+    }
+
+FAILS(int, fsync, (int fd), (fd), sync_fails(fd))
+FAILS(int, fdatasync, (int fd), (fd), sync_fails(fd))
+FAILS(ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size), write_fails(fd))
+FAILS(ssize_t, pwrite, (int fd, const void *from, size_t size, off_t at), (fd, from, size, at), write_fails(fd))
+FAILS(ssize_t, pwrite64, (int fd, const void *from, size_t size, off64_t at), (fd, from, size, at), write_fails(fd))
+FAILS(ssize_t, writev, (int fd, const struct iovec *parts, int count), (fd, parts, count), write_fails(fd))
+FAILS(ssize_t, pwritev, (int fd, const struct iovec *parts, int count, off_t at), (fd, parts, count, at), write_fails(fd))
+FAILS(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size), write_fails(fd))
+FAILS(int, fallocate64, (int fd, int mode, off64_t at, off64_t size), (fd, mode, at, size), write_fails(fd))
+FAILS(ssize_t, pread, (int fd, void *into, size_t size, off_t at), (fd, into, size, at), read_fails(fd))
+FAILS(ssize_t, pread64, (int fd, void *into, size_t size, off64_t at), (fd, into, size, at), read_fails(fd))
+FAILS(ssize_t, preadv, (int fd, const struct iovec *parts, int count, off_t at), (fd, parts, count, at), read_fails(fd))
+FAILS(ssize_t, preadv2, (int fd, const struct iovec *parts, int count, off_t at, int flags), (fd, parts, count, at, flags),
+      read_at_once_fails(fd, flags))
+
+/* --- past the page cache --- */
+
+static int32_t retell(struct io_event *event, _Atomic int32_t *counted, int32_t delay_ms, int32_t failure)
 {
-    return disk_fails(fd, control->write_delay_ms) ? -1 : NEXT(pwrite64)(fd, from, length, offset);
+    atomic_fetch_add(counted, 1);
+    if (failure != 0) event->res = -failure;
+    return delay_ms;
 }
 
-__attribute__((visibility("default"))) ssize_t writev(int fd, const struct iovec *parts, int count)
+/* How late the event is. */
+static int32_t change_event(struct io_event *event)
 {
-    return disk_fails(fd, control->write_delay_ms) ? -1 : NEXT(writev)(fd, parts, count);
+    const struct iocb *call = (const struct iocb *)(uintptr_t)event->obj; /* of the caller, which keeps it until it hears of it */
+
+    if (call->aio_lio_opcode == IOCB_CMD_PREAD)
+        return retell(event, &control->past_reads, control->read_delay_ms, control->read_failure);
+    if (call->aio_lio_opcode != IOCB_CMD_PWRITE)
+        return retell(event, &control->past_syncs, control->sync_delay_ms, control->failure);
+    if (event->res < (int64_t)call->aio_nbytes) atomic_fetch_add(&control->past_failed, 1);
+    return retell(event, &control->past_writes, control->write_delay_ms, control->failure);
 }
 
-__attribute__((visibility("default"))) ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
+/* base/file_queue.c has no other way to the kernel's asynchronous I/O: the C library has none. */
+SHOWN long syscall(long number, ...)
 {
-    return disk_fails(fd, control->write_delay_ms) ? -1 : NEXT(pwritev)(fd, parts, count, offset);
+    long words[6]; /* no call has more; those that were not given are not looked at */
+    va_list arguments;
+
+    va_start(arguments, number);
+    for (size_t i = 0; i < 6; i++) words[i] = va_arg(arguments, long);
+    va_end(arguments);
+    const long outcome = NEXT(syscall)(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+    if (number != SYS_io_getevents && number != SYS_io_pgetevents) return outcome;
+    struct io_event *events = (void *)words[3];
+    for (long i = 0; i < outcome; i++) rest(change_event(&events[i]));
+    return outcome;
 }
 
-static void step_clock(struct timespec *now)
-{
-    const int64_t offset_ms = control->clock_offset_ms;
-    const int64_t ns = now->tv_nsec + offset_ms % 1000 * 1000000;
+/* --- clocks --- */
 
-    now->tv_sec += offset_ms / 1000 + (ns < 0 ? -1 : ns >= 1000000000 ? 1 : 0);
-    now->tv_nsec = (ns + 1000000000) % 1000000000;
+static void add_ns(struct timespec *time, int64_t ns)
+{
+    const int64_t sum = time->tv_nsec + ns % 1000000000;
+
+    time->tv_sec += ns / 1000000000 + (sum < 0 ? -1 : sum >= 1000000000 ? 1 : 0);
+    time->tv_nsec = (sum + 1000000000) % 1000000000;
 }
 
-__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *now)
+SHOWN int clock_gettime(clockid_t clock, struct timespec *now)
 {
     static __typeof__(&clock_gettime) next; /* asked so often that looking it up would show */
 
     if (next == NULL) next = NEXT(clock_gettime);
     const int outcome = next(clock, now);
-    if (outcome == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) step_clock(now);
+    if (outcome == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        add_ns(now, control->clock_offset_ms * 1000000);
+    if (outcome == 0 && clock == CLOCK_THREAD_CPUTIME_ID) add_ns(now, memory_ns);
     return outcome;
 }
 
-__attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict now, void *restrict zone)
+SHOWN int gettimeofday(struct timeval *restrict now, void *restrict zone)
 {
     struct timespec time;
 
@@ -129,7 +192,7 @@ __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict
     return 0;
 }
 
-__attribute__((visibility("default"))) time_t time(time_t *place)
+SHOWN time_t time(time_t *place)
 {
     struct timespec now = {0};
 
