@@ -52,15 +52,13 @@ static struct result read_first(struct exchange *exchange, struct error *err)
     return SUCCESS;
 }
 
-static void begin(struct exchange *exchange)
+static void try_first(struct exchange *exchange)
 {
     struct error err = {0};
 
-    if (!read_first(exchange, &err).ok) {
-        log_error("the first block of an answer can't be read", &err);
-        response_failure(&exchange->request, &err);
-    }
-    exchange_resume(exchange, PHASE_ANSWER);
+    if (read_first(exchange, &err).ok) return;
+    log_error("the first block of an answer can't be read", &err);
+    response_failure(&exchange->request, &err);
 }
 
 static void begin_on_sender(struct exchange *exchange, struct pg *pg)
@@ -69,11 +67,10 @@ static void begin_on_sender(struct exchange *exchange, struct pg *pg)
     const struct error late = {ERROR_UNAVAILABLE, "no sender was free in time"};
 
     (void)pg;
-    if (clock_monotonic_ms() - exchange->queued_ms <= settings->queue_timeout) {
-        begin(exchange);
-        return;
-    }
-    response_failure(&exchange->request, &late);
+    if (clock_monotonic_ms() - exchange->queued_ms <= settings->queue_timeout)
+        try_first(exchange);
+    else
+        response_failure(&exchange->request, &late);
     exchange_resume(exchange, PHASE_ANSWER);
 }
 
@@ -81,12 +78,15 @@ static void begin_on_sender(struct exchange *exchange, struct pg *pg)
  * at most: all else that they do goes on. */
 void outflow_begin(struct exchange *exchange)
 {
-    struct server *server = exchange->server; /* the exchange may be gone once it is resumed */
-    const struct gateway *gateway = server->gateway;
+    const struct gateway *gateway = exchange->server->gateway;
+    _Atomic int *first_reads = &exchange->server->first_reads;
+    const bool is_usual = atomic_fetch_add(first_reads, 1) < gateway->settings->reader_threads / 2;
 
-    const bool is_usual = atomic_fetch_add(&server->first_reads, 1) < gateway->settings->reader_threads / 2;
-    if (is_usual || !exchange_submit(exchange, gateway->senders, begin_on_sender)) begin(exchange);
-    atomic_fetch_sub(&server->first_reads, 1);
+    if (!is_usual) atomic_fetch_sub(first_reads, 1);
+    if (!is_usual && exchange_submit(exchange, gateway->senders, begin_on_sender)) return;
+    try_first(exchange);
+    if (is_usual) atomic_fetch_sub(first_reads, 1);
+    exchange_resume(exchange, PHASE_ANSWER); /* from here on neither it nor the server need be there */
 }
 
 /* With the mutex held. */
