@@ -30,6 +30,7 @@ class Patient(Client):
 class World:
     def __init__(self, machine):
         self.machine, self.count = machine, 0
+        self.deleted = set()  # digests of blobs that may be in no repository, until they are collected
         self.admin = Patient(machine, machine.admin)
         self.wait_ready()
         robot = self.admin.api("POST", "/robots", {"organisation": "main", "name": "ci"})

@@ -122,7 +122,7 @@ def blob_of_a_cold_key(world):
 
 def blob_delete(world):
     data = world.bytes(1000)
-    world.repository.push_blob(data)
+    world.deleted.add(world.repository.push_blob(data))
 
     def after(done):
         assert not done or not is_pushed(world, data)
