@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from plan import WITHOUT_END, Bad, Plan, faulty, numbers, one_of, real, run_cases, series
+from plan import WITHOUT_END, Bad, Plan, faulty, no_findings, numbers, one_of, real, run_cases, series
 from machine import Machine
 from sijil_test import Client, follow
 
@@ -66,6 +66,7 @@ class World:
             environment["SIJIL_FAULT_PLAN"] = self.plan.path
         done = subprocess.run([faulty(program) if failing else real(program), *words], env=environment, input=text,
                               text=True, capture_output=True, timeout=120, check=False)
+        no_findings(done.stderr)
         if not failing and done.returncode != good:
             raise Bad(f"{words} without a failure: {done.returncode} {done.stderr[-1500:]}")
         return done

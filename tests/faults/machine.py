@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from plan import Plan, faulty, real
+from plan import Plan, faulty, no_findings, real
 from peers import Peers
 
 
@@ -19,6 +19,7 @@ class Machine(Peers):
         super().__init__("sijil-faults-")
         self.plans = {name: Plan(self.path("plan-" + name)) for name in failing}
         self.processes = {}
+        self.judged = 0  # so much of the log
         self.psql = None
         self.start_postgres()
         self.make_ring()
@@ -53,6 +54,7 @@ class Machine(Peers):
             time.sleep(0.01)
         if process.returncode not in (1, 75):
             self.lives("sijil-keyd")
+        self.judge_log()
         self.start_keyd()
 
     def start_gateway(self):
@@ -60,11 +62,12 @@ class Machine(Peers):
         self.wait(self.is_listening, "sijild")
 
     def restart_gateway(self):
-        """Its end is a clean one: sanitizers speak through its status."""
+        """Its end is a clean one: sanitizers speak through its status and its log."""
         process = self.processes["sijild"]
         process.terminate()
         code = process.wait(60)
         assert code == 0, f"sijild ended with {code}:\n{self.last_words()}"
+        self.judge_log()
         self.start_gateway()
 
     def is_listening(self):
@@ -79,9 +82,18 @@ class Machine(Peers):
             time.sleep(0.02)
 
     def lives(self, name="sijild"):
+        self.judge_log()
         code = self.processes[name].poll()
         if code is not None:
             raise AssertionError(f"{name} ended with {code}:\n{self.last_words()}")
+
+    def judge_log(self):
+        """All three write into it; what is new is looked at."""
+        with open(self.path("log"), encoding="utf-8", errors="replace") as file:
+            file.seek(self.judged)
+            new = file.read()
+            self.judged = file.tell()
+        no_findings(new)
 
     def last_words(self, lines=60):
         with open(self.path("log"), encoding="utf-8", errors="replace") as file:
@@ -104,7 +116,7 @@ class Machine(Peers):
         return lines[0] if len(lines) > 1 else ""
 
     def stop(self):
-        """The exit statuses of the programs; sanitizers speak through them."""
+        """The exit statuses of the programs; sanitizers speak through them, too."""
         if self.psql is not None:
             self.psql.stdin.close()
             self.psql.wait()
@@ -132,6 +144,8 @@ class Machine(Peers):
         codes = self.stop()
         self.log.close()
         bad = {name: code for name, code in codes.items() if code != 0}
+        if kind is None and not bad:
+            self.judge_log()
         if kind is not None or bad or os.environ.get("SIJIL_FAULTS_KEEP") == "1":
             sys.stderr.write(self.last_words(120))
             sys.stderr.write(f"the folder is {self.root}\n")

@@ -22,6 +22,7 @@ import urllib.parse
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
 START_SECONDS = 90  # with sanitizers, on a busy machine, PostgreSQL's initdb included
+FINDINGS = (": Assertion `", "Sanitizer", "runtime error: ")  # what an assertion or a sanitizer writes
 
 
 def program(name):
@@ -244,9 +245,7 @@ class Server:
 
     def crashes(self):
         """Lines of the log that tell of an assertion, a sanitizer's finding, or a signal that no test sends."""
-        marks = (": Assertion `", "ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer",
-                 "runtime error: ", '"with":"signal 6"',
-                 '"with":"signal 11"', '"with":"signal 31"')
+        marks = (*FINDINGS, '"with":"signal 6"', '"with":"signal 11"', '"with":"signal 31"')
         with open(os.path.join(self.root, "log"), encoding="utf-8", errors="replace") as log:
             return [line.strip() for line in log if any(mark in line for mark in marks)]
 
