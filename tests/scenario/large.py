@@ -21,7 +21,7 @@ import time
 import sijil_test
 import stores
 from fleet import BucketFleet, Fleet, Judge
-from sijil_test import program
+from sijil_test import LeftOut, program
 
 GIB, MIB = 1 << 30, 1 << 20
 SIZE = int(float(sys.argv[1]) * GIB) + 12345 if len(sys.argv) > 1 else GIB // 2 + 12345
@@ -322,8 +322,7 @@ def what_is_kept_is_pulled_and_compared():
 def a_pull_goes_on_from_what_is_there():
     room = shutil.disk_usage(fleet.root).free - MARGIN // 2
     if state["hole"][0] is not None or room < SIZE * 1.05:
-        print("     left out: no room for another copy")
-        return
+        raise LeftOut("no room for another copy")
     folder = work + "/pulled"
     part, whole = f"{folder}/.{NAME}.sijil-part", f"{folder}/{NAME}"
     pull = sijil("pull", target(), "-o", folder, wait=False)
