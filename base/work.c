@@ -1,5 +1,6 @@
 #include "base/work.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -94,7 +95,7 @@ static struct result worker_start(struct work_pool *pool, struct worker *worker,
     worker->pool = pool;
     pthread_cond_init(&worker->called, NULL);
     if (pool->options.worker_new != NULL) TRY(pool->options.worker_new(pool->options.context, &worker->state, err));
-    const int problem = fault_is_due(FAULT_MEMORY) ? 11 : pthread_create(&worker->thread, NULL, worker_main, worker);
+    const int problem = fault_is_due(FAULT_THREAD) ? EAGAIN : pthread_create(&worker->thread, NULL, worker_main, worker);
     if (problem != 0) return failure(err, ERROR_NO_MEMORY, "can't start a thread: %s", strerror(problem));
     worker->started = true;
     memcpy(name, pool->options.name, strnlen(pool->options.name, sizeof name - 1));

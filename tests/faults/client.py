@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command line while its n-th allocation, file call or socket call fails: each command says what failed, or is right;
+"""The command line while its n-th allocation, file call, socket call or thread fails: each command says what failed, or is right;
 nothing half is left, and the same command works afterwards.
 
 usage: client.py [COMMAND...]   a sample; all failures with SIJIL_FAULTS_ALL=1. COMMAND:KIND:N is one failure,
@@ -15,7 +15,7 @@ from plan import WITHOUT_END, Bad, Plan, faulty, no_findings, numbers, one_of, r
 from machine import Machine
 from sijil_test import Client, follow
 
-KINDS = ("memory", "file", "socket")
+KINDS = ("memory", "file", "socket", "thread")
 DONE, FAILED, UNAVAILABLE, LIMIT = 0, 1, 5, 7
 BAD_MAX = 10  # of one command: then it is enough
 # What a lack is called here: never a wrong command line, no such thing, or not allowed; nor a proof that proves nothing.
@@ -36,9 +36,8 @@ class World:
             time.sleep(0.1)
         self.home = machine.path("home")
         os.mkdir(self.home)
-        self.model = machine.path("model.onnx")
-        with open(self.model, "wb") as file:
-            file.write(os.urandom(300_000))
+        self.model = self.file("model.onnx", 300_000)
+        self.models = [self.model, *(self.file(f"part-{number}.onnx", 100_000) for number in (1, 2))]
         self.place = f"{self.host}/main/models/cli"
         robot = admin.api("POST", "/robots", {"organisation": "main", "name": "cli"})
         for role, scope in (("publisher", "main/models"), ("org-admin", "main"), ("auditor", "")):
@@ -50,6 +49,13 @@ class World:
         os.mkdir(self.ci_home)
         self.log_in(real("sijil"), self.ci_home, self.login)
         self.run(["push", self.model, self.place + ":v1"], home=self.ci_home)
+        self.run(["push", *self.models, self.place + ":several"], home=self.ci_home)
+
+    def file(self, name, length):
+        path = self.machine.path(name)
+        with open(path, "wb") as file:
+            file.write(os.urandom(length))
+        return path
 
     def log_in(self, program, home, login):
         return subprocess.run([program, "login", self.host, "--ca-file", self.machine.ca_file, "--username", login[0]],
@@ -121,27 +127,36 @@ def logout(world):
     return Try(["logout", world.host], home, None, after, again=False)  # a second time it is not logged in
 
 
-def push(world):
-    model = world.machine.path(f"model-{world.fresh()}.onnx")
-    with open(model, "wb") as file:
-        file.write(os.urandom(150_000))
-    place, out = f"{world.place}:t{world.number}", world.machine.path(f"check-{world.number}")
+def pushing(count):
+    """Several are pushed at a time, by threads."""
+    def case(world):
+        number = world.fresh()
+        models = [world.file(f"model-{number}-{part}.onnx", 150_000) for part in range(count)]
+        place, out = f"{world.place}:t{number}", world.machine.path(f"check-{number}")
 
-    def after(done):
-        if done:
-            world.run(["pull", "--output", out, place], home=world.ci_home)
-            assert filecmp.cmp(model, os.path.join(out, os.path.basename(model)), shallow=False)
-    return Try(["push", model, place], world.ci_home, None, after)
+        def after(done):
+            if done:
+                world.run(["pull", "--output", out, place], home=world.ci_home)
+                assert all(filecmp.cmp(model, pulled(out, model), shallow=False) for model in models)
+        return Try(["push", *models, place], world.ci_home, None, after)
+    return case
 
 
-def pull(world):
-    out = world.machine.path(f"out-{world.fresh()}")
+def pulled(out, model):
+    return os.path.join(out, os.path.basename(model))
 
-    def after(done):
-        there = os.path.join(out, "model.onnx")
-        assert os.path.exists(there) or not done
-        assert not os.path.exists(there) or filecmp.cmp(world.model, there, shallow=False), "half a file under its name"
-    return Try(["pull", "--output", out, world.place + ":v1"], world.ci_home, None, after)
+
+def pulling(tag, models):
+    def case(world):
+        out = world.machine.path(f"out-{world.fresh()}")
+
+        def after(done):
+            for model in models(world):
+                there = pulled(out, model)
+                assert os.path.exists(there) or not done
+                assert not os.path.exists(there) or filecmp.cmp(model, there, shallow=False), "half a file under its name"
+        return Try(["pull", "--output", out, f"{world.place}:{tag}"], world.ci_home, None, after)
+    return case
 
 
 def delete(world):
@@ -334,8 +349,10 @@ def binding(world):
 CASES = {
     "login": login,
     "logout": logout,
-    "push": push,
-    "pull": pull,
+    "push": pushing(1),
+    "push-several": pushing(3),
+    "pull": pulling("v1", lambda world: [world.model]),
+    "pull-several": pulling("several", lambda world: world.models),
     "tags": lambda world: Try(["tags", world.place], world.ci_home),
     "delete": delete,
     "audit-tail": asking("audit", "tail", "{host}", "--lines", "5"),
@@ -433,7 +450,7 @@ def run_case(world, name):
     for kinds, lasting in series(only, KINDS):
         total = count_of(world, CASES[name], kinds)
         asked.append(total)
-        for nth in numbers(total, only):
+        for nth in numbers(total, only, beyond=min(total, 1)):
             try:
                 tried += try_with(world, CASES[name], kinds, nth, WITHOUT_END if lasting else 1)
             except (Bad, AssertionError, LookupError, ValueError, OSError, subprocess.SubprocessError) as why:
@@ -442,7 +459,7 @@ def run_case(world, name):
                     break
     if bad:
         raise Bad("\n     ".join(bad))
-    print(f"ok   {name:20} {' '.join(f'{n:5}' for n in asked[:3])}   {tried:4} failures", flush=True)
+    print(f"ok   {name:20} {' '.join(f'{n:5}' for n in asked[:len(KINDS)])}   {tried:4} failures", flush=True)
     return tried
 
 

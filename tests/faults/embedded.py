@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`sijild --embedded` while its n-th allocation, file call, query or socket call fails, in whatever process of its own:
+"""`sijild --embedded` while its n-th allocation, file call, query, socket call or thread fails, in whatever process of its own:
 each start says what failed, or is right; nothing half is left, and the next start works.
 
 usage: embedded.py [CASE...]   a sample; all failures with SIJIL_FAULTS_ALL=1 (hours). CASE:KIND:N is one failure, CASE:KIND:N-
@@ -356,42 +356,75 @@ def has_child(instance, program):
     return subprocess.run(["pgrep", "-P", str(instance.process.pid), program], check=False, stdout=subprocess.DEVNULL).returncode == 0
 
 
-def makes_a_key_ring(world, kinds, nth, count):
-    """sijil-keyd --init by itself: a ring that is whole, or none; never one that can't be opened."""
-    world.number += 1
-    folder, socket = os.path.join(world.root, f"ring{world.number}"), os.path.join(world.root, "ring.socket")
-    os.mkdir(folder, 0o700)
-    passphrase = folder + ".passphrase"
-    with open(passphrase, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-        file.write("a long passphrase\n")
-    words = ["--directory=" + folder, "--passphrase-file=" + passphrase]
-    making = [*words, "--init", "--origin=registry.test/audit"]
-    world.plan.arm(kinds, nth, count)
-    done = subprocess.run([faulty("sijil-keyd"), *making], env={**os.environ, "SIJIL_FAULT_PLAN": world.plan.path},
-                          capture_output=True, text=True, timeout=60, check=False)
-    world.plan.disarm()
-    if done.returncode not in (0, *STATUSES) or "Sanitizer" in done.stderr or "runtime error" in done.stderr:
-        raise Bad(f"it ended with {done.returncode}: {done.stderr[-3000:]}")
-    if done.returncode != 0 and (world.plan.fired == 0 or not done.stderr):
-        raise Bad(f"without a failure, or a word: {done.stderr[-3000:]}")
-    if not os.path.exists(folder + "/keyring"):
-        again = subprocess.run([real("sijil-keyd"), *making], capture_output=True, text=True, timeout=60, check=False)
-        if again.returncode != 0:
-            raise Bad(f"afterwards no key ring can be made: {again.stderr[-3000:]}")
-    with open(folder + ".log", "w+", encoding="utf-8") as log:
-        process = subprocess.Popen([real("sijil-keyd"), *words, "--socket=" + socket], stdout=log, stderr=log)
+class Ring:
+    """The directory and passphrase of a sijil-keyd that nobody supervises."""
+
+    def __init__(self, world, name):
+        self.world, self.folder = world, os.path.join(world.root, name)
+        os.mkdir(self.folder, 0o700)
+        passphrase = self.folder + ".passphrase"
+        with open(passphrase, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write("a long passphrase\n")
+        self.words = ["--directory=" + self.folder, "--passphrase-file=" + passphrase]
+        self.making, self.serving = ("--init", "--origin=registry.test/audit"), ("--socket=" + self.folder + ".socket",)
+
+    def run(self, failing, *words):
+        """Until it ends, or is ready and is told to end: its exit status, and what it wrote."""
+        program = faulty("sijil-keyd") if failing else real("sijil-keyd")
+        environment = {**os.environ, **({"SIJIL_FAULT_PLAN": self.world.plan.path} if failing else {})}
+        with open(self.folder + ".log", "wb") as log:
+            process = subprocess.Popen([program, *self.words, *words], env=environment, stdout=log, stderr=log)
         until = time.monotonic() + 60
-        while not os.path.exists(socket):
-            if process.poll() is not None or time.monotonic() > until:
-                log.seek(0)
-                raise Bad(f"the key ring can't be opened: {log.read()[-3000:]}")
+        while process.poll() is None and '"message":"ready"' not in self.log and time.monotonic() < until:
             time.sleep(0.01)
+        self.world.plan.disarm()
         process.terminate()
-        if process.wait(60) != 0:
-            raise Bad(f"sijil-keyd ended with {process.returncode}")
-    if os.path.exists(socket):
-        os.unlink(socket)
-    shutil.rmtree(folder)
+        status = process.wait(60)
+        no_findings(self.log)
+        if time.monotonic() > until:
+            raise Bad(f"it neither is ready nor ends: {self.log[-3000:]}")
+        return status, self.log
+
+    @property
+    def log(self):
+        with open(self.folder + ".log", encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def fail(self, *words):
+        """As run(), with what fails on demand."""
+        status, text = self.run(True, *words)
+        if status not in (0, *STATUSES):
+            raise Bad(f"it ended with {status}: {text[-3000:]}")
+        if status != 0 and (self.world.plan.fired == 0 or not text):
+            raise Bad(f"without a failure, or a word: {text[-3000:]}")
+
+    def works(self, words, what):
+        status, text = self.run(False, *words)
+        if status != 0:
+            raise Bad(f"afterwards {what}: {text[-3000:]}")
+
+
+def makes_a_key_ring(world, kinds, nth, count):
+    """sijil-keyd --init: a ring that is whole, or none; never one that can't be opened."""
+    world.number += 1
+    ring = Ring(world, f"ring{world.number}")
+    world.plan.arm(kinds, nth, count)
+    ring.fail(*ring.making)
+    if not os.path.exists(ring.folder + "/keyring"):
+        ring.works(ring.making, "no key ring can be made")
+    ring.works(ring.serving, "the key ring can't be opened")
+    shutil.rmtree(ring.folder)
+
+
+def opens_a_key_ring(world, kinds, nth, count):
+    """sijil-keyd is ready, or says why not; the next one is."""
+    world.number += 1
+    ring = Ring(world, f"ring{world.number}")
+    ring.works(ring.making, "no key ring can be made")
+    world.plan.arm(kinds, nth, count)
+    ring.fail(*ring.serving)
+    ring.works(ring.serving, "the key ring can't be opened")
+    shutil.rmtree(ring.folder)
 
 
 CASES = {
@@ -399,6 +432,7 @@ CASES = {
     "second-start": starts_again,
     "new-admin": replaces_its_administrator,
     "key-ring": makes_a_key_ring,
+    "key-process": opens_a_key_ring,
     "certificate": renews_its_certificate,
     "keyd-again": starts_its_children_again("sijil-keyd"),
     "postgres-again": starts_its_children_again("postgres"),
@@ -409,11 +443,11 @@ def run_case(world, name):
     name, only = one_of(name)
     tried, asked = 0, []
     begun = time.monotonic()
-    for kinds, lasting in series(only):
+    for kinds, lasting in series(only, KINDS):
         CASES[name](world, kinds, 0, 1)  # counts
         total = world.plan.asked
         asked.append(total)
-        for nth in numbers(total, only):
+        for nth in numbers(total, only, beyond=min(total, 1)):
             try:
                 CASES[name](world, kinds, nth, WITHOUT_END if lasting else 1)
             except (Bad, AssertionError, LookupError, ValueError, OSError, subprocess.SubprocessError) as why:
@@ -422,7 +456,7 @@ def run_case(world, name):
     if Kept.instance is not None:
         if Kept.instance.process.poll() is None:
             Kept.instance.stop()
-    print(f"ok   {name:16} {' '.join(f'{n:5}' for n in asked[:4])}   {tried:4} failures, {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"ok   {name:16} {' '.join(f'{n:5}' for n in asked[:len(KINDS)])}   {tried:4} failures, {time.monotonic() - begun:.0f} s", flush=True)
     return tried
 
 

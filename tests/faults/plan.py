@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, os.path.join(HERE, "../scenario"))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.environ.setdefault("SIJIL_BUILD", os.path.join(SOURCE, "build/asan"))
-KINDS = ("memory", "file", "query", "socket")  # as base/fault.h has them
+KINDS = ("memory", "file", "query", "socket", "thread")  # as base/fault.h has them
 ALL = os.environ.get("SIJIL_FAULTS_ALL") == "1"
 SAMPLE = int(os.environ.get("SIJIL_FAULTS_SAMPLE", "2"))  # of each case and kind
 SEED = int(os.environ.get("SIJIL_FAULTS_SEED", str(int(time.time()))))
@@ -90,7 +90,7 @@ def one_of(name):
     return name, only
 
 
-def series(only, kinds=KINDS):
+def series(only, kinds):
     """What is counted, and whether what began to fail goes on to."""
     if only:
         return [((only[0],), only[-1].endswith("-"))]

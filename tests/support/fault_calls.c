@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <libpq-fe.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,6 +217,11 @@ SHOWN int openat(int in, const char *path, int flags, ...)
     va_end(arguments);
     return name_breaks(path) ? -1 : next(in, path, flags, mode);
 }
+
+/* --- threads --- */
+
+FAILS(int, pthread_create, (pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument),
+      (thread, how, run, argument), breaks(FAULT_THREAD), EAGAIN)
 
 /* --- libpq: no memory for a message, or none to send it over --- */
 
