@@ -10,7 +10,6 @@
 
 #include "audit/format/leaf.h"
 #include "base/clock.h"
-#include "base/fault.h"
 #include "tests/support/audit_log.h"
 
 /* A server of this test's own: others must not be disturbed. */
@@ -307,33 +306,6 @@ static void a_backup_restored_under_running_gateways_is_found(void **state)
     audit_log_close(&log);
 }
 
-/* Every fallible step fails once, while a record is under way: it is recorded, or it comes back 503, and the log fits. */
-static void every_failure_is_survived(void **state)
-{
-    struct audit_log log;
-    size_t done = 0, unavailable = 0;
-
-    (void)state;
-    audit_log_init(&log);
-    log.deadline_ms = 3000;
-    log.sequencer = audit_log_start(&log, "gw1");
-    for (unsigned long nth = 1; nth <= 120; nth++) {
-        struct record record = test_record(nth % 3 == 0 ? VERDICT_DENY : VERDICT_ALLOW);
-        fault_arm(nth);
-        sequencer_submit_and_wait(log.sequencer, &record);
-        fault_arm(0);
-        assert_true(record.status == RECORD_DONE || record.status == RECORD_UNAVAILABLE);
-        *(record.status == RECORD_DONE ? &done : &unavailable) += 1;
-        record_done(&record);
-    }
-    wait_until_recorded(&log, 10000);
-    sequencer_free(log.sequencer);
-    log.sequencer = NULL;
-    assert_true(audit_log_check(&log) >= done);
-    assert_true(done > 60);
-    audit_log_close(&log);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,7 +314,6 @@ int main(void)
         cmocka_unit_test(without_signatures_serving_stops_and_comes_back),
         cmocka_unit_test(a_log_that_keyd_does_not_know_is_refused),
         cmocka_unit_test(a_backup_restored_under_running_gateways_is_found),
-        cmocka_unit_test(every_failure_is_survived),
     };
 
     (void)snprintf(server, sizeof server, "%s/sequencer_failures_postgres", TEST_FOLDER);
