@@ -59,5 +59,5 @@ RESULT audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence
  */
 RESULT audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *entry,
                             struct buffer *proof, struct error *err);
-/** Appends the newest signed checkpoint; ERROR_NOT_FOUND before the first. Needs any audit.read. */
+/** Appends the newest signed checkpoint; ERROR_UNAVAILABLE before the first: within a second there is one. Needs any audit.read. */
 RESULT audit_checkpoint(struct pg *pg, const struct permit *permit, struct buffer *note, struct error *err);

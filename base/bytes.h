@@ -22,7 +22,8 @@ struct bytes {
 struct bytes bytes_of_text(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
 
-/** Growable, always followed by a '\0' that `length` does not count, so text may be printed. */
+/** Growable, always followed by a '\0' that `length` does not count, so text may be printed. Whoever composes a text in it appends
+ *  piece by piece, so a composition that fails may leave a part of it: the buffer is thrown away then, or truncated. */
 struct buffer {
     uint8_t *data;
     size_t length, capacity;

@@ -198,10 +198,11 @@ static struct result open_parent(const char *path, int *directory_out, char name
     char *slash = strrchr(copy, '/');
     const char *name = slash == NULL ? copy : slash + 1;
     if (name[0] == '\0' || strlen(name) > NAME_MAX) return failure(err, ERROR_INVALID, "%s is no file name", path);
-    memcpy(name_out, name, strlen(name) + 1);
     if (slash != NULL) *slash = '\0';
     const char *folder = slash == NULL ? "." : copy[0] == '\0' ? "/" : copy;
-    return file_open(folder, O_RDONLY | O_DIRECTORY, 0, directory_out, err);
+    TRY(file_open(folder, O_RDONLY | O_DIRECTORY, 0, directory_out, err));
+    memcpy(name_out, name, strlen(name) + 1);
+    return SUCCESS;
 }
 
 struct result file_replace(const char *path, struct bytes content, mode_t mode, struct error *err)

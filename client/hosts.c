@@ -41,8 +41,10 @@ static struct result hosts_read(const char *path, json_t **hosts_out, struct err
 
     const struct result opened = file_open(path, O_RDONLY, 0, &fd, err);
     if (!opened.ok && err->kind == ERROR_NOT_FOUND) {
-        *hosts_out = json_object();
-        return *hosts_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for logins") : SUCCESS;
+        json_t *none = json_object();
+        if (none == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for logins");
+        *hosts_out = none;
+        return SUCCESS;
     }
     TRY(opened);
     TRY(file_status(fd, &status, err));
@@ -101,9 +103,10 @@ struct result host_login_save(const char *host, const struct host_login *login, 
 
     TRY(hosts_path(&path, err));
     TRY(hosts_read(buffer_text(&path), &hosts, err));
+    const unsigned before = json_lacks();
     json_t *entry = json_pack("{s:s,s:s,s:s}", "username", login->username, "password", login->password, "ca_file",
                               login->ca_file);
-    if (json_lacks() > 0) {
+    if (json_lacks() != before) {
         json_decref(entry);
         return failure(err, ERROR_NO_MEMORY, "no memory for logins");
     }

@@ -61,15 +61,17 @@ static struct result take_limits(const struct invocation *invocation, json_t *qu
         const char *option, *member;
     } rows[] = {{'b', "bytes", "bytes"}, {'s', "sessions", "sessions"}, {'e', "events-per-minute", "events_per_minute"}};
 
-    *changes_out = false;
+    bool changes = false;
+
     for (size_t i = 0; i < COUNT(rows); i++) {
         const char *text = invocation_option(invocation, rows[i].letter);
         json_t *limit = NULL;
         if (text == NULL) continue;
         TRY(read_limit(rows[i].option, text, &limit, err));
         if (json_object_set_new(quota, rows[i].member, limit) != 0) return no_memory(err);
-        *changes_out = true;
+        changes = true;
     }
+    *changes_out = changes;
     return SUCCESS;
 }
 

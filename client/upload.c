@@ -126,10 +126,13 @@ static struct result post_whole(struct transfer *transfer, bool *done_out, struc
     const struct http_request request = {.method = "POST", .path = buffer_text(&path), .content_type = "application/octet-stream",
                                          .upload = &body, .wanted = 201, .also = 202};
     TRY(session_call(upload->session, upload->scope, &request, &response, err));
-    *done_out = response.status == 201;
-    if (*done_out) return SUCCESS;
-    atomic_store(upload->wants_sessions, true);
-    return take_session(transfer, &response, err);
+    const bool is_done = response.status == 201;
+    if (!is_done) {
+        atomic_store(upload->wants_sessions, true);
+        TRY(take_session(transfer, &response, err));
+    }
+    *done_out = is_done;
+    return SUCCESS;
 }
 
 static struct result begin_or_resume(struct transfer *transfer, struct error *err)

@@ -81,18 +81,20 @@ static struct result find_token(struct pkcs11 *pkcs11, const char *label, CK_SLO
 {
     CK_SLOT_ID slots[SLOTS_MAX];
     CK_ULONG count = SLOTS_MAX;
+    CK_SLOT_ID slot = 0;
     size_t found = 0;
 
     CALL("list of slots", C_GetSlotList, CK_TRUE, slots, &count);
     for (CK_ULONG i = 0; i < count; i++) {
         CK_TOKEN_INFO token;
         if (pkcs11->call->C_GetTokenInfo(slots[i], &token) != CKR_OK || !has_label(&token, label)) continue;
-        *slot_out = slots[i];
+        slot = slots[i];
         found++;
     }
-    if (found == 1) return SUCCESS;
     if (found == 0) return failure(err, ERROR_NOT_FOUND, "there is no token \"%.32s\": is it connected, and its label right?", label);
-    return failure(err, ERROR_INVALID, "there are %zu tokens \"%.32s\": their labels must differ", found, label);
+    if (found > 1) return failure(err, ERROR_INVALID, "there are %zu tokens \"%.32s\": their labels must differ", found, label);
+    *slot_out = slot;
+    return SUCCESS;
 }
 
 static struct result log_in(struct pkcs11 *pkcs11, struct bytes pin, struct error *err)

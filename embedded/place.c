@@ -20,10 +20,9 @@
 
 struct result path_join(char path_out[PATH_SIZE], const char *folder, const char *name, struct error *err)
 {
-    const int length = snprintf(path_out, PATH_SIZE, "%s/%s", folder, name);
-
-    if (length < 0 || length >= PATH_SIZE)
+    if (strlen(folder) + 1 + strlen(name) >= PATH_SIZE)
         return failure(err, ERROR_LIMIT, "the path %.100s.../%s is too long", folder, name);
+    (void)snprintf(path_out, PATH_SIZE, "%s/%s", folder, name);
     return SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/pace.h"
@@ -85,7 +86,7 @@ static _Noreturn void run_child(const struct process *process, int program, cons
 
 struct result fd_raise(int *fd, struct error *err)
 {
-    const int raised = fcntl(*fd, F_DUPFD_CLOEXEC, INPUT_FD + 1);
+    const int raised = fault_is_due(FAULT_FILE) ? -1 : fcntl(*fd, F_DUPFD_CLOEXEC, INPUT_FD + 1);
 
     if (raised < 0) return failure(err, ERROR_UNAVAILABLE, "no descriptor: %s", strerror(errno));
     (void)close(*fd);
@@ -98,7 +99,7 @@ static struct result fill_pipe(const struct secret *input, int *read_end_out, st
 {
     int ends[2];
 
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    if (fault_is_due(FAULT_FILE) || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return failure(err, ERROR_UNAVAILABLE, "no pipe: %s", strerror(errno));
     const ssize_t written = write(ends[1], input->bytes, input->length);
     (void)close(ends[1]);
@@ -107,8 +108,11 @@ static struct result fill_pipe(const struct secret *input, int *read_end_out, st
         return failure(err, ERROR_LIMIT, "%zu bytes do not fit into a pipe", input->length);
     }
     (void)fcntl(ends[0], F_SETFL, 0);
-    *read_end_out = ends[0];
-    return fd_raise(read_end_out, err);
+    OWNED_FD read_end = ends[0];
+    TRY(fd_raise(&read_end, err));
+    *read_end_out = read_end;
+    read_end = -1;
+    return SUCCESS;
 }
 
 struct result process_start(struct process *process, int lock, struct error *err)
@@ -123,7 +127,7 @@ struct result process_start(struct process *process, int lock, struct error *err
     if (process->input != NULL) TRY(fill_pipe(process->input, &input, err));
     if (process->output != NULL)
         TRY(file_open(process->output, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, &output, err));
-    const pid_t pid = fork();
+    const pid_t pid = fault_is_due(FAULT_FILE) ? -1 : fork();
     if (pid < 0)
         return failure(err, ERROR_UNAVAILABLE, "no process for %s: %s", process->name, strerror(errno));
     if (pid == 0) run_child(process, program, (const int[3]){input, output, lock}, parent);

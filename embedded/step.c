@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/file.h"
 #include "embedded/embedded_priv.h"
 
@@ -50,8 +51,9 @@ struct result step_run(const struct user *user, struct result (*run)(void *conte
     int pipe[2], status = 0;
     struct error reported;
 
-    if (pipe2(pipe, O_CLOEXEC) != 0) return failure(err, ERROR_UNAVAILABLE, "no pipe: %s", strerror(errno));
-    const pid_t child = fork();
+    if (fault_is_due(FAULT_FILE) || pipe2(pipe, O_CLOEXEC) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "no pipe: %s", strerror(errno));
+    const pid_t child = fault_is_due(FAULT_FILE) ? -1 : fork();
     if (child == 0) {
         (void)close(pipe[0]);
         run_child(user, run, context, pipe[1]);

@@ -129,15 +129,16 @@ struct result allotment_take(struct allotment *allotment, const struct uuid *pro
 {
     struct quota_events quota = {.most = 0};
     struct quota_portion portion;
+    struct allotted_now now = {.allotted = ALLOTTED};
 
-    *now_out = (struct allotted_now){.allotted = ALLOTTED};
-    if (allotment == NULL || atomic_load(&allotment->count) == 0) return SUCCESS;
-    *now_out = take(allotment, project, &quota);
-    if (now_out->allotted != ALLOTTED_LATER || pg == NULL) return SUCCESS;
-    const int64_t asked_ms = clock_monotonic_ms();
-    TRY(quota_events_take(pg, &quota, quota.most / PORTIONS + 1, &portion, err));
-    *now_out = (struct allotted_now){.allotted = fill(allotment, &quota, &portion, asked_ms),
-                                     .wait_s = (unsigned)((portion.left_ms + 999) / 1000)};
+    if (allotment != NULL && atomic_load(&allotment->count) > 0) now = take(allotment, project, &quota);
+    if (now.allotted == ALLOTTED_LATER && pg != NULL) {
+        const int64_t asked_ms = clock_monotonic_ms();
+        TRY(quota_events_take(pg, &quota, quota.most / PORTIONS + 1, &portion, err));
+        now = (struct allotted_now){.allotted = fill(allotment, &quota, &portion, asked_ms),
+                                    .wait_s = (unsigned)((portion.left_ms + 999) / 1000)};
+    }
+    *now_out = now;
     return SUCCESS;
 }
 

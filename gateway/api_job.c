@@ -276,10 +276,11 @@ static struct result read_page(struct request *request, int64_t start, struct jo
     uint64_t number = 0;
     unsigned limit = 0;
 
-    *is_good_out = api_page(request, &limit, &after);
-    if (!*is_good_out) return SUCCESS;
-    if (after[0] != '\0' && !text_to_u64(bytes_of_text(after), INT64_MAX, &number))
+    const bool is_good = api_page(request, &limit, &after);
+    if (is_good && after[0] != '\0' && !text_to_u64(bytes_of_text(after), INT64_MAX, &number))
         return failure(err, ERROR_INVALID, "after is what the page before ended with");
+    *is_good_out = is_good;
+    if (!is_good) return SUCCESS;
     page->from = after[0] == '\0' ? start : (int64_t)number;
     page->limit = limit < PAGE_JOBS_MAX ? limit : PAGE_JOBS_MAX;
     return SUCCESS;

@@ -29,11 +29,11 @@ struct result target_project_rules(struct request *request, struct pg *pg, struc
 /* Absent and null are no limit. */
 static struct result read_limit(const json_t *value, const char *member, int64_t *limit_out, struct error *err)
 {
-    *limit_out = QUOTA_NONE;
-    if (value == NULL || json_is_null(value)) return SUCCESS;
-    if (!json_is_integer(value) || json_integer_value(value) < 0)
+    const bool is_none = value == NULL || json_is_null(value);
+
+    if (!is_none && (!json_is_integer(value) || json_integer_value(value) < 0))
         return failure(err, ERROR_INVALID, "%s is a whole number of 0 or more, or null", member);
-    *limit_out = json_integer_value(value);
+    *limit_out = is_none ? QUOTA_NONE : json_integer_value(value);
     return SUCCESS;
 }
 

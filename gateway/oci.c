@@ -41,9 +41,11 @@ struct result oci_target(struct request *request, struct pg *pg, enum action act
     struct repository_name name;
     struct error wrong = {0};
 
-    *resource_out = NULL;
-    if (!repository_name_split(bytes_of_text(request->name), &name, &wrong).ok)
-        return oci_refuse(request, 400, "NAME_INVALID", wrong.message);
+    if (!repository_name_split(bytes_of_text(request->name), &name, &wrong).ok) {
+        TRY(oci_refuse(request, 400, "NAME_INVALID", wrong.message));
+        *resource_out = NULL;
+        return SUCCESS;
+    }
     struct resource *resource = request_add_pair(request, action, request->name);
     decider_resolve(request->gateway->decider, request->name, resource);
     if (request->is_on_worker)

@@ -58,17 +58,14 @@ static void too_many_of_project(struct exchange *exchange, unsigned wait_s)
 struct result exchange_allot(struct exchange *exchange, struct pg *pg, enum allotted *allotted_out, struct error *err)
 {
     const struct request *request = &exchange->request;
+    struct allotted_now now = {.allotted = ALLOTTED};
 
-    struct allotted_now now;
-
-    *allotted_out = ALLOTTED;
     const bool counts = request->route->record != RECORD_NONE && request->speaks_oci && !exchange->is_allotted &&
                         !uuid_is_nil(&request->pairs[0].resource.project) &&
                         decision_verdict(exchange->decision) == VERDICT_ALLOW;
-    if (!counts) return SUCCESS;
-    TRY(allotment_take(request->gateway->allotment, &request->pairs[0].resource.project, pg, &now, err));
+    if (counts) TRY(allotment_take(request->gateway->allotment, &request->pairs[0].resource.project, pg, &now, err));
     *allotted_out = now.allotted;
-    if (now.allotted == ALLOTTED_LATER) return SUCCESS;
+    if (!counts || now.allotted == ALLOTTED_LATER) return SUCCESS;
     exchange->is_allotted = true;
     if (now.allotted == ALLOTTED_NOTHING) too_many_of_project(exchange, now.wait_s);
     return SUCCESS;

@@ -79,8 +79,9 @@ static struct result join_name(const struct path *path, const struct fit *fit, s
 
     for (size_t i = 0; i < fit->name_count; i++)
         TRY(buffer_format(&name, err, "%s%s", i == 0 ? "" : "/", path->segments[fit->name_first + i]));
-    *name_out = fit->name_count == 0 ? NULL : arena_copy_text(arena, buffer_bytes(&name));
-    if (fit->name_count > 0 && *name_out == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a name");
+    const char *copy = fit->name_count == 0 ? NULL : arena_copy_text(arena, buffer_bytes(&name));
+    if (fit->name_count > 0 && copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a name");
+    *name_out = copy;
     return SUCCESS;
 }
 

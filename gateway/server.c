@@ -130,22 +130,14 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
 static struct result address_of(const struct settings *settings, struct sockaddr_storage *address_out,
                                 socklen_t *length_out, struct error *err)
 {
-    struct sockaddr_in *four = (struct sockaddr_in *)(void *)address_out;
-    struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)address_out;
-    const uint16_t port = htons((uint16_t)settings->listen_port);
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)settings->listen_port)};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = four.sin_port};
+    const bool is_four = inet_pton(AF_INET, settings->listen_address, &four.sin_addr) == 1;
 
-    memset(address_out, 0, sizeof *address_out);
-    if (inet_pton(AF_INET, settings->listen_address, &four->sin_addr) == 1) {
-        four->sin_family = AF_INET;
-        four->sin_port = port;
-        *length_out = sizeof *four;
-        return SUCCESS;
-    }
-    if (inet_pton(AF_INET6, settings->listen_address, &six->sin6_addr) != 1)
+    if (!is_four && inet_pton(AF_INET6, settings->listen_address, &six.sin6_addr) != 1)
         return failure(err, ERROR_INVALID, "listen_address = %s: a numeric IP address", settings->listen_address);
-    six->sin6_family = AF_INET6;
-    six->sin6_port = port;
-    *length_out = sizeof *six;
+    *length_out = is_four ? sizeof four : sizeof six;
+    memcpy(address_out, is_four ? (const void *)&four : (const void *)&six, *length_out);
     return SUCCESS;
 }
 

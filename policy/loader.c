@@ -48,13 +48,13 @@ static struct result load(struct decider *decider, struct error *err)
 /* Takes all notices that wait, so that one load serves them all. */
 static struct result drain(struct decider *decider, bool *notified_out, struct error *err)
 {
-    bool notified = false;
+    bool notified = false, any = false;
 
-    *notified_out = false;
     do {
         TRY(pg_wait_notify(decider->source.pg, 0, &notified, err));
-        *notified_out |= notified;
+        any |= notified;
     } while (notified);
+    *notified_out = any;
     return SUCCESS;
 }
 

@@ -62,9 +62,10 @@ static struct result judge(struct removal *removal, bool *removed_out, struct er
     const struct error why = removal->record.error;
 
     record_done(&removal->record);
+    if (status != RECORD_DONE && (status != RECORD_REFUSED || why.kind != ERROR_CONFLICT))
+        return failure(err, ERROR_UNAVAILABLE, "a removal could not be recorded: %.180s", why.message);
     *removed_out = status == RECORD_DONE;
-    if (status == RECORD_DONE || (status == RECORD_REFUSED && why.kind == ERROR_CONFLICT)) return SUCCESS;
-    return failure(err, ERROR_UNAVAILABLE, "a removal could not be recorded: %.180s", why.message);
+    return SUCCESS;
 }
 
 struct result collect_remove(struct collect_run *run, struct removal *removals, size_t count, bool *removed_out,

@@ -168,11 +168,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* A digest with one tag that stays keeps them all. */
-static struct result join(const struct tag_facts *facts, bool *is_kept, struct error *err)
+static void join(const struct tag_facts *facts, struct by_digest *order, bool *is_kept)
 {
-    struct by_digest *order = memory_zeroed(facts->count + 1, sizeof *order);
-
-    if (order == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to judge %zu tags", facts->count);
     for (size_t i = 0; i < facts->count; i++) order[i] = (struct by_digest){facts->tags[i].digest, i};
     qsort(order, facts->count, sizeof *order, compare);
     for (size_t from = 0, until = 0; from < facts->count; from = until) {
@@ -181,19 +178,20 @@ static struct result join(const struct tag_facts *facts, bool *is_kept, struct e
             any = any || is_kept[order[until].place];
         for (size_t i = from; i < until; i++) is_kept[order[i].place] = any;
     }
-    free(order);
-    return SUCCESS;
 }
 
 struct result rules_judge(const struct rules *rules, const struct tag_facts *facts, bool *is_kept_out, struct error *err)
 {
     const bool has_say = rules_retain(rules, facts->repository);
+    struct by_digest *order = has_say ? memory_zeroed(facts->count + 1, sizeof *order) : NULL;
 
+    if (has_say && order == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to judge %zu tags", facts->count);
     for (size_t i = 0; i < facts->count; i++) {
         const struct tag_fact *tag = &facts->tags[i];
         is_kept_out[i] = !has_say || tag->is_attachment || rules_make_immutable(rules, facts->repository, tag->name);
     }
-    if (!has_say) return SUCCESS;
-    for (size_t i = 0; i < rules->retention_count; i++) apply(&rules->retention[i], facts, is_kept_out);
-    return join(facts, is_kept_out, err);
+    for (size_t i = 0; has_say && i < rules->retention_count; i++) apply(&rules->retention[i], facts, is_kept_out);
+    if (has_say) join(facts, order, is_kept_out);
+    free(order);
+    return SUCCESS;
 }

@@ -202,8 +202,10 @@ struct result upload_row_take_find(const struct pg_rows *answer, struct upload_r
 {
     struct upload_row read = {.upload = row->upload};
 
-    *found_out = pg_rows_count(answer) > 0;
-    if (!*found_out) return SUCCESS;
+    if (pg_rows_count(answer) == 0) {
+        *found_out = false;
+        return SUCCESS;
+    }
     read.blob = read.key.id = pg_uuid(answer, 0, 0);
     read.algorithm = strcmp(pg_text(answer, 0, 1), "sha512") == 0 ? DIGEST_SHA512 : DIGEST_SHA256;
     TRY(key_record_read(answer, 0, 2, &read.key, err));
@@ -211,6 +213,7 @@ struct result upload_row_take_find(const struct pg_rows *answer, struct upload_r
     read.reserved = (uint64_t)pg_int8(answer, 0, 10);
     read.is_counted = pg_bool(answer, 0, 11);
     *row = read;
+    *found_out = true;
     return SUCCESS;
 }
 

@@ -155,8 +155,11 @@ static struct result open_listing(int root, const char *path, DIR **listing_out,
 /* The next file of ours, or NULL at the end. */
 static struct result next_entry(DIR *listing, struct driver_entry *entry_out, const char **name_out, struct error *err)
 {
-    do TRY(file_list_next(listing, name_out, err));
-    while (*name_out != NULL && !parse_name(*name_out, entry_out));
+    const char *name = NULL;
+
+    do TRY(file_list_next(listing, &name, err));
+    while (name != NULL && !parse_name(name, entry_out));
+    *name_out = name;
     return SUCCESS;
 }
 

@@ -83,12 +83,12 @@ struct result sjb1_context_make(const struct blob_identity *identity, struct byt
                                 struct sjb1_context *context_out, struct error *err)
 {
     uint8_t region[SHA256_SIZE];
-    uint8_t *header = context_out->header;
+    struct sjb1_context context = {0};
+    uint8_t *header = context.header;
 
     if (data_key.length != SJB1_KEY_SIZE)
         return failure(err, ERROR_INVALID, "a data key has %d bytes, not %zu", SJB1_KEY_SIZE,
                        data_key.length);
-    memset(header, 0, SJB1_HEADER_SIZE);
     memcpy(header + AT_MAGIC, magic, sizeof magic);
     header[AT_SUITE] = SUITE;
     header[AT_RECORD_SIZE] = RECORD_SIZE_LOG2;
@@ -96,8 +96,10 @@ struct result sjb1_context_make(const struct blob_identity *identity, struct byt
     memcpy(header + AT_PROJECT, identity->project.bytes, sizeof identity->project.bytes);
     sha256_of(bytes_of_text(identity->region), region);
     memcpy(header + AT_REGION, region, AT_COMMITMENT - AT_REGION);
-    sha256_of((struct bytes){header, AT_COMMITMENT}, context_out->salt);
-    return sjb1_key(context_out, data_key, SJB1_INFO_COMMIT, NULL, header + AT_COMMITMENT, err);
+    sha256_of((struct bytes){header, AT_COMMITMENT}, context.salt);
+    TRY(sjb1_key(&context, data_key, SJB1_INFO_COMMIT, NULL, header + AT_COMMITMENT, err));
+    *context_out = context;
+    return SUCCESS;
 }
 
 const uint8_t *sjb1_commitment(const struct sjb1_context *context)

@@ -51,7 +51,6 @@ static struct result read_signatures(struct bytes lines, struct note *note, stru
 {
     struct bytes line;
 
-    note->count = 0;
     while (next_line(&lines, &line)) {
         if (note->count == NOTE_SIGNATURES_MAX)
             return failure(err, ERROR_INVALID, "a note with more than %d signatures", NOTE_SIGNATURES_MAX);
@@ -68,8 +67,10 @@ struct result note_read(struct bytes bytes, struct note *note_out, struct error 
         return failure(err, ERROR_INVALID, "a note is UTF-8, ends in a line feed and has no control characters");
     const size_t length = text_length(bytes);
     if (length < 1) return failure(err, ERROR_INVALID, "the note has no blank line before its signatures");
-    note_out->text = (struct bytes){bytes.data, length};
-    return read_signatures((struct bytes){bytes.data + length + 1, bytes.length - length - 1}, note_out, err);
+    struct note note = {.text = {bytes.data, length}};
+    TRY(read_signatures((struct bytes){bytes.data + length + 1, bytes.length - length - 1}, &note, err));
+    *note_out = note;
+    return SUCCESS;
 }
 
 static bool is_by(const struct note_signature *signature, const struct note_key *key)
