@@ -44,11 +44,11 @@ static const struct kind_row {
     unsigned least; /* failures, so that a loop that fails nothing is noticed */
     void (*prepare)(void), (*check)(void);
 } rows[] = {
-    {"collection", {.kind = JOB_COLLECTION}, 40, make_garbage, collection_was_whole},
-    {"dry run", {.kind = JOB_COLLECTION, .is_dry_run = true}, 20, nothing_to_make, all_is_sound},
-    {"scrub", {.kind = JOB_SCRUB, .with_digest = true, .rate_bytes = 1 << 30, .region = TEST_REGION}, 40, nothing_to_make,
+    {"collection", {.kind = JOB_COLLECTION}, 100, make_garbage, collection_was_whole},
+    {"dry run", {.kind = JOB_COLLECTION, .is_dry_run = true}, 80, nothing_to_make, all_is_sound},
+    {"scrub", {.kind = JOB_SCRUB, .with_digest = true, .rate_bytes = 1 << 30, .region = TEST_REGION}, 400, nothing_to_make,
      all_is_sound},
-    {"rewrap", {.kind = JOB_REWRAP}, 10, nothing_to_make, all_is_sound},
+    {"rewrap", {.kind = JOB_REWRAP}, 20, nothing_to_make, all_is_sound},
 };
 
 /* As by another gateway, a moment later. */
@@ -62,9 +62,18 @@ static void finish(const struct kind_row *row, const struct uuid *id)
     if (strcmp(job.outcome, "completed") != 0) fail_msg("%s: %s (%s)", row->name, job.outcome, job.waits_for);
 }
 
-/* A scrub lists 256 folders, each with the same questions. */
+/* A scrub lists 256 folders, each with the same few questions. All of its 1,875 take two minutes and find what every eleventh of them
+ * finds: a prime, so that each of a folder's questions has its turn. */
 #define ALIKE_AFTER 400
-#define ALIKE_STEP  41
+#define ALIKE_STEP  11
+
+static struct result work_once(const struct job_options *options, struct error *err)
+{
+    bool worked;
+
+    TRY_UNTOUCHED_BYTES(worked, registry_work(fixture.registry, fixture.stack->pg, options, &worked, err));
+    return SUCCESS;
+}
 
 static void each_failure_only_puts_it_off(void **state)
 {
@@ -74,11 +83,10 @@ static void each_failure_only_puts_it_off(void **state)
     for (bool has_fired = true; has_fired; nth += nth < ALIKE_AFTER ? 1 : ALIKE_STEP) {
         const struct job_options options = {.kind = row->job.kind, .instance = "gw1", .is_stopping = is_stopping, .settle_ms = 1};
         struct error problem = {0};
-        bool worked = false;
         row->prepare();
         const struct uuid id = begin(&row->job);
         fault_arm(nth);
-        const bool ok = registry_work(fixture.registry, fixture.stack->pg, &options, &worked, &problem).ok;
+        const bool ok = work_once(&options, &problem).ok;
         has_fired = fault_has_fired();
         fault_arm(0);
         if (!ok) assert_true(has_fired && problem.kind != ERROR_NONE && problem.message[0] != '\0');
@@ -86,8 +94,7 @@ static void each_failure_only_puts_it_off(void **state)
         finish(row, &id);
         row->check();
     }
-    print_message("%s: up to the question %lu, %lu failures\n", row->name, nth, failures);
-    assert_true(failures >= row->least);
+    assert_failures(failures, row->least);
     fixture_check_as(&where, kept, NULL, 0);
 }
 

@@ -129,24 +129,24 @@ static void a_name_that_is_no_text_is_not_stated(void **state)
     assert_non_null(strstr(err.message, "not UTF-8"));
 }
 
+static struct result write_and_read(void *deletion, struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
+    struct deletion again;
+
+    TRY(deletion_write(deletion, &payload, err));
+    TRY_UNTOUCHED_BYTES(again, deletion_read(buffer_bytes(&payload), &again, err));
+    assert_int_equal(again.sequence, 4711);
+    return SUCCESS;
+}
+
 static void memory_that_lacks_is_told(void **state)
 {
     struct deletion deletion = sample();
-    unsigned long nth = 1;
 
     (void)state;
     deletion.destroyed_ms = 1700000002000;
-    for (bool failed = true; failed; nth++) {
-        struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
-        struct deletion again = {.sequence = 99};
-        struct error err = {0};
-        fault_arm(nth);
-        failed = !deletion_write(&deletion, &payload, &err).ok || !deletion_read(buffer_bytes(&payload), &again, &err).ok;
-        fault_arm(0);
-        if (failed) assert_int_equal(err.kind, ERROR_NO_MEMORY);
-        assert_true(failed || again.sequence == 4711);
-    }
-    assert_true(nth > 2);
+    fail_each(write_and_read, &deletion, ERROR_NO_MEMORY, 100);
 }
 
 int main(void)

@@ -126,45 +126,41 @@ static void the_sample_is_itself_valid(void **state)
 /* Whichever call fails, the old content or the new one is there, never a mixture. */
 static void replacing_is_all_or_nothing(void **state)
 {
+    unsigned long nth = 1;
+
     (void)state;
-    for (unsigned long nth = 1;; nth++) {
+    for (bool has_fired = true; has_fired; nth++) {
         struct buffer OWNED_BUFFER content = BUFFER(100);
         struct error err = {0};
 
         write_file("old");
         fault_arm(nth);
         const bool ok = file_replace(path, bytes_of_text("the new content"), 0600, &err).ok;
-        const bool fired = fault_has_fired();
+        has_fired = fault_has_fired();
         fault_arm(0);
         assert_true(file_read(path, &content, &err).ok);
-        if (!fired) {
-            assert_true(ok);
-            assert_string_equal(buffer_text(&content), "the new content");
-            break;
-        }
-        assert_false(ok);
-        if (strcmp(buffer_text(&content), "old") != 0) assert_string_equal(buffer_text(&content), "the new content");
-        buffer_done(&content);
+        assert_int_equal(ok, !has_fired);
+        if (ok || strcmp(buffer_text(&content), "old") != 0) assert_string_equal(buffer_text(&content), "the new content");
     }
+    assert_failures(nth - 2, 6);
 }
 
 /* Each looks, changes nothing, and tells what it can't see from what is not there. */
 static struct result look_around(void *context, struct error *err)
 {
-    struct stat status = {0};
+    struct stat status;
     OWNED_FD fd = -1;
     bool is_there = false;
     const char *name = NULL;
 
-    TRY_UNTOUCHED(is_there, file_is_there(path, &is_there, err));
+    TRY_UNTOUCHED_BYTES(is_there, file_is_there(path, &is_there, err));
     assert_true(is_there);
     TRY(file_open(folder, O_RDONLY | O_DIRECTORY, 0, &fd, err));
-    TRY_UNTOUCHED(status.st_mode, file_status(fd, &status, err));
-    status = (struct stat){0};
-    TRY_UNTOUCHED(status.st_mode, file_status_at(fd, "file", &status, err));
+    TRY_UNTOUCHED_BYTES(status, file_status(fd, &status, err));
+    TRY_UNTOUCHED_BYTES(status, file_status_at(fd, "file", &status, err));
     assert_int_equal(status.st_size, 3);
     rewinddir(context);
-    TRY_UNTOUCHED(name, file_list_next(context, &name, err));
+    TRY_UNTOUCHED_BYTES(name, file_list_next(context, &name, err));
     assert_string_equal(name, "file");
     TRY(file_list_next(context, &name, err));
     assert_null(name);
@@ -193,24 +189,25 @@ static void what_cant_be_looked_at_is_no_absence(void **state)
 static void renaming_is_all_or_nothing(void **state)
 {
     char moved[80];
-    bool fired = true;
+    unsigned long nth = 1;
 
     (void)state;
     (void)snprintf(moved, sizeof moved, "%s/moved", folder);
-    for (unsigned long nth = 1; fired; nth++) {
+    for (bool has_fired = true; has_fired; nth++) {
         struct error err = {0};
         bool is_old = false, is_new = false;
 
         write_file("old");
         fault_arm(nth);
         const bool ok = file_rename(path, moved, &err).ok;
-        fired = fault_has_fired();
+        has_fired = fault_has_fired();
         fault_arm(0);
-        assert_int_equal(ok, !fired);
+        assert_int_equal(ok, !has_fired);
         assert_true(file_is_there(path, &is_old, &err).ok && file_is_there(moved, &is_new, &err).ok);
         assert_true(is_old != is_new && (is_new || !ok));
         (void)unlink(moved);
     }
+    assert_failures(nth - 2, 3);
 }
 
 static void reading_is_bounded(void **state)

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -246,8 +247,50 @@ static void long_paths_are_refused(void **state)
     memset(folder, 'a', PATH_SIZE - 3);
     assert_true(path_join(path, folder, "b", &err).ok);
     assert_int_equal(strlen(path), PATH_SIZE - 1);
+    path[0] = 'x';
     assert_false(path_join(path, folder, "bc", &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_int_equal(path[0], 'x');
+}
+
+static struct result take_a_step(void *context, struct error *err)
+{
+    const struct user user = self();
+    int number = 7;
+
+    (void)context;
+    return step_run(&user, succeed, &number, err);
+}
+
+static void a_step_that_fails_says_so(void **state)
+{
+    (void)state;
+    fail_each(take_a_step, NULL, ERROR_UNAVAILABLE, 2);
+}
+
+/* As a person who is not root: nothing is given to others. */
+static struct result open_place(void *directory, struct error *err)
+{
+    const struct embedded_options options = {.directory = directory, .program = "/usr/bin"};
+    const struct user user = self();
+    const struct users users = {.self = user, .gateway = user, .keyd = user, .postgres = user};
+    struct place place;
+
+    TRY_UNTOUCHED_BYTES(place, place_open(&options, &users, &place, err));
+    place_leave(&place);
+    (void)close(place.lock);
+    return SUCCESS;
+}
+
+static void a_place_that_can_not_be_made_says_so(void **state)
+{
+    char directory[] = "/tmp/sijil-place-XXXXXX", command[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    fail_each(open_place, directory, ERROR_NONE, 25);
+    (void)snprintf(command, sizeof command, "rm -rf %s", directory);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): our own mkdtemp() name */
 }
 
 static void a_start_that_fails_says_so(void **state)
@@ -256,21 +299,23 @@ static void a_start_that_fails_says_so(void **state)
     OWNED(secret) *input = NULL;
     struct error err = {0};
     OWNED_FD lock = open_lock();
+    unsigned long nth = 1;
 
     (void)state;
     assert_true(secret_copy(bytes_of_text("x"), &input, &err).ok);
-    for (unsigned long nth = 1;; nth++) {
+    for (bool has_fired = true; has_fired; nth++) {
         struct process process = process_of(&user, sleep_arguments);
         process.input = input;
+        process.output = "/dev/null";
         fault_arm(nth);
         const bool ok = process_start(&process, lock, &err).ok;
-        const bool fired = fault_has_fired();
+        has_fired = fault_has_fired();
         fault_arm(0);
-        assert_int_equal(ok, !fired);
+        assert_int_equal(ok, !has_fired);
+        if (!ok) assert_int_equal(process.pid, 0);
         process_stop(&process, 1000);
-        if (ok) break;
-        assert_int_equal(process.pid, 0);
     }
+    assert_failures(nth - 2, 6);
 }
 
 int main(void)
@@ -284,6 +329,8 @@ int main(void)
         cmocka_unit_test(it_gets_its_input_and_no_other_descriptor),
         cmocka_unit_test(nothing_outlives_the_supervisor),
         cmocka_unit_test(long_paths_are_refused),
+        cmocka_unit_test(a_step_that_fails_says_so),
+        cmocka_unit_test(a_place_that_can_not_be_made_says_so),
         cmocka_unit_test(a_start_that_fails_says_so),
     };
 

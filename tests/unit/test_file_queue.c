@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/file.h"
 #include "base/file_queue.h"
 
@@ -344,7 +343,7 @@ static struct result make_and_read(void *context, struct error *err)
     OWNED(file_queue) *queue = NULL;
     size_t missing = 0;
 
-    TRY(file_queue_new(READS, &queue, err));
+    TRY_UNTOUCHED_BYTES(queue, file_queue_new(READS, &queue, err));
     return read_all(queue, *(int *)context, &missing, err);
 }
 
@@ -352,26 +351,17 @@ static struct result make_and_write(void *context, struct error *err)
 {
     OWNED(file_queue) *queue = NULL;
 
-    TRY(file_queue_new(WRITES, &queue, err));
+    TRY_UNTOUCHED_BYTES(queue, file_queue_new(WRITES, &queue, err));
     return write_all(queue, *(int *)context, err);
 }
 
 static void every_failure_is_told(void **state)
 {
-    struct result (*const uses[])(void *, struct error *) = {make_and_write, make_and_read};
     OWNED_FD file = open_file();
 
     (void)state;
-    for (size_t i = 0; i < COUNT(uses); i++)
-        for (unsigned long nth = 1, fired = 1; fired; nth++) {
-            struct error err = {0};
-            fault_arm(nth);
-            const struct result result = uses[i](&file, &err);
-            fired = fault_has_fired();
-            fault_arm(0);
-            assert_int_equal(result.ok, !fired);
-            if (fired) assert_true(err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_NO_MEMORY);
-        }
+    fail_each(make_and_write, &file, ERROR_NONE, 70);
+    fail_each(make_and_read, &file, ERROR_NONE, 70);
     check_file(file, PIECES);
 }
 

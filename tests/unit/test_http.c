@@ -426,18 +426,20 @@ static struct result read_once(void *context, struct error *err)
 {
     OWNED(arena) *arena = NULL;
     OWNED(quota) *quota = NULL;
+    const struct quota_limits limits = {.at_a_time = 1};
     struct path path;
-    struct route_match match = {0};
-    struct fields fields = {0};
-    struct quota_ticket ticket = {0};
+    struct route_match match;
+    struct fields fields;
+    struct quota_ticket ticket;
 
     (void)context;
-    TRY_UNTOUCHED(arena, arena_new(ARENA_SIZE, &arena, err));
-    TRY(path_split(bytes_of_text("/v2/a/b/manifests/latest"), arena, &path, err));
-    TRY_UNTOUCHED(match.route, route_find(&route_table, &path, METHOD_GET, arena, &match, err));
-    TRY_UNTOUCHED(fields.list, query_read(bytes_of_text("a=b&c=d"), arena, &fields, err));
-    TRY_UNTOUCHED(quota, quota_new(8, &quota, err));
-    return quota_enter(quota, "address", "a", &(struct quota_limits){.at_a_time = 1}, &ticket, err);
+    TRY_UNTOUCHED_BYTES(arena, arena_new(ARENA_SIZE, &arena, err));
+    TRY_UNTOUCHED_BYTES(path, path_split(bytes_of_text("/v2/a/b/manifests/latest"), arena, &path, err));
+    TRY_UNTOUCHED_BYTES(match, route_find(&route_table, &path, METHOD_GET, arena, &match, err));
+    TRY_UNTOUCHED_BYTES(fields, query_read(bytes_of_text("a=b&c=d"), arena, &fields, err));
+    TRY_UNTOUCHED_BYTES(quota, quota_new(8, &quota, err));
+    TRY_UNTOUCHED_BYTES(ticket, quota_enter(quota, "address", "a", &limits, &ticket, err));
+    return SUCCESS;
 }
 
 /* An answer that nobody sends: its request has what answers are made from, and no more. */

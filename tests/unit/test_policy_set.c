@@ -422,18 +422,21 @@ static struct result compose_and_ask(void *parts, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED(policy_set) *set = NULL;
-    struct label own = label_blank(), label;
+    struct label own = label_blank();
     const char *allowed[16];
-    size_t count = 0;
-    bool is_labelled = false;
+    size_t count;
+    struct {
+        struct label label;
+        bool is_labelled;
+    } effective;
 
     TRY_UNTOUCHED(payload.length, policy_set_compose(parts, &payload, err));
     TRY_UNTOUCHED(set, policy_set_compile(buffer_bytes(&payload), &set, err));
     const struct policy_place place = {policy_set_documents(set), "health/ct", INT64_C(1797292800000000)};
-    TRY(policy_effective_label(&place, &own, &label, &is_labelled, err));
+    TRY_UNTOUCHED_BYTES(effective, policy_effective_label(&place, &own, &effective.label, &effective.is_labelled, err));
     const struct policy_facts facts = {
-        .op = OP_INGEST, .scope = place.scope, .policy_epoch = 7, .label = &label, .now_us = place.now_us};
-    TRY_UNTOUCHED(count, policy_set_allowed_regions(set, &facts, allowed, &count, err));
+        .op = OP_INGEST, .scope = place.scope, .policy_epoch = 7, .label = &effective.label, .now_us = place.now_us};
+    TRY_UNTOUCHED_BYTES(count, policy_set_allowed_regions(set, &facts, allowed, &count, err));
     return SUCCESS;
 }
 

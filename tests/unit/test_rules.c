@@ -144,12 +144,33 @@ static void a_digest_stays_with_one_tag_that_stays(void **state)
     }
 }
 
+static struct result judge(void *context, struct error *err)
+{
+    static const char text[] = "{\"retention\":[{\"repositories\":\"*\",\"tags\":\"*\",\"keep_last\":0}]}";
+    const struct tag_facts facts = {.repository = "team/digits", .count = TAGS, .tags = tags, .now_ms = NOW};
+    OWNED(rules) *rules = NULL;
+    struct {
+        bool is_kept[TAGS];
+    } judged;
+
+    (void)context;
+    TRY_UNTOUCHED_BYTES(rules, rules_read(bytes_of_text(text), &rules, err));
+    TRY_UNTOUCHED_BYTES(judged, rules_judge(rules, &facts, judged.is_kept, err));
+    return SUCCESS;
+}
+
+static void judging_survives_lack_of_memory(void **state)
+{
+    (void)state;
+    fail_each(judge, NULL, ERROR_NO_MEMORY, 15);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests_of_rules[] = {
         cmocka_unit_test(patterns_fit_whole_names),       cmocka_unit_test(patterns_of_like_mean_the_same),
         cmocka_unit_test(only_whole_documents_are_rules), cmocka_unit_test(there_is_an_end_of_rules),
-        cmocka_unit_test(a_digest_stays_with_one_tag_that_stays),
+        cmocka_unit_test(a_digest_stays_with_one_tag_that_stays), cmocka_unit_test(judging_survives_lack_of_memory),
     };
 
     return cmocka_run_group_tests_name("rules", tests_of_rules, NULL, NULL);
