@@ -1,78 +1,9 @@
 /* Robots, bindings and issuers as rows, the changes of them, and the snapshot that is made from them. */
-#include "tests/support/unit.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "tests/integration/authz_fixture.h"
 
 #include "audit/decision_make.h"
 #include "audit/permit_priv.h"
-#include "authz/administrator.h"
-#include "authz/binding.h"
-#include "authz/robot.h"
-#include "authz/trusted_issuer.h"
 #include "base/clock.h"
-#include "base/fault.h"
-#include "tests/support/database.h"
-
-#define ACME   "10000000-0000-4000-8000-000000000001"
-#define BETA   "10000000-0000-4000-8000-000000000002"
-#define MODELS "20000000-0000-4000-8000-000000000001"
-#define JWKS                                                                                                      \
-    "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\","                                                    \
-    "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"
-
-static const struct pg_table *const tables[] = {&robot_table,         &binding_table,        &administrator_table,
-                                                &trusted_issuer_table, &authz_snapshot_table, NULL};
-
-struct fixture {
-    struct database *database;
-    struct pg *pg;
-};
-
-static int set_up(void **state)
-{
-    static struct fixture fixture;
-    struct error err = {0};
-
-    fixture.database = database_new();
-    database_execute(fixture.database,
-                     "INSERT INTO region (region_id, region_tag, driver, location) VALUES"
-                     " ('local/main', substring(sha256('local/main') FROM 1 FOR 16), 'memory', '-');"
-                     "INSERT INTO organisation (organisation_id, name) VALUES ('" ACME "', 'acme'), ('" BETA "', 'beta');"
-                     "INSERT INTO project (project_id, organisation_id, name, home_region)"
-                     " VALUES ('" MODELS "', '" ACME "', 'models', 'local/main')");
-    if (!pg_open(database_app(fixture.database), tables, &fixture.pg, &err).ok) fail_msg("%s", err.message);
-    *state = &fixture;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-
-    pg_free(fixture->pg);
-    database_free(fixture->database);
-    return 0;
-}
-
-static struct uuid uuid_of(const char *text)
-{
-    struct uuid uuid = {{0}};
-
-    assert_true(uuid_parse(bytes_of_text(text), &uuid));
-    return uuid;
-}
-
-static struct resource resource_of(enum resource_kind kind, const char *name)
-{
-    struct resource resource = {.kind = kind};
-
-    (void)snprintf(resource.name, sizeof resource.name, "%s", name);
-    if (strncmp(name, "acme", 4) == 0) resource.organisation = uuid_of(ACME);
-    if (strncmp(name, "beta", 4) == 0) resource.organisation = uuid_of(BETA);
-    if (strncmp(name, "acme/models", 11) == 0) resource.project = uuid_of(MODELS);
-    return resource;
-}
 
 /* As the sequencer runs it: in a transaction, with a permit, rolled back if it fails. */
 static bool run(struct pg *pg, struct change *change, enum action action, const struct resource *resource,
@@ -446,39 +377,6 @@ static void issuers_are_put_and_removed(void **state)
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
-static void a_failed_change_changes_nothing(void **state)
-{
-    struct fixture *fixture = *state;
-    struct resource project = resource_of(RESOURCE_PROJECT, "acme/models");
-    struct robot_create robot;
-    struct error err = {0};
-
-    assert_true(make_robot(fixture->pg, "robot$acme+ci", "acme", &robot, &err));
-    for (unsigned long nth = 1;; nth++) {
-        struct authz_binding wanted = {.kind = PRINCIPAL_ROBOT, .robot = robot.robot.id, .role = ROLE_CONSUMER, .granted_by = "system"};
-        struct binding_create create;
-        struct authz_snapshot *snapshot = NULL;
-        binding_create_init(&create, &wanted, 60);
-        create.binding.scope = RESOURCE_PROJECT;
-        create.binding.organisation = project.organisation;
-        create.binding.project = project.project;
-        if (!pg_begin(fixture->pg, &err).ok) fail_msg("%s", err.message);
-        fault_arm(nth);
-        const bool ok = binding_insert(fixture->pg, &create, &err).ok && authz_snapshot_load(fixture->pg, &snapshot, &err).ok;
-        const bool fired = fault_has_fired();
-        fault_arm(0);
-        pg_rollback(fixture->pg);
-        authz_snapshot_free(snapshot);
-        if (pg_is_broken(fixture->pg)) assert_true(pg_reopen(fixture->pg, &err).ok);
-        assert_int_equal(ok, !fired);
-        if (!fired) break;
-        assert_string_equal(database_ask(fixture->database, "SELECT count(*)::text FROM binding"), "0");
-    }
-    robot_create_done(&robot);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -491,7 +389,6 @@ int main(void)
         TEST(lists_page_by_key),
         TEST(an_administrator_is_made_and_replaced),
         TEST(issuers_are_put_and_removed),
-        TEST(a_failed_change_changes_nothing),
     };
 
     return RUN_TABLE(name_rows, names_robots) + cmocka_run_group_tests_name("others", others, NULL, NULL);

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -251,20 +250,6 @@ static void verbose_hides_secrets(void **state)
     assert_string_equal(buffer_text(&text), buffer_text(&expected));
 }
 
-static struct result write_manifest(void *context, struct error *err)
-{
-    struct buffer OWNED_BUFFER manifest = BUFFER(4096);
-
-    (void)context;
-    return layout_manifest(two_files, COUNT(two_files), bytes_of_text("{}"), NULL, &manifest, err);
-}
-
-static void manifests_survive_lack_of_memory(void **state)
-{
-    (void)state;
-    fail_each(write_manifest, NULL, ERROR_NO_MEMORY, 2);
-}
-
 static const struct warning_row {
     const char *name, *lines[3], *kept;
 } warning_rows[] = {
@@ -387,7 +372,6 @@ int main(void)
         cmocka_unit_test(warnings_beyond_the_room_are_left_out),
         cmocka_unit_test(kinds_of_layers),       cmocka_unit_test(manifests_are_valid_json_with_both_names),
         cmocka_unit_test(links_are_not_followed), cmocka_unit_test(sizes_read_well),
-        cmocka_unit_test(manifests_survive_lack_of_memory),
     };
 
     return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +

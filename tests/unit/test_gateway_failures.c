@@ -1,0 +1,101 @@
+/* What the gateway makes at its start, while memory or the disk fails. */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "crypto/certificate.h"
+#include "crypto/ecdsa.h"
+#include "gateway/allotment.h"
+#include "gateway/quota.h"
+#include "gateway/settings.h"
+#include "gateway/tls_priv.h"
+
+static char folder[] = "/tmp/sijil-gateway-failures-XXXXXX";
+static struct settings settings; /* with a certificate and a key that fit */
+static char settings_path[64];
+
+static struct result read_settings(void *context, struct error *err)
+{
+    static struct settings read;
+
+    (void)context;
+    TRY(settings_read(settings_path, &read, err));
+    assert_int_equal(read.listen_port, 443);
+    return SUCCESS;
+}
+
+static struct result load_credentials(void *context, struct error *err)
+{
+    OWNED(tls) *tls = NULL;
+
+    (void)context;
+    TRY_UNTOUCHED_BYTES(tls, tls_new(&settings, &tls, err));
+    return tls_reload(tls, err);
+}
+
+static struct result make_tables(void *context, struct error *err)
+{
+    OWNED(allotment) *allotment = NULL;
+    OWNED(quota) *quota = NULL;
+    struct allotted_now now;
+
+    (void)context;
+    TRY_UNTOUCHED_BYTES(allotment, allotment_new(&allotment, err));
+    TRY_UNTOUCHED_BYTES(now, allotment_take(allotment, &(struct uuid){{1}}, NULL, &now, err));
+    TRY_UNTOUCHED_BYTES(quota, quota_new(8, &quota, err));
+    return SUCCESS;
+}
+
+static const struct work_row {
+    const char *name;
+    fallible *work;
+    unsigned least;
+} work_rows[] = {
+    {"settings are read", read_settings, 2},
+    {"credentials are loaded", load_credentials, 15},
+    {"tables are made", make_tables, 3},
+};
+
+static void failures_are_said(void **state)
+{
+    const struct work_row *row = *state;
+
+    fail_each(row->work, NULL, ERROR_NONE, row->least);
+}
+
+static struct result write_files(struct error *err)
+{
+    struct buffer OWNED_BUFFER certificate = BUFFER(CERTIFICATE_PEM_MAX);
+    struct buffer OWNED_BUFFER text = BUFFER(4096);
+    OWNED(ecdsa_key) *key = NULL;
+
+    TRY(ecdsa_key_new(&key, err));
+    TRY(certificate_authority("localhost", key, 10, &certificate, err));
+    (void)snprintf(settings.tls_certificate, sizeof settings.tls_certificate, "%s/certificate.pem", folder);
+    (void)snprintf(settings.tls_key, sizeof settings.tls_key, "%s/key.pem", folder);
+    (void)snprintf(settings_path, sizeof settings_path, "%s/sijild.conf", folder);
+    TRY(file_replace(settings.tls_certificate, buffer_bytes(&certificate), 0600, err));
+    TRY(ecdsa_key_save(key, settings.tls_key, err));
+    TRY(buffer_format(&text, err,
+                      "public_url = \"https://registry.example\"\ntls_certificate = \"%s\"\ntls_key = \"%s\"\n"
+                      "database = \"dbname=sijil\"\nkeyd_socket = \"/run/keyd\"\nmetadata_region = \"local/main\"\nlisten_port = 443\n"
+                      "region \"local/main\" {\n driver = fs\n location = \"/var/lib/sijil\"\n}\n",
+                      settings.tls_certificate, settings.tls_key));
+    return file_replace(settings_path, buffer_bytes(&text), 0600, err);
+}
+
+int main(void)
+{
+    struct error err = {0};
+    char command[100];
+
+    if (mkdtemp(folder) == NULL || !write_files(&err).ok) return 1;
+    const int failed = RUN_TABLE(work_rows, failures_are_said);
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) == 0 ? failed : 1; /* NOLINT(cert-env33-c): our own mkdtemp() name */
+}
