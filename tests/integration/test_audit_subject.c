@@ -171,7 +171,7 @@ static struct result make_a_cache(void *unused, struct error *err)
     OWNED(subject_cache) *cache = NULL;
 
     (void)unused;
-    TRY_UNTOUCHED(cache, subject_cache_new(4, &cache, err));
+    TRY_UNTOUCHED_BYTES(cache, subject_cache_new(4, &cache, err));
     return SUCCESS;
 }
 

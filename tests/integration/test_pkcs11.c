@@ -192,7 +192,7 @@ static struct result open_and_close(void *context, struct error *err)
     struct pkcs11 *pkcs11 = NULL;
 
     (void)context;
-    TRY_UNTOUCHED(pkcs11, pkcs11_open(&good, &pkcs11, err));
+    TRY_UNTOUCHED_BYTES(pkcs11, pkcs11_open(&good, &pkcs11, err));
     pkcs11_free(pkcs11);
     return SUCCESS;
 }

@@ -254,10 +254,10 @@ static struct result seal_and_open(void *decision, struct error *err)
     struct record record = {.decision = decision, .context = {.user_agent = "curl", .subject = "alice"}};
     struct buffer OWNED_BUFFER boxes = BUFFER(65536);
     struct buffer OWNED_BUFFER payload = BUFFER(65536);
-    struct event event = {.record = NULL};
     struct leaf leaf = {.sequence = 1};
+    struct event event;
 
-    TRY_UNTOUCHED(event.record != NULL, event_of_record(&record, &event, err));
+    TRY_UNTOUCHED_BYTES(event, event_of_record(&record, &event, err));
     const struct result sealed = event_seal_payload(&event, &somebody, "origin", &boxes, err);
     if (!sealed.ok) assert_false(event.has_payload);
     event_fill_leaf(&event, &leaf);

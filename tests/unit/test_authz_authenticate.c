@@ -239,7 +239,7 @@ static struct result build_once(void *parts, struct error *err)
 {
     OWNED(authz_snapshot) *snapshot = NULL;
 
-    TRY_UNTOUCHED(snapshot, authz_snapshot_build(parts, &snapshot, err));
+    TRY_UNTOUCHED_BYTES(snapshot, authz_snapshot_build(parts, &snapshot, err));
     return SUCCESS;
 }
 

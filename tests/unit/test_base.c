@@ -311,7 +311,7 @@ static struct result read_and_write(void *context, struct error *err)
     OWNED_JSON value = NULL;
 
     (void)context;
-    TRY_UNTOUCHED(value, json_read(bytes_of_text("{\"b\":{\"c\":[112589990684262]},\"a\":\"\"}"), 100, &value, err));
+    TRY_UNTOUCHED_BYTES(value, json_read(bytes_of_text("{\"b\":{\"c\":[112589990684262]},\"a\":\"\"}"), 100, &value, err));
     return json_write_canonical(&text, value, err);
 }
 

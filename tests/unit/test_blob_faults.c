@@ -202,12 +202,22 @@ static struct result open_folder(void *path, struct error *err)
     return SUCCESS;
 }
 
-static void opening_a_folder_may_fail_anywhere(void **state)
+static struct result open_memory(void *context, struct error *err)
+{
+    OWNED(driver) *driver = NULL;
+
+    (void)context;
+    TRY_UNTOUCHED_BYTES(driver, driver_memory_open(NULL, &driver, err));
+    return SUCCESS;
+}
+
+static void opening_may_fail_anywhere(void **state)
 {
     struct blob_test_folder folder = blob_test_folder_new(false);
 
     (void)state;
     fail_each(open_folder, folder.path, ERROR_NONE, 256);
+    fail_each(open_memory, NULL, ERROR_NO_MEMORY, 1);
     blob_test_folder_done(&folder);
 }
 
@@ -323,7 +333,7 @@ int main(void)
         cmocka_unit_test(every_failure_of_a_reader_is_reported),
         cmocka_unit_test(every_failure_past_the_page_cache_is_mended_or_reported),
         cmocka_unit_test(what_is_said_to_be_removed_is_gone),
-        cmocka_unit_test(opening_a_folder_may_fail_anywhere),
+        cmocka_unit_test(opening_may_fail_anywhere),
         cmocka_unit_test(a_full_store_takes_the_upload_up_again),
         cmocka_unit_test(a_full_disk_takes_the_upload_up_again),
         cmocka_unit_test(delays_change_nothing),

@@ -148,8 +148,8 @@ static struct result key_of_parts(void *context, struct error *err)
     OWNED(ecdsa_key) *pair = NULL;
 
     (void)unhex(RFC6979_POINT, point, sizeof point);
-    TRY_UNTOUCHED(public_key, ecdsa_key_from_public(point, &public_key, err));
-    TRY_UNTOUCHED(pair, ecdsa_key_from_scalar(context, &pair, err));
+    TRY_UNTOUCHED_BYTES(public_key, ecdsa_key_from_public(point, &public_key, err));
+    TRY_UNTOUCHED_BYTES(pair, ecdsa_key_from_scalar(context, &pair, err));
     return SUCCESS;
 }
 

@@ -192,7 +192,7 @@ static struct result parse_once(void *context, struct error *err)
     OWNED(manifest) *manifest = NULL;
 
     (void)context;
-    TRY_UNTOUCHED(manifest, manifest_parse(bytes_of_text(IMAGE LAYERS "}"), (struct bytes){0}, &manifest, err));
+    TRY_UNTOUCHED_BYTES(manifest, manifest_parse(bytes_of_text(IMAGE LAYERS "}"), (struct bytes){0}, &manifest, err));
     return SUCCESS;
 }
 

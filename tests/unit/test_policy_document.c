@@ -271,7 +271,7 @@ static struct result read_all(void *policies, struct error *err)
 {
     OWNED(policy_documents) *documents = NULL;
 
-    TRY_UNTOUCHED(documents, policy_documents_new(policies, &documents, err));
+    TRY_UNTOUCHED_BYTES(documents, policy_documents_new(policies, &documents, err));
     return SUCCESS;
 }
 

@@ -349,10 +349,10 @@ static struct result read_and_decide(void *context, struct error *err)
     OWNED(policy_decision) *decision = NULL;
     struct buffer OWNED_BUFFER text = BUFFER(1 << 16);
 
-    TRY_UNTOUCHED(documents, policy_documents_new(the_world.policies, &documents, err));
-    TRY_UNTOUCHED(groups, policy_groups_new(json_object_get(the_world.regions, "groups"), &groups, err));
-    TRY_UNTOUCHED(read, policy_facts_read(context, &read, err));
-    TRY_UNTOUCHED(decision, policy_decide(documents, policy_facts_of(read), groups, &decision, err));
+    TRY_UNTOUCHED_BYTES(documents, policy_documents_new(the_world.policies, &documents, err));
+    TRY_UNTOUCHED_BYTES(groups, policy_groups_new(json_object_get(the_world.regions, "groups"), &groups, err));
+    TRY_UNTOUCHED_BYTES(read, policy_facts_read(context, &read, err));
+    TRY_UNTOUCHED_BYTES(decision, policy_decide(documents, policy_facts_of(read), groups, &decision, err));
     return policy_decision_write(&text, decision, err);
 }
 
@@ -438,7 +438,7 @@ static struct result decide_once(void *facts, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
 
-    TRY_UNTOUCHED(decision, policy_decide(the_world.documents, facts, the_world.groups, &decision, err));
+    TRY_UNTOUCHED_BYTES(decision, policy_decide(the_world.documents, facts, the_world.groups, &decision, err));
     return SUCCESS;
 }
 

@@ -215,7 +215,7 @@ static struct result judge_once(void *judge, struct error *err)
 {
     OWNED(decision) *decision = NULL;
 
-    TRY_UNTOUCHED(decision, judge_request(judge, &decision, err));
+    TRY_UNTOUCHED_BYTES(decision, judge_request(judge, &decision, err));
     return SUCCESS;
 }
 

@@ -431,7 +431,7 @@ static struct result compose_and_ask(void *parts, struct error *err)
     } effective;
 
     TRY_UNTOUCHED(payload.length, policy_set_compose(parts, &payload, err));
-    TRY_UNTOUCHED(set, policy_set_compile(buffer_bytes(&payload), &set, err));
+    TRY_UNTOUCHED_BYTES(set, policy_set_compile(buffer_bytes(&payload), &set, err));
     const struct policy_place place = {policy_set_documents(set), "health/ct", INT64_C(1797292800000000)};
     TRY_UNTOUCHED_BYTES(effective, policy_effective_label(&place, &own, &effective.label, &effective.is_labelled, err));
     const struct policy_facts facts = {
@@ -464,7 +464,7 @@ static struct result round_trip(void *officer, struct error *err)
 
     TRY(policy_default_set(&defaults, &payload, err));
     TRY(policy_set_sign(buffer_bytes(&payload), officer, &envelope, err));
-    TRY_UNTOUCHED(set, policy_set_read(buffer_bytes(&envelope), officer, &set, err));
+    TRY_UNTOUCHED_BYTES(set, policy_set_read(buffer_bytes(&envelope), officer, &set, err));
     return SUCCESS;
 }
 

@@ -294,8 +294,8 @@ static struct result make_both(void *context, struct error *err)
     OWNED(upload_table) *table = NULL;
 
     (void)context;
-    TRY_UNTOUCHED(cache, key_cache_new(4, 1, &cache, err));
-    TRY_UNTOUCHED(table, upload_table_new(&limits, &table, err));
+    TRY_UNTOUCHED_BYTES(cache, key_cache_new(4, 1, &cache, err));
+    TRY_UNTOUCHED_BYTES(table, upload_table_new(&limits, &table, err));
     return SUCCESS;
 }
 
