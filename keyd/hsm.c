@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "crypto/secret.h"
@@ -94,14 +95,14 @@ static struct result start(struct hsm *hsm, const struct hsm_options *options, s
 
     for (; count < LANES && result.ok; count++) {
         int ends[2] = {-1, -1};
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        if (fault_is_due(FAULT_SOCKET) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
             result = failure(err, ERROR_UNAVAILABLE, "no socket for the token's workers: %s", strerror(errno));
         hsm->lanes[count].socket = ends[0];
         theirs[count] = ends[1];
     }
     if (result.ok) {
         const pid_t parent = getpid();
-        hsm->supervisor = fork();
+        hsm->supervisor = fault_is_due(FAULT_FILE) ? -1 : fork();
         if (hsm->supervisor == 0 && getppid() == parent) become_supervisor(options, pin, theirs);
         if (hsm->supervisor == 0) _exit(EXIT_FAILURE);
         if (hsm->supervisor < 0) result = failure(err, ERROR_UNAVAILABLE, "no process for the token: %s", strerror(errno));
