@@ -417,7 +417,7 @@ static void every_failure_leaves_the_upload_resumable(void **state)
         must(blob_remove(test.store, &test.upload.identity.blob, &err), &err);
         blob_test_done(&test);
     }
-    assert_failures(nth - 2, 100);
+    assert_failures(nth - 2, 800);
 }
 
 static struct result open_any(void *context, struct error *err)
