@@ -3,10 +3,9 @@
  */
 #pragma once
 
-#include "tests/support/unit.h"
+#include "tests/integration/database_fixture.h"
 
 #include "storage/pg_priv.h"
-#include "tests/support/database.h"
 
 static const char arrange_sql[] =
     "CREATE TABLE thing (id int8 PRIMARY KEY, name text, raw bytea, uuid uuid, is_on bool, small int4,"
@@ -34,30 +33,9 @@ static const struct pg_statement statements[] = {
 static const struct pg_table table = PG_TABLE(statements);
 static const struct pg_table *const tables[] = {&table, NULL};
 
-struct fixture {
-    struct database *database;
-    struct pg *pg;
-};
-
 static inline int set_up(void **state)
 {
-    static struct fixture fixture;
-    struct error err = {0};
-
-    fixture.database = database_new();
-    database_execute(fixture.database, arrange_sql);
-    if (!pg_open(database_app(fixture.database), tables, &fixture.pg, &err).ok) fail_msg("%s", err.message);
-    *state = &fixture;
-    return 0;
-}
-
-static inline int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-
-    pg_free(fixture->pg);
-    database_free(fixture->database);
-    return 0;
+    return open_fixture(state, arrange_sql, tables);
 }
 
 static inline struct result add_thing(struct pg *pg, int64_t id, struct error *err)
@@ -67,5 +45,3 @@ static inline struct result add_thing(struct pg *pg, int64_t id, struct error *e
     pg_add_int8(&arguments, id);
     return pg_run(pg, "thing_add", &arguments, NULL, err);
 }
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)

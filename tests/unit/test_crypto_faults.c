@@ -183,11 +183,7 @@ static struct result hash(void *context, struct error *err)
     return SUCCESS;
 }
 
-static const struct row {
-    const char *name;
-    fallible *run;
-    unsigned long least; /* how many failures there are, at least */
-} rows[] = {
+static const struct fallible_row rows[] = {
     {"AES-GCM", seal_and_open, 10},
     {"a fresh key signs", make_and_sign, 25},
     {"a key from its parts", take_apart, 30},
@@ -200,13 +196,6 @@ static const struct row {
     {"DSSE", sign_a_document, 15},
     {"a hash that travels", hash, 2},
 };
-
-static void failures_are_said(void **state)
-{
-    const struct row *row = *state;
-
-    fail_each(row->run, NULL, ERROR_NONE, row->least);
-}
 
 /* OpenSSL looks the algorithm up once: that may fail too, and only until it succeeds. A process of its own. */
 static void a_look_up_that_fails_is_tried_again(void **state)

@@ -51,22 +51,11 @@ static struct result make_tables(void *context, struct error *err)
     return SUCCESS;
 }
 
-static const struct work_row {
-    const char *name;
-    fallible *work;
-    unsigned least;
-} work_rows[] = {
+static const struct fallible_row work_rows[] = {
     {"settings are read", read_settings, 2},
     {"credentials are loaded", load_credentials, 15},
     {"tables are made", make_tables, 3},
 };
-
-static void failures_are_said(void **state)
-{
-    const struct work_row *row = *state;
-
-    fail_each(row->work, NULL, ERROR_NONE, row->least);
-}
 
 static struct result write_files(struct error *err)
 {
