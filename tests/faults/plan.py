@@ -97,8 +97,10 @@ def series(only, kinds):
     return [((kind,), False) for kind in kinds] + [(("memory",), True)]
 
 
-def numbers(total, only, beyond=1):
-    """Which failures of so many are tried; of all, some `beyond` the last, as not each run asks as often."""
+def numbers(total, only, beyond=None):
+    """Which failures of so many are tried; of all, some `beyond` the last, as not each run asks as often (one, if any)."""
+    if beyond is None:
+        beyond = min(total, 1)
     if len(only) == 2:
         span, _, step = only[1].rstrip("-").partition("/")
         first, _, last = span.partition("..")
