@@ -182,16 +182,20 @@ static void join(const struct tag_facts *facts, struct by_digest *order, bool *i
 
 struct result rules_judge(const struct rules *rules, const struct tag_facts *facts, bool *is_kept_out, struct error *err)
 {
-    const bool has_say = rules_retain(rules, facts->repository);
-    struct by_digest *order = has_say ? memory_zeroed(facts->count + 1, sizeof *order) : NULL;
+    struct by_digest *order = NULL;
 
-    if (has_say && order == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to judge %zu tags", facts->count);
+    if (!rules_retain(rules, facts->repository)) {
+        for (size_t i = 0; i < facts->count; i++) is_kept_out[i] = true;
+        return SUCCESS;
+    }
+    order = memory_zeroed(facts->count + 1, sizeof *order);
+    if (order == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to judge %zu tags", facts->count);
     for (size_t i = 0; i < facts->count; i++) {
         const struct tag_fact *tag = &facts->tags[i];
-        is_kept_out[i] = !has_say || tag->is_attachment || rules_make_immutable(rules, facts->repository, tag->name);
+        is_kept_out[i] = tag->is_attachment || rules_make_immutable(rules, facts->repository, tag->name);
     }
-    for (size_t i = 0; has_say && i < rules->retention_count; i++) apply(&rules->retention[i], facts, is_kept_out);
-    if (has_say) join(facts, order, is_kept_out);
+    for (size_t i = 0; i < rules->retention_count; i++) apply(&rules->retention[i], facts, is_kept_out);
+    join(facts, order, is_kept_out);
     free(order);
     return SUCCESS;
 }
