@@ -50,8 +50,8 @@ static const struct pg_statement statements[] = {
     {"audit_find_entry", "SELECT leaf_hash FROM audit_entry WHERE seq = $1", "int8", "bytea"},
     {"audit_end_backend",
      "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-     " WHERE pid = $1 AND usename = current_user AND pid <> pg_backend_pid()",
-     "int8", "int8"},
+     " WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::int8 = $2 AND pid <> pg_backend_pid()",
+     "int8 int8", "int8"},
     {"audit_next_boot", "SELECT nextval('audit_boot')", "", "int8"},
     {"audit_name_log", "UPDATE audit_log SET origin = $1 WHERE size = 0 AND origin = '' AND $1 <> ''", "text", ""},
 };
@@ -256,15 +256,16 @@ static struct result find_entry(struct pg *pg, uint64_t sequence, const struct m
 
 /* What was sent to it may still be on its way: it must not come true after somebody was told that it did not. A process that does
    not have the log's lock yet ends before it takes a command; one that has it is waited for at the lock. */
-static struct result end_backend(struct pg *pg, int backend, struct error *err)
+static struct result end_backend(struct pg *pg, const struct pg_backend *backend, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    pg_add_int8(&arguments, backend);
+    pg_add_int8(&arguments, backend->id);
+    pg_add_int8(&arguments, backend->began_us);
     return pg_run(pg, "audit_end_backend", &arguments, NULL, err);
 }
 
-struct result audit_has_entry(struct pg *pg, int backend, uint64_t sequence, const struct merkle_hash *hash,
+struct result audit_has_entry(struct pg *pg, const struct pg_backend *backend, uint64_t sequence, const struct merkle_hash *hash,
                               bool *has_out, struct error *err)
 {
     TRY(end_backend(pg, backend, err));

@@ -73,11 +73,11 @@ RESULT audit_close_at_once(struct pg *pg, const struct audit_append *append, str
                            size_t change_count, bool *is_refused_out, struct error *err);
 
 /**
- * Is the entry `sequence` there, with this hash? Ends PostgreSQL's process `backend`, to which it was sent (0: none), and takes the log's
- * lock, so that whatever was under way is over.
+ * Is the entry `sequence` there, with this hash? Ends PostgreSQL's process `backend`, to which it was sent, and takes the log's lock, so
+ * that whatever was under way is over.
  */
-RESULT audit_has_entry(struct pg *pg, int backend, uint64_t sequence, const struct merkle_hash *hash, bool *has_out,
-                       struct error *err);
+RESULT audit_has_entry(struct pg *pg, const struct pg_backend *backend, uint64_t sequence, const struct merkle_hash *hash,
+                       bool *has_out, struct error *err);
 RESULT audit_next_boot(struct pg *pg, uint64_t *boot_out, struct error *err);
 /** Names the log, once; ERROR_CORRUPT if it has another name. */
 RESULT audit_name_log(struct pg *pg, const char *origin, struct error *err);

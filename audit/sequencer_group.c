@@ -204,7 +204,7 @@ static bool settle(struct sequencer *sequencer, bool *is_durable_out)
 
     if (!connect_again(sequencer)) return false;
     const struct doubt *doubt = &sequencer->doubt;
-    if (audit_has_entry(sequencer->pg, doubt->backend, doubt->sequence, &doubt->hash, is_durable_out, &err).ok) {
+    if (audit_has_entry(sequencer->pg, &doubt->backend, doubt->sequence, &doubt->hash, is_durable_out, &err).ok) {
         sequencer->doubt.exists = false;
         sequencer_note_all(sequencer); /* rows may have been read before they came true */
         return true;

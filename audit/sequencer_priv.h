@@ -98,7 +98,7 @@ struct group {
 /** A group whose COMMIT was sent and not answered, and whose records could wait no longer. */
 struct doubt {
     bool exists;
-    int backend; /* PostgreSQL's process that it was sent to */
+    struct pg_backend backend; /* that it was sent to */
     uint64_t sequence, end_number;
     struct merkle_hash hash; /* of its first entry */
     size_t records;
@@ -142,7 +142,7 @@ struct sequencer {
 
     /* The group thread's own. */
     struct pg *pg;
-    int backend; /* PostgreSQL's process for it */
+    struct pg_backend backend; /* at its other end */
     struct group *group;
     uint64_t boot, next_number;
     size_t group_limit;

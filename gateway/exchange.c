@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "crypto/secret.h"
-#include "gateway/numbers_priv.h"
 #include "gateway/server_priv.h"
 #include "gateway/tls_priv.h"
 
@@ -143,14 +142,14 @@ static void log_request(const struct exchange *exchange)
              exchange->has_sequence ? sequence : NULL, NULL);
 }
 
-void exchange_count_unrecorded(struct exchange *exchange, bool has_answer)
+void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric metric)
 {
     const struct route *route = exchange->request.route;
 
     if (exchange->is_refused_by_parser || exchange->is_recorded || (route != NULL && route->record == RECORD_NONE))
         return;
     exchange->is_recorded = true;
-    metric_add(&metrics_gateway[has_answer ? METRIC_REFUSED_INPUT : METRIC_REFUSED_GONE], 1);
+    metric_add(&metrics_gateway[metric], 1);
     sequencer_count_refused(exchange->server->gateway->sequencer);
 }
 
@@ -163,7 +162,7 @@ static void account(struct exchange *exchange)
     metric_add(&metrics_gateway[METRIC_BYTES_IN], (int64_t)exchange->body_bytes);
     metric_add(&metrics_gateway[METRIC_BYTES_OUT], (int64_t)exchange->sent_bytes);
     if (duration != NULL) metric_observe_us(duration, now_us() - exchange->begun_us);
-    exchange_count_unrecorded(exchange, exchange->blank.status != 0);
+    exchange_count_unrecorded(exchange, exchange->blank.status != 0 ? METRIC_REFUSED_INPUT : METRIC_REFUSED_GONE);
 }
 
 static void leave_quota(struct exchange *exchange)
@@ -198,7 +197,7 @@ void exchange_free(struct exchange *exchange)
     atomic_fetch_sub(&server->exchanges, 1);
 }
 
-/* On a mover or a sender: what the handler has to do at the end may block. */
+/* On a worker: what the handler has to do at the end may block. */
 static void free_on_worker(struct exchange *exchange, struct pg *pg)
 {
     const struct handler *handler = exchange->request.route->handler;
@@ -220,7 +219,7 @@ void exchange_leave(struct exchange *exchange)
 {
     if (!exchange->was_cut) leave_quota(exchange);
     const struct gateway *gateway = exchange->server->gateway;
-    struct work_pool *pool = exchange->request.source != NULL ? gateway->senders : gateway->movers;
+    struct work_pool *pool = exchange->request.source != NULL ? gateway->readers : gateway->movers; /* a disk that hangs takes all senders */
 
     if (needs_worker(exchange) && exchange_submit(exchange, pool, free_on_worker)) return;
     exchange_free(exchange);
@@ -276,9 +275,7 @@ static enum MHD_Result refuse_busy(struct exchange *exchange, unsigned status, c
     else
         response_problem(request, status, status == 429 ? "Too many requests" : "The server is busy", why);
     response_header(request, "Retry-After", "%d", 1);
-    sequencer_count_refused(exchange->server->gateway->sequencer);
-    metric_add(&metrics_gateway[metric], 1);
-    exchange->is_recorded = true;
+    exchange_count_unrecorded(exchange, metric);
     exchange->phase = PHASE_ANSWER;
     return leave_head(exchange);
 }

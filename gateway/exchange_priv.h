@@ -15,6 +15,7 @@
 #include "gateway/gateway.h"
 #include "gateway/http_check.h"
 #include "gateway/link_priv.h"
+#include "gateway/numbers_priv.h"
 #include "gateway/pipeline.h"
 #include "gateway/quota.h"
 #include "gateway/response.h"
@@ -118,8 +119,8 @@ void exchange_resume(struct exchange *exchange, enum phase phase);
 /** Frees it. May block if the handler has a release. */
 void exchange_free(struct exchange *exchange);
 /** If nothing says what became of it yet, a counter does, which becomes an event. Before the answer goes out. */
-void exchange_count_unrecorded(struct exchange *exchange, bool has_answer);
-/** MHD is done with it and no job runs: frees it, on a mover or a sender if that may take time. */
+void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric metric);
+/** MHD is done with it and no job runs: frees it, on a worker if that may take time. */
 void exchange_leave(struct exchange *exchange);
 /** Queues a job; false when there are too many. */
 bool exchange_submit(struct exchange *exchange, struct work_pool *pool, void (*next)(struct exchange *, struct pg *));

@@ -63,12 +63,18 @@ const struct resource *oci_where(const struct request *request)
 
 #define COPIED_MAX ((size_t)128 << 10) /* what a request's arena has room for several times */
 
-static struct result read_buffer(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
+static bool copy_buffer(void *state, uint64_t offset, uint8_t *place, size_t length)
 {
     const struct buffer *body = state;
 
-    (void)err;
     memcpy(place, body->data + offset, length);
+    return true;
+}
+
+static struct result read_buffer(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
+{
+    (void)err;
+    (void)copy_buffer(state, offset, place, length);
     return SUCCESS;
 }
 
@@ -88,7 +94,7 @@ void oci_body(struct request *request, unsigned status, const char *content_type
         *kept = *body;
         *body = BUFFER(0);
         const struct response_source source = {
-            .state = kept, .length = kept->length, .read = read_buffer, .close = close_buffer};
+            .state = kept, .length = kept->length, .read = read_buffer, .read_at_once = copy_buffer, .close = close_buffer};
         response_from_source(request, status, content_type, &source);
         return;
     }

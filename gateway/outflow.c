@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/exchange_priv.h"
-#include "gateway/numbers_priv.h"
 #include "gateway/server_priv.h"
 
 _Static_assert(RESPONSE_BLOCK_SIZE <= BLOCK_SIZE, "a slot is a block");
@@ -25,31 +24,60 @@ static size_t next_block(const struct exchange *exchange)
     return left < RESPONSE_BLOCK_SIZE ? (size_t)left : RESPONSE_BLOCK_SIZE;
 }
 
-/* Reads the next block into `slot`; its size. */
-static struct result read_block(struct exchange *exchange, uint8_t **slot, size_t *filled_out, struct error *err)
+/* A place for a block. NULL without memory. */
+static uint8_t *slot_at(struct exchange *exchange, unsigned index)
 {
-    const struct response_source *source = exchange->request.source;
-    const size_t size = next_block(exchange);
+    uint8_t **slot = &exchange->outflow.slots[index];
 
     if (*slot == NULL) *slot = blocks_take(exchange->server->blocks);
-    if (*slot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read ahead");
-    TRY(source->read(source->state, exchange->outflow.read_bytes, *slot, size, err));
-    *filled_out = size;
+    return *slot;
+}
+
+/* Reads the next block into a slot. */
+static struct result read_block(struct exchange *exchange, unsigned index, struct error *err)
+{
+    const struct response_source *source = exchange->request.source;
+    uint8_t *slot = slot_at(exchange, index);
+    const size_t size = next_block(exchange);
+
+    if (slot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read ahead");
+    TRY(source->read(source->state, exchange->outflow.read_bytes, slot, size, err));
+    exchange->outflow.filled[index] = size;
     return SUCCESS;
+}
+
+static void note_first(struct exchange *exchange)
+{
+    const struct response_source *source = exchange->request.source;
+    struct outflow *outflow = &exchange->outflow;
+
+    outflow->read_bytes = outflow->filled[0];
+    outflow->sender_until = source->read_at_once == NULL ? source->length : outflow->read_bytes;
+    outflow->count = 1;
 }
 
 static struct result read_first(struct exchange *exchange, struct error *err)
 {
     const struct response_source *source = exchange->request.source;
-    struct outflow *outflow = &exchange->outflow;
     uint8_t nothing = 0;
 
     if (source->length == 0) return source->read(source->state, 0, &nothing, 0, err); /* which is verified, too */
-    TRY(read_block(exchange, &outflow->slots[0], &outflow->filled[0], err));
-    outflow->read_bytes = outflow->filled[0];
-    outflow->sender_until = source->read_at_once == NULL ? source->length : outflow->read_bytes;
-    outflow->count = 1;
+    TRY(read_block(exchange, 0, err));
+    note_first(exchange);
     return SUCCESS;
+}
+
+/* False: it has to be waited for. */
+static bool read_first_at_once(struct exchange *exchange)
+{
+    const struct response_source *source = exchange->request.source;
+    const size_t size = next_block(exchange);
+
+    if (size == 0 || source->read_at_once == NULL || slot_at(exchange, 0) == NULL) return false;
+    if (!source->read_at_once(source->state, 0, exchange->outflow.slots[0], size)) return false;
+    exchange->outflow.filled[0] = size;
+    note_first(exchange);
+    return true;
 }
 
 static void try_first(struct exchange *exchange)
@@ -61,31 +89,49 @@ static void try_first(struct exchange *exchange)
     response_failure(&exchange->request, &err);
 }
 
+static void refuse_first(struct exchange *exchange)
+{
+    const struct error late = {ERROR_UNAVAILABLE, "no sender was free in time"};
+
+    response_failure(&exchange->request, &late);
+}
+
 static void begin_on_sender(struct exchange *exchange, struct pg *pg)
 {
     const struct settings *settings = exchange->server->gateway->settings;
-    const struct error late = {ERROR_UNAVAILABLE, "no sender was free in time"};
 
     (void)pg;
     if (clock_monotonic_ms() - exchange->queued_ms <= settings->queue_timeout)
         try_first(exchange);
     else
-        response_failure(&exchange->request, &late);
+        refuse_first(exchange);
     exchange_resume(exchange, PHASE_ANSWER);
 }
 
+/* True: a sender does the rest. */
+static bool leave_to_sender(struct exchange *exchange)
+{
+    const struct gateway *gateway = exchange->server->gateway;
+
+    if (read_first_at_once(exchange)) return false;
+    if (work_waiting(gateway->senders) < (unsigned)gateway->settings->queue_max &&
+        exchange_submit(exchange, gateway->senders, begin_on_sender))
+        return true;
+    refuse_first(exchange);
+    return false;
+}
+
 /* As a rule it is in memory, and read before anybody else would have begun. Before a disk that hangs half of the readers stand
- * at most: all else that they do goes on. */
+ * at most, then as many requests wait for senders as for readers: all that needs no disk goes on. */
 void outflow_begin(struct exchange *exchange)
 {
     const struct gateway *gateway = exchange->server->gateway;
     _Atomic int *first_reads = &exchange->server->first_reads;
     const bool is_usual = atomic_fetch_add(first_reads, 1) < gateway->settings->reader_threads / 2;
 
-    if (!is_usual) atomic_fetch_sub(first_reads, 1);
-    if (!is_usual && exchange_submit(exchange, gateway->senders, begin_on_sender)) return;
-    try_first(exchange);
-    if (is_usual) atomic_fetch_sub(first_reads, 1);
+    if (is_usual) try_first(exchange);
+    atomic_fetch_sub(first_reads, 1);
+    if (!is_usual && leave_to_sender(exchange)) return;
     exchange_resume(exchange, PHASE_ANSWER); /* from here on neither it nor the server need be there */
 }
 
@@ -188,7 +234,7 @@ static bool read_slot(struct exchange *exchange)
     if (exchange->is_gone || outflow->has_failed || outflow->count == OUTFLOW_SLOTS) return false;
     if (outflow->read_bytes == outflow->sender_until) return false;
     pthread_mutex_unlock(&exchange->mutex);
-    const bool ok = read_block(exchange, &outflow->slots[index], &outflow->filled[index], &err).ok;
+    const bool ok = read_block(exchange, index, &err).ok;
     if (!ok) log_error("an answer was broken off", &err);
     pthread_mutex_lock(&exchange->mutex);
     outflow->has_failed = !ok;

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/exchange_priv.h"
-#include "gateway/numbers_priv.h"
 #include "gateway/path.h"
 #include "gateway/query.h"
 #include "gateway/server_priv.h"
@@ -49,9 +48,7 @@ static enum way unrouted(struct exchange *exchange, const struct route_match *ma
         not_allowed(&exchange->request, match->methods);
     else
         response_unknown(&exchange->request);
-    metric_add(&metrics_gateway[METRIC_REFUSED_ROUTE], 1);
-    sequencer_count_refused(exchange->server->gateway->sequencer);
-    exchange->is_recorded = true;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_ROUTE);
     return WAY_ANSWER;
 }
 
@@ -173,9 +170,7 @@ static enum way step_authenticate(struct exchange *exchange, struct pg *pg)
     else
         response_problem(request, 429, "Too many requests", err.message);
     response_header(request, "Retry-After", "%d", 1);
-    metric_add(&metrics_gateway[METRIC_REFUSED_PRINCIPAL], 1);
-    sequencer_count_refused(request->gateway->sequencer);
-    exchange->is_recorded = true;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_PRINCIPAL);
     return WAY_ANSWER;
 }
 
@@ -424,7 +419,7 @@ static bool waited_too_long(const struct exchange *exchange)
 {
     const int64_t longest_ms = exchange->request.gateway->settings->queue_timeout;
 
-    return !exchange->is_recorded && clock_monotonic_ms() - exchange->queued_ms > longest_ms;
+    return !exchange->has_begun && clock_monotonic_ms() - exchange->queued_ms > longest_ms;
 }
 
 static void run_steps(struct exchange *exchange, struct pg *pg)
@@ -449,7 +444,7 @@ static void run_on_worker(struct exchange *exchange, struct pg *pg)
         run_steps(exchange, pg);
         return;
     }
-    metric_add(&metrics_gateway[METRIC_REFUSED_BUSY], 1);
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_BUSY);
     pipeline_answer(exchange, &late);
 }
 

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/exchange_priv.h"
-#include "gateway/numbers_priv.h"
 #include "policy/decider.h"
 
 #define STALE_MAX 100 /* a loop, whatever the clock says */
@@ -49,9 +48,7 @@ static void too_many_of_project(struct exchange *exchange, unsigned wait_s)
 
     response_oci_error(&exchange->request, 429, "TOOMANYREQUESTS", why, NULL);
     response_header(&exchange->request, "Retry-After", "%u", wait_s);
-    metric_add(&metrics_gateway[METRIC_REFUSED_PROJECT], 1);
-    sequencer_count_refused(exchange->request.gateway->sequencer);
-    exchange->is_recorded = true;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_PROJECT);
 }
 
 /* What is denied is not a project's: strangers could use up its quota. Nor is what its administrators do. */

@@ -3,7 +3,6 @@
 
 #include "audit/sequencer.h"
 #include "gateway/exchange_priv.h"
-#include "gateway/numbers_priv.h"
 #include "gateway/server_priv.h"
 
 #define MHD_BLOCK_SIZE RESPONSE_BLOCK_SIZE /* one slot of the ring with each call */
@@ -92,7 +91,7 @@ enum MHD_Result send_answer(struct exchange *exchange)
     if (response == &broken) add(reply, "Content-Type", "text/plain; charset=utf-8");
     exchange->request.blank->status = response->status;
     exchange->phase = PHASE_SENT;
-    exchange_count_unrecorded(exchange, true);
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_INPUT);
     link_enter(exchange->link, LINK_ANSWER);
     count_status(response->status);
     const enum MHD_Result queued = MHD_queue_response(exchange->connection, response->status, reply);
@@ -111,8 +110,6 @@ enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusa
     else
         response_problem(request, refusal->status, "The request is not well-formed", refusal->why);
     request->response->close_connection = true;
-    sequencer_count_refused(exchange->server->gateway->sequencer);
-    metric_add(&metrics_gateway[METRIC_REFUSED_HEAD], 1);
-    exchange->is_recorded = true;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_HEAD);
     return send_answer(exchange);
 }

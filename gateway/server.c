@@ -28,12 +28,14 @@ bool server_must_check_lines(void)
     return MHD_VERSION <= 0x00097500; /* later ones have MHD_OPTION_CLIENT_DISCIPLINE_LVL */
 }
 
-/* libmicrohttpd 0.9.75 closes connections whose head was wrong twice without a word about the request. */
+/* libmicrohttpd 0.9.75 closes connections whose head was wrong twice, or whose epoll_ctl(2) failed, without a word about the request. */
 static void end_forgotten(struct server *server, struct MHD_Connection *connection, struct link *link)
 {
     void *forgotten = link->exchange;
 
-    exchange_end(server, connection, &forgotten, MHD_REQUEST_TERMINATED_WITH_ERROR);
+    const bool is_head = link->exchange != NULL && link->exchange->phase == PHASE_HEAD; /* else a system call failed */
+
+    exchange_end(server, connection, &forgotten, is_head ? MHD_REQUEST_TERMINATED_WITH_ERROR : MHD_REQUEST_TERMINATED_READ_ERROR);
 }
 
 static void connection_changed(void *context, struct MHD_Connection *connection, void **place,
@@ -289,6 +291,13 @@ static bool wait_for_none(const _Atomic int *count, int64_t longest_ms)
     return true;
 }
 
+static void cut_all(struct server *server, const char *message)
+{
+    log_line(LOG_WARNING, message, NULL);
+    atomic_store(&server->is_stopping, true);
+    watcher_cut_all(server->watcher);
+}
+
 void server_stop(struct server *server)
 {
     const int64_t longest_ms = server->gateway->settings->shutdown_timeout * 1000;
@@ -298,15 +307,11 @@ void server_stop(struct server *server)
         const int fd = MHD_quiesce_daemon(server->daemons[i]);
         if (fd >= 0) (void)close(fd);
     }
-    if (!wait_for_none(&server->exchanges, longest_ms)) {
-        log_line(LOG_WARNING, "requests did not finish in time and are cut", NULL);
-        atomic_store(&server->is_stopping, true);
-        watcher_cut_all(server->watcher);
-    }
-    /* Whoever came in before this is waited for; each wait of theirs has a deadline of its own. Nobody is suspended afterwards:
-       libmicrohttpd ends the program when it finds one at its end. */
+    if (!wait_for_none(&server->exchanges, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
+    /* Whoever came in before this is waited for, or cut. Nobody is suspended afterwards: libmicrohttpd ends the program when it
+       finds one at its end. */
     atomic_store(&server->is_open, false);
-    while (!wait_for_none(&server->exchanges, longest_ms)) log_line(LOG_WARNING, "requests are still being worked on", NULL);
+    while (!wait_for_none(&server->exchanges, longest_ms)) cut_all(server, "requests are still being worked on");
     while (!wait_for_none(&server->suspended, longest_ms)) continue; /* who resumed the last ones is out of libmicrohttpd */
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     server->daemon_count = 0;

@@ -41,9 +41,9 @@ int pg_socket(const struct pg *pg)
     return pg->connection == NULL ? -1 : PQsocket(pg->connection);
 }
 
-int pg_backend(const struct pg *pg)
+struct pg_backend pg_backend(const struct pg *pg)
 {
-    return pg->connection == NULL ? 0 : PQbackendPID(pg->connection);
+    return pg->connection == NULL ? (struct pg_backend){0} : pg->backend;
 }
 
 static struct result send_one(struct pg *pg, const struct pg_prepared *prepared,

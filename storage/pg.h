@@ -48,8 +48,11 @@ void pg_notice_loss(struct pg *pg);
 /** Connects and prepares again. Any transaction is gone. */
 RESULT pg_reopen(struct pg *pg, struct error *err);
 int pg_socket(const struct pg *pg);
-/** The process of the server that serves this connection; 0: none. */
-int pg_backend(const struct pg *pg);
+/** The process of the server that serves a connection; all 0: none. Numbers come again, in another container at once. */
+struct pg_backend {
+    int64_t id, began_us;
+};
+struct pg_backend pg_backend(const struct pg *pg);
 
 /** The arguments of one execution. Views must live until pg_run() returns. At most PG_PARAMETERS_MAX. */
 #define PG_PARAMETERS_MAX 24

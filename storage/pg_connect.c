@@ -61,18 +61,24 @@ static const struct requirement {
      "synchronous_commit is off: a crash would lose what was acknowledged; set it to on"},
 };
 
-/* One row: version, whether it is a standby, then the settings in the order of `requirements`. */
+/* One row: version, whether it is a standby, then the settings in the order of `requirements`, and who answers. */
 static const char server_sql[] =
     "SELECT current_setting('server_version_num'), pg_is_in_recovery(), current_setting('fsync'),"
     " current_setting('full_page_writes'), current_setting('synchronous_commit'),"
-    " current_setting('server_encoding')";
+    " current_setting('server_encoding'), pid, (extract(epoch FROM backend_start) * 1000000)::int8"
+    " FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+
+static int64_t number_at(const PGresult *row, int column)
+{
+    uint64_t number = 0;
+
+    (void)text_to_u64(bytes_of_text(PQgetvalue(row, 0, column)), INT64_MAX, &number);
+    return (int64_t)number;
+}
 
 static struct result check_server(const PGresult *row, struct error *err)
 {
-    uint64_t version = 0;
-
-    (void)text_to_u64(bytes_of_text(PQgetvalue(row, 0, 0)), INT32_MAX, &version);
-    if (version < SERVER_VERSION_MIN)
+    if (number_at(row, 0) < SERVER_VERSION_MIN)
         return failure(err, ERROR_INVALID, "PostgreSQL %s is too old: 15 or newer is needed",
                        PQgetvalue(row, 0, 0));
     if (strcmp(PQgetvalue(row, 0, 1), "t") == 0)
@@ -93,7 +99,10 @@ static struct result inspect_server(struct pg *pg, struct error *err)
     TRY(pg_before_send(pg, err));
     if (!PQsendQuery(pg->connection, server_sql)) return pg_lost(pg, PQerrorMessage(pg->connection), err);
     TRY(pg_take(pg, "server settings", &row, err));
-    return check_server(row, err);
+    if (PQntuples(row) != 1) return failure(err, ERROR_UNAVAILABLE, "PostgreSQL does not say who answers");
+    TRY(check_server(row, err));
+    pg->backend = (struct pg_backend){number_at(row, 6), number_at(row, 7)};
+    return SUCCESS;
 }
 
 static struct result listen_again(struct pg *pg, struct error *err)

@@ -43,6 +43,7 @@ struct pg_prepared {
 
 struct pg {
     PGconn *connection; /* NULL: broken */
+    struct pg_backend backend;
     char *conninfo;
     const struct pg_limits *limits;
     struct pg_prepared *prepared; /* sorted by name */

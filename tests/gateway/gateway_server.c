@@ -155,10 +155,12 @@ static const struct handler handler_sink = {.begin = sink_begin, .write = sink_w
 
 /* ---- bodies out ---- */
 static _Atomic int open_sources, reads_of_sources;
+static _Atomic bool is_stuck; /* what sources that may hang are read from */
 
 struct spring {
     uint64_t fail_at, slow_ms;
     uint64_t misses, tries; /* each misses-th block can't be read at once; 0: none can */
+    bool may_hang;
 };
 
 static struct result spring_read(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
@@ -167,6 +169,7 @@ static struct result spring_read(void *state, uint64_t offset, uint8_t *place, s
 
     atomic_fetch_add(&reads_of_sources, 1);
     pause_ms(spring->slow_ms);
+    while (spring->may_hang && is_stuck) pause_ms(10);
     if (spring->fail_at != 0 && offset + length > spring->fail_at - 1) return failure(err, ERROR_CORRUPT, "record 7 of a secret place");
     for (size_t i = 0; i < length; i++) place[i] = (uint8_t)((offset + i) * 7 % 251);
     return SUCCESS;
@@ -195,6 +198,7 @@ static struct result pour(struct request *request, struct pg *pg, struct error *
     spring->fail_at = number_of(request, "fail_at");
     spring->slow_ms = number_of(request, "slow_ms");
     spring->misses = number_of(request, "misses");
+    spring->may_hang = request_argument(request, "may_hang") != NULL;
     const struct response_source source = {.state = spring, .length = number_of(request, "size"), .read = spring_read,
                                            .read_at_once = spring->misses == 0 ? NULL : spring_read_at_once,
                                            .close = spring_close};
@@ -214,6 +218,7 @@ static struct result control(struct request *request, struct pg *pg, struct erro
     if (request_argument(request, "log") != NULL)
         double_mode = strcmp(request_argument(request, "log"), "down") == 0 ? DOUBLE_LOG_DOWN : DOUBLE_GOOD;
     if (request_argument(request, "stale") != NULL) double_stale = (int)number_of(request, "stale");
+    if (request_argument(request, "stuck") != NULL) is_stuck = number_of(request, "stuck") != 0;
     (void)snprintf(text, sizeof text,
                    "{\"refused\":%d,\"recorded\":%d,\"outcomes\":%d,\"sinks\":%d,\"cut\":%d,\"sources\":%d,\"reads\":%d}",
                    double_refused, double_recorded, double_outcomes, open_sinks, cut_sinks, open_sources,
@@ -292,6 +297,7 @@ static void set(struct settings *settings, const char *argument)
     NUMBER(shutdown_timeout)
     NUMBER(reader_threads)
     NUMBER(queue_max)
+    NUMBER(queue_timeout)
     if (strncmp(argument, "listen_socket=", 14) == 0)
         (void)snprintf(settings->listen_socket, sizeof settings->listen_socket, "%s", argument + 14);
     if (strncmp(argument, "tls_client_ca=", 14) == 0)

@@ -117,6 +117,43 @@ for thread in threads:
     thread.join()
 check("they begin one after the other", sorted(starts) == [(200, True)] * 8 + [(500, False)] * 8, starts)
 
+# A disk that hangs. It has half of the twelve readers and all four senders; as many more wait as may wait for a worker.
+class Asked(threading.Thread):
+    def __init__(self, whom, path):
+        super().__init__()
+        self.whom, self.path, self.status = whom, path, None
+        self.start()
+
+    def run(self):
+        self.status = self.whom.get(self.path)[0]
+
+
+hung = Server(queue_max=5)
+hung.state("?stuck=1")
+stuck = []
+for number in range(15):
+    stuck.append(Asked(hung, "/v2/x/pour?size=600000&may_hang=1"))
+    hung.wait_for(f"download {number} waits", lambda s, wanted=number + 1: s["sources"] == wanted)
+time.sleep(0.2)  # its source is there a moment before it stands in a queue
+seen = [hung.get("/v2/x/pour?size=600000&may_hang=1")[0] for _ in range(3)]
+check("more are refused at once", seen == [503] * 3, seen)
+seen = [hung.get("/v2/x/pour?size=600000&misses=1000")[0] for _ in range(20)]
+check("what needs no disk is served", seen == [200] * 20, seen)
+hung.wait_for("and lets go of what it had open", lambda s: s["sources"] == 15)
+check("nobody was answered meanwhile", all(one.status is None for one in stuck))
+hung.state("?stuck=0")
+for one in stuck:
+    one.join()
+check("they are served when it goes on", [one.status for one in stuck] == [200] * 15, [one.status for one in stuck])
+
+# Who waited too long for a worker is told so, also if the event is written already.
+late = Server(reader_threads=1, queue_timeout=500)
+first = Asked(late, "/a?sleep_ms=1500")
+time.sleep(0.3)
+status, headers, data = late.get("/v2/x/pour?size=10")
+first.join()
+check("too late for a worker", (first.status, status) == (200, 503), (first.status, status))
+
 # Clients that go away.
 server.wait_for("nothing is left open", lambda s: s["sinks"] == 0 and s["sources"] == 0)
 cut = server.state()["cut"]

@@ -337,11 +337,14 @@ static void who_looks_for_a_group_ends_the_process_that_it_was_sent_to(void **st
     assert_true(pg_open(database_app(log.database), tables, &sent_to, &err).ok);
     assert_true(pg_open(database_app(log.database), tables, &asking, &err).ok);
     assert_true(audit_next_boot(sent_to, &boot, &err).ok);
-    assert_true(audit_has_entry(asking, pg_backend(sent_to), 0, &hash, &has, &err).ok);
+    const struct pg_backend backend = pg_backend(sent_to), nobody = {0}, later = {backend.id, backend.began_us + 1};
+    assert_true(audit_has_entry(asking, &later, 0, &hash, &has, &err).ok); /* another one that has its number */
+    assert_true(audit_next_boot(sent_to, &boot, &err).ok);
+    assert_true(audit_has_entry(asking, &backend, 0, &hash, &has, &err).ok);
     assert_false(has);
     assert_false(audit_next_boot(sent_to, &boot, &err).ok);
     assert_true(pg_is_broken(sent_to));
-    assert_true(audit_has_entry(asking, 0, 0, &hash, &has, &err).ok);
+    assert_true(audit_has_entry(asking, &nobody, 0, &hash, &has, &err).ok);
     pg_free(GIVE(sent_to));
     pg_free(GIVE(asking));
     audit_log_close(&log);
