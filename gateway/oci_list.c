@@ -10,7 +10,7 @@
 #define TAGS_DEFAULT  1000
 #define REFERRER_PAGE ((size_t)1 << 20) /* bytes of descriptors; clients read at most 4 MiB */
 #define REFERRER_READ ((uint64_t)32 << 20) /* of manifests for one page: some tens of milliseconds */
-#define REFERRER_MAX  (REFERRER_PAGE + MANIFEST_SIZE_MAX + 4096) /* one descriptor may be as large as its manifest */
+#define REFERRER_MAX  (REFERRER_PAGE + MANIFEST_REFERRER_ANNOTATIONS_MAX + 4096) /* what one descriptor has beside them is short */
 
 struct result target_tag_list(struct request *request, struct pg *pg, struct error *err)
 {

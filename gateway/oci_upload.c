@@ -145,7 +145,7 @@ static struct result finish_write(struct request *request, struct pg *pg, struct
 {
     struct intake_state *state = request->handler_state;
 
-    const bool wrong = is_short(request, state); /* then nothing of it counts: the client sends it again */
+    const bool wrong = is_short(request, state); /* then what was not saved meanwhile does not count */
     const struct result saved = wrong ? SUCCESS : upload_save(state->upload, &state->recorder.recorder, err);
     const uint64_t offset = upload_offset(state->upload);
     intake_let_go(state, pg);

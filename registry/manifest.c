@@ -164,12 +164,26 @@ static struct result read_references(struct manifest *manifest, const json_t *do
     return SUCCESS;
 }
 
+/* A list of referrers repeats them, and clients read no answer of more than 4 MiB. */
+static struct result check_referrer(const json_t *document, struct error *err)
+{
+    const json_t *annotations = json_object_get(document, "annotations");
+    struct buffer OWNED_BUFFER text = BUFFER(MANIFEST_REFERRER_ANNOTATIONS_MAX);
+
+    if (annotations == NULL) return SUCCESS;
+    const struct result result = json_write_canonical(&text, annotations, err);
+    if (result.ok || err->kind != ERROR_LIMIT) return result;
+    return failure(err, ERROR_INVALID, "the annotations of a manifest with a \"subject\" have more than %zu bytes; put them into a layer",
+                   MANIFEST_REFERRER_ANNOTATIONS_MAX);
+}
+
 static struct result read_subject(struct manifest *manifest, const json_t *document, struct error *err)
 {
     const json_t *subject = json_object_get(document, "subject");
     struct manifest_reference reference;
 
     if (subject == NULL) return SUCCESS;
+    TRY(check_referrer(document, err));
     TRY(read_descriptor(subject, "\"subject\"", &reference, err));
     (void)snprintf(manifest->subject, sizeof manifest->subject, "%s", reference.digest);
     return SUCCESS;

@@ -12,6 +12,7 @@
 #include "crypto/digest.h"
 
 #define MANIFEST_SIZE_MAX       ((size_t)4 << 20) /* distribution-spec: at least 4 MiB must be accepted */
+#define MANIFEST_REFERRER_ANNOTATIONS_MAX ((size_t)2 << 20) /* as canonical JSON, of one with a subject */
 #define MANIFEST_REFERENCES_MAX 16384             /* descriptors: 4 MiB of the shortest ones hold twice as many */
 #define MEDIA_TYPE_MAX          255               /* RFC 6838, 4.2: 127 characters on each side of the slash */
 

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "crypto/digest.h"
 #include "registry/key_cache.h"
 #include "registry/registry.h"
@@ -21,6 +23,7 @@ struct registry {
     struct manifest_cache *manifests;
     struct manifest_uses *uses;
     struct upload_table *uploads;
+    _Atomic int copies; /* of uploads that are read again (upload_close.c) */
     int64_t lease_s; /* how long a fresh blob, or one that somebody was told of, is safe from collection */
     size_t region_count;
     struct registry_store {

@@ -5,7 +5,8 @@
 
 /*
  * Only SHA-256 is computed unless the POST asked for SHA-512, which costs as much again. A client that asks for it only
- * at the end has its bytes closed, read back with proof, and written once more under a key of their own.
+ * at the end has its bytes closed, read back with proof, and written once more under a key of their own. That keeps a
+ * worker for as long as the bytes take, so few may at a time.
  */
 
 static struct result open_copy(const struct upload *upload, const struct key_record *record, const struct secret *key,
@@ -33,7 +34,8 @@ static struct result open_original(const struct upload *upload, const struct blo
     return blob_reader_open(upload->blobs, &identity, content, key, reader_out, err);
 }
 
-static struct result copy(struct blob_reader *reader, struct blob_writer *writer, struct error *err)
+/* Whoever tries again meanwhile finds that it is being worked on. */
+static struct result copy(struct upload *upload, struct blob_reader *reader, struct blob_writer *writer, struct error *err)
 {
     const uint64_t length = blob_reader_length(reader);
     uint8_t *piece = memory_resize(NULL, BLOB_READ_SIZE);
@@ -42,6 +44,7 @@ static struct result copy(struct blob_reader *reader, struct blob_writer *writer
     if (piece == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to copy a blob");
     for (uint64_t at = 0; at < length && result.ok;) {
         const size_t size = length - at < BLOB_READ_SIZE ? (size_t)(length - at) : BLOB_READ_SIZE;
+        upload_table_touch(upload->registry->uploads, &upload->live);
         result = blob_reader_read(reader, at, piece, size, err);
         if (result.ok) result = blob_writer_write(writer, (struct bytes){piece, size}, err);
         at += size;
@@ -70,7 +73,7 @@ static struct result write_again(struct upload *upload, const struct blob_conten
 
     TRY(open_original(upload, content, &reader, err));
     TRY(open_copy(upload, &closed->key, key, &writer, err));
-    TRY(copy(reader, writer, err));
+    TRY(copy(upload, reader, writer, err));
     TRY(blob_writer_close(writer, expected, &closed->content, err));
     return wrap_again(upload, key, &closed->key, err);
 }
@@ -100,13 +103,28 @@ static struct result close_again(struct upload *upload, struct pg *pg, const str
     return SUCCESS;
 }
 
+static struct result close_again_in_turn(struct upload *upload, struct pg *pg, const struct digest *expected,
+                                         struct closed_blob *closed_out, struct error *err)
+{
+    _Atomic int *copies = &upload->registry->copies;
+    const bool may = atomic_fetch_add(copies, 1) < UPLOAD_COPIES_MAX;
+    const struct result result =
+        may ? close_again(upload, pg, expected, closed_out, err)
+            : failure(err, ERROR_LIMIT,
+                      "%d uploads are being read again for their SHA-512: try again later, or begin with ?digest-algorithm=sha512",
+                      UPLOAD_COPIES_MAX);
+
+    atomic_fetch_sub(copies, 1);
+    return result;
+}
+
 struct result upload_close(struct upload *upload, struct pg *pg, const struct digest *expected,
                            struct closed_blob *closed_out, struct error *err)
 {
     struct closed_blob closed = {.key = upload->row.key};
 
     if (expected->algorithm == DIGEST_SHA512 && upload->row.algorithm != DIGEST_SHA512)
-        return close_again(upload, pg, expected, closed_out, err);
+        return close_again_in_turn(upload, pg, expected, closed_out, err);
     TRY(blob_writer_close(upload->live.writer, expected, &closed.content, err));
     *closed_out = closed;
     return SUCCESS;

@@ -33,7 +33,8 @@ struct closed_blob {
     struct key_record key; /* its id is the upload's own blob, or another one */
     struct blob_content content;
 };
-/** Closes the writer with the digest that is expected. ERROR_INVALID for another one. */
+/** Closes the writer with the digest that is expected. ERROR_INVALID for another one, ERROR_LIMIT when too many need what upload_close.c
+ *  says: then nothing was done. */
 RESULT upload_close(struct upload *upload, struct pg *pg, const struct digest *expected, struct closed_blob *closed_out,
                     struct error *err);
 /** Removes the bytes of an object that is in abandoned_object; what fails (false) is tried again by registry_tidy(). */

@@ -10,7 +10,6 @@
 
 enum {
     URL_MAX = 8192, /* a key of 1024 and an upload id of 2048 letters, encoded */
-    PAUSE_MAX_MS = 5000,
     TRIES_MS = 30000, /* no try begins later: whoever waits shall hear that the bucket is away */
     HEADERS_MAX = 8,
     CALLS_WHILE_AWAY = 3, /* one of them may be the janitor's */
@@ -134,15 +133,19 @@ static bool is_worth_another(const struct s3_outcome *outcome)
            says(outcome, "ConditionalRequestConflict") || says(outcome, "OperationAborted");
 }
 
-/* Full jitter: anything from nothing to a bound that doubles, so that many who failed at once do not come at once again. */
+uint64_t s3_pause_ms(unsigned first_ms, unsigned number, uint64_t random)
+{
+    const uint64_t doubled = (uint64_t)first_ms << (number < 16 ? number : 16);
+
+    return random % ((doubled < S3_PAUSE_MAX_MS ? doubled : S3_PAUSE_MAX_MS) + 1);
+}
+
 static void pause_before(const struct s3 *s3, unsigned number)
 {
-    const uint64_t doubled = (uint64_t)s3->pause_ms << (number < 16 ? number : 16);
-    const uint64_t bound_ms = doubled < PAUSE_MAX_MS ? doubled : PAUSE_MAX_MS;
     uint64_t random;
 
     random_bytes(&random, sizeof random);
-    const uint64_t pause_ms = random % (bound_ms + 1);
+    const uint64_t pause_ms = s3_pause_ms(s3->pause_ms, number, random);
     const struct timespec pause = {(time_t)(pause_ms / 1000), (long)(pause_ms % 1000) * 1000000};
     (void)nanosleep(&pause, NULL);
 }

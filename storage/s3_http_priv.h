@@ -16,6 +16,7 @@ enum {
     S3_BUCKET_SIZE = 64, /* S3: 63 letters at most */
     S3_PATH_SIZE = 512,  /* of a file */
     S3_ID_SIZE = 129,    /* of an access key */
+    S3_PAUSE_MAX_MS = 5000,
 };
 
 struct s3_key {
@@ -52,6 +53,9 @@ struct s3_sending {
     size_t header_count;
 };
 
+/** How long to wait before try `number` + 2. Full jitter: anything from nothing to a bound that doubles, so that many who failed at
+ *  once do not come at once again. */
+uint64_t s3_pause_ms(unsigned first_ms, unsigned number, uint64_t random);
 /** Sends the request once; fails only for lack of memory, or when the answer's buffer is too small. */
 RESULT s3_try(struct s3 *s3, const struct s3_request *request, const struct s3_sending *sending, struct s3_answer *answer,
               struct s3_outcome *outcome_out, struct error *err);

@@ -1,4 +1,4 @@
-/* Buckets that are away while many want something of them, or that list what was not asked for. */
+/* Buckets that are away while many want something of them, that list what was not asked for, or that are sent much. */
 #include "tests/support/unit.h"
 
 #include <pthread.h>
@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tests/support/blob.h"
 #include "tests/support/s3_peer.h"
 
 static struct s3_peer peer;
@@ -67,10 +68,42 @@ static void what_was_not_asked_for_is_not_removed(void **state)
     assert_true(operations->remove(driver, &other, NULL, 0, &err).ok);
 }
 
+/* Parts are small while a blob may be small. After a hundred of them, those that follow have twice their size. */
+static void parts_grow(void **state)
+{
+    enum { PARTS = 110, SIZE = 100000, CONTENT = 100 * SIZE + (PARTS - 100) * 2 * SIZE - SIZE };
+    const struct digest expected = blob_test_digest(DIGEST_SHA256, 8, CONTENT);
+    struct driver_s3_options options = peer.options;
+    struct driver *driver = NULL;
+    OWNED(blob_writer) *writer = NULL;
+    OWNED(blob_reader) *reader = NULL;
+    struct blob_test test = {.kind = DRIVER_S3};
+    struct blob_content content;
+    struct error err = {0};
+
+    (void)state;
+    options.segment_bytes = 40 << 20;
+    assert_true(driver_s3_open(&options, &driver, &err).ok);
+    assert_true(blob_test_use(&test, driver, &err));
+    const unsigned before = s3_peer_requests(&peer, "PUT ");
+    assert_true(blob_test_writer(&test, &writer, &err).ok);
+    assert_true(blob_test_write(writer, 8, CONTENT, 131072, &err).ok);
+    assert_true(blob_writer_close(writer, &expected, &content, &err).ok);
+    blob_writer_committed(writer);
+    assert_int_equal(s3_peer_requests(&peer, "PUT ") - before, PARTS);
+    assert_true(blob_reader_open(test.store, &test.upload.identity, &content, test.key, &reader, &err).ok);
+    assert_true(blob_test_reads(reader, 8, 0, content.length, 256 << 10, &err));
+    blob_reader_free(GIVE(reader));
+    assert_true(blob_remove(test.store, &test.upload.identity.blob, &err).ok);
+    blob_writer_free(GIVE(writer));
+    blob_test_done(&test);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few_wait_for_a_peer_that_is_away),
-                                       cmocka_unit_test(what_was_not_asked_for_is_not_removed)};
+                                       cmocka_unit_test(what_was_not_asked_for_is_not_removed),
+                                       cmocka_unit_test(parts_grow)};
 
     s3_peer_start(&peer);
     const int failed = cmocka_run_group_tests_name("odd buckets", tests, NULL, NULL);

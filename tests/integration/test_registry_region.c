@@ -1,5 +1,7 @@
 /* Regions that are not as they were left: not mounted, or with objects that can't be removed. */
 #include "tests/integration/registry_fixture.h"
+#include "registry/forgotten.h"
+#include "registry/registry_priv.h"
 
 #include <sys/stat.h>
 
@@ -67,9 +69,38 @@ static void what_cannot_be_removed_stands_in_nobodys_way(void **state)
     assert_string_equal(ask(left), "0");
 }
 
+/* The row goes, and with it the key in this gateway's memory, at once: not when its time there is over. */
+static void a_forgotten_key_leaves_the_memory(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "forgotten");
+    const struct key_scope scope = registry_key_scope(&where);
+    uint8_t name[KEY_CACHE_NAME_SIZE], found[DATA_KEY_SIZE];
+    char digest[DIGEST_TEXT_SIZE], sql[400];
+    struct key_record record = {.commitment = {1}};
+    static const struct pg_table *const tables[] = {&forgotten_statements, NULL};
+    OWNED(secret) *key = NULL;
+    OWNED(pg) *pg = NULL;
+
+    (void)state;
+    fixture_push(&where, 50, 1000, digest);
+    (void)snprintf(sql, sizeof sql, "SELECT blob_id FROM blob WHERE digest = '%s'", digest);
+    assert_true(uuid_parse(bytes_of_text(ask(sql)), &record.id));
+    MUST(pg_open(database_app(fixture.stack->database), tables, &pg, &err));
+    MUST(secret_random(DATA_KEY_SIZE, &key, &err));
+    registry_remember_key(fixture.registry, &where, &record, key);
+    key_cache_name(&scope, &record, name);
+    MUST(registry_drop_forgotten(fixture.registry, pg, &err));
+    assert_true(key_cache_get(fixture.registry->keys, name, found));
+    (void)snprintf(sql, sizeof sql, "DELETE FROM repository_blob WHERE digest = '%s'; DELETE FROM blob WHERE digest = '%s'", digest, digest);
+    execute(sql);
+    MUST(registry_drop_forgotten(fixture.registry, pg, &err));
+    assert_false(key_cache_get(fixture.registry->keys, name, found));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_forgotten_key_leaves_the_memory),
         cmocka_unit_test(a_region_that_lost_its_file_system_is_not_served),
         cmocka_unit_test(what_cannot_be_removed_stands_in_nobodys_way),
     };

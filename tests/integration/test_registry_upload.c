@@ -1,5 +1,6 @@
 /* Upload sessions against a real database, key process and folder. */
 #include "tests/integration/registry_fixture.h"
+#include "registry/registry_priv.h"
 
 static struct digest parsed(const char *text)
 {
@@ -442,6 +443,32 @@ static void sha512_may_be_asked_for_at_the_end(void **state)
     free(content);
 }
 
+/* Each takes a worker for as long as its bytes take. Who comes too soon has lost nothing. */
+static void few_are_read_again_at_a_time(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "few512");
+    const struct upload_begin begun = fixture_begin(&where);
+    char sha256[DIGEST_TEXT_SIZE];
+    uint8_t *content = fixture_content(41, ARTIFACTS, sha256);
+    const struct digest digest = digest_of(DIGEST_SHA512, (struct bytes){content, ARTIFACTS});
+    struct job_recorder recorder;
+    struct error problem = {0};
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+
+    (void)state;
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    MUST(upload_write(upload, (struct bytes){content, ARTIFACTS}, &err));
+    atomic_store(&fixture.registry->copies, UPLOAD_COPIES_MAX);
+    assert_false(upload_commit(upload, fixture.stack->pg, &digest, &recorder.recorder, &problem).ok);
+    assert_int_equal(problem.kind, ERROR_LIMIT);
+    assert_non_null(strstr(problem.message, "digest-algorithm=sha512"));
+    atomic_store(&fixture.registry->copies, UPLOAD_COPIES_MAX - 1);
+    MUST(upload_commit(upload, fixture.stack->pg, &digest, &recorder.recorder, &err));
+    assert_int_equal(atomic_load(&fixture.registry->copies), UPLOAD_COPIES_MAX - 1);
+    atomic_store(&fixture.registry->copies, 0);
+    free(content);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +487,7 @@ int main(void)
         cmocka_unit_test(the_second_of_two_equal_ones_is_dropped),
         cmocka_unit_test(nothing_is_a_blob_too),
         cmocka_unit_test(sha512_may_be_asked_for_at_the_end),
+        cmocka_unit_test(few_are_read_again_at_a_time),
         cmocka_unit_test(too_many_sessions_are_refused),
     };
 

@@ -2,6 +2,7 @@
 """Two gateways whose region lies in a bucket: an upload that one began is gone on with by the other, also after kill -9.
 
 The store is tests/support/s3_server.py; script/interop s3 does the like with real ones."""
+import json
 import os
 import shutil
 import subprocess
@@ -41,6 +42,11 @@ class SmallStore:
     def endpoint(self):
         with open(self.root + "/port", encoding="ascii") as file:
             return f"https://127.0.0.1:{int(file.read())}"
+
+    def move(self, location):
+        with open(self.root + "/plan.new", "w", encoding="utf-8") as file:
+            json.dump({"location": location}, file)
+        os.rename(self.root + "/plan.new", self.root + "/plan")
 
     def requests(self):
         with open(self.root + "/log", encoding="utf-8") as file:
@@ -138,4 +144,20 @@ def nothing_is_left_of_uploads():
     assert rows == "0", f"{rows} rows of uploads that are over"
 
 
-sijil_test.run(two_gateways_take_turns, the_other_goes_on_when_one_is_killed_in_a_patch, nothing_is_left_of_uploads, server=fleet)
+def a_bucket_that_moved_is_found_by_the_scan():
+    """The gateway that finds it reads and writes nothing there any more. The janitor's own look comes every ten minutes."""
+    admin = fleet.client(fleet.admin)
+    digest = fleet.clients(state["login"])[0].repository(REPOSITORY).push_blob(b"before it moved")
+    fleet.store.move("eu-elsewhere-1")
+    job = admin.api("POST", "/scrubs", {})["id"]
+    until = time.monotonic() + 60
+    while "state" not in (shown := admin.api("GET", f"/jobs/{job}")) or "ended" not in shown:
+        assert time.monotonic() < until, shown
+        time.sleep(0.1)
+    assert shown["state"] == "failed", shown
+    statuses = sorted(client.repository(REPOSITORY).call("GET", f"blobs/{digest}").status for client in fleet.clients(state["login"]))
+    assert statuses == [200, 503], statuses
+
+
+sijil_test.run(two_gateways_take_turns, the_other_goes_on_when_one_is_killed_in_a_patch, nothing_is_left_of_uploads,
+               a_bucket_that_moved_is_found_by_the_scan, server=fleet)

@@ -69,11 +69,28 @@ def sijil_pushes_and_pulls_unchanged():
 
 
 def the_manifest_is_a_modelpack():
-    manifest = server.client(state["login"]).repository("main/models/digits").call("GET", "manifests/v1").json
+    repository = server.client(state["login"]).repository("main/models/digits")
+    manifest = repository.call("GET", "manifests/v1").json
     assert manifest["artifactType"] == "application/vnd.cncf.model.manifest.v1+json"
     layer = manifest["layers"][0]
     assert layer["annotations"]["org.cncf.model.filepath"] == layer["annotations"]["org.opencontainers.image.title"] \
         == "model.onnx"
+    kinds = [layer["mediaType"] for layer in manifest["layers"]]
+    assert kinds == ["application/vnd.cncf.model.weight.v1.raw", "application/vnd.cncf.model.weight.config.v1.raw"], kinds
+    assert manifest["config"]["mediaType"] == "application/vnd.cncf.model.config.v1+json"
+    config = repository.call("GET", "blobs/" + manifest["config"]["digest"]).json
+    assert config["config"]["format"] == "onnx", config
+    assert config["modelfs"] == {"type": "layers", "diffIds": [layer["digest"] for layer in manifest["layers"]]}, config
+
+
+def a_dataset_is_one():
+    sijil("push", "--dataset", "metrics.json", host() + "/main/models/numbers:v1", folder=work + "/model")
+    repository = server.client(state["login"]).repository("main/models/numbers")
+    manifest = repository.call("GET", "manifests/v1").json
+    assert [layer["mediaType"] for layer in manifest["layers"]] == ["application/vnd.cncf.model.dataset.v1.raw"], manifest
+    assert "format" not in repository.call("GET", "blobs/" + manifest["config"]["digest"]).json["config"]
+    sijil("pull", host() + "/main/models/numbers:v1", "-o", work + "/numbers")
+    assert filecmp.cmp(work + "/model/metrics.json", work + "/numbers/metrics.json", shallow=False)
 
 
 def skopeo_copies_it_out_and_in_unchanged():
@@ -90,6 +107,9 @@ def skopeo_copies_it_out_and_in_unchanged():
     assert seen["artifactType"] == "application/vnd.cncf.model.manifest.v1+json"
     sijil("pull", f"{host()}/main/models/copied@{state['digest']}", "-o", work + "/from-skopeo")
     assert filecmp.cmp(model(), work + "/from-skopeo/model.onnx", shallow=False)
+    skopeo("delete", "--cert-dir", certificates, "--creds", login, f"docker://{host()}/main/models/copied:v1")
+    copied = server.client(state["login"]).repository("main/models/copied")
+    assert copied.call("GET", "manifests/v1").status == copied.call("GET", "manifests/" + state["digest"]).status == 404
 
 
 def curl_pushes_and_pulls_unchanged():
@@ -401,7 +421,7 @@ server.start()
 state["login"] = sijil_test.make_robot(server, "ci", "publisher", "main/models")
 try:
     sijil_test.run(
-        logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack,
+        logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack, a_dataset_is_one,
         skopeo_copies_it_out_and_in_unchanged, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
         a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew,
         pieces_that_are_small_go_in_one_request, a_registry_that_wants_sessions_gets_them, who_still_writes_is_waited_for,

@@ -109,6 +109,26 @@ def what_nothing_needs_goes_and_all_else_stays():
     assert here.call("GET", "blobs/" + sha256(loose)).body == loose
 
 
+def what_was_deleted_has_a_certificate():
+    """Deleted by a client, collected, and its key forgotten: only then can anybody say so."""
+    world = World(server, "certified")
+    here, data = world.repository("digits"), os.urandom(5000)
+    path = f"/api/v1/projects/{world.project}/deletions/{here.push_blob(data)}"
+
+    def certificate():
+        return world.admin.call("GET", path, scope="registry:admin:*")
+    assert here.call("DELETE", "blobs/" + sha256(data)).status == 202
+    assert certificate().status == 409, "it is stored still"
+    assert world.collect()["blobs"] == 0 and certificate().status == 409, "its lease is not over"
+    leases_end()
+    assert world.collect()["blobs"] == 1
+    until = time.monotonic() + KNOWN_S
+    while (answer := certificate()).status != 200:
+        assert answer.status in (409, 503) and time.monotonic() < until, (answer.status, answer.body)
+        time.sleep(0.1)
+    assert answer.json.keys() == {"certificate", "entry", "proof"}, answer.json
+
+
 def the_rules_say_which_manifests_go():
     world = World(server, "retained")
     here = world.repository("digits")
@@ -360,8 +380,8 @@ def only_those_may_who_may():
     world.admin.api("POST", "/collections", {"rules": {}, "dry_run": True}, expect=(400,))
 
 
-CASES = (what_nothing_needs_goes_and_all_else_stays, the_rules_say_which_manifests_go, immutable_tags_stay_where_they_are,
-         quotas_are_exact_and_say_so, a_project_can_have_so_many_requests_a_minute, the_command_line_does_it_all,
-         only_those_may_who_may)
+CASES = (what_nothing_needs_goes_and_all_else_stays, what_was_deleted_has_a_certificate, the_rules_say_which_manifests_go,
+         immutable_tags_stay_where_they_are, quotas_are_exact_and_say_so, a_project_can_have_so_many_requests_a_minute,
+         the_command_line_does_it_all, only_those_may_who_may)
 server.start()
 sijil_test.run(*CASES, server=server)

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 
 import sijil_test
 from integrity import Integrity
@@ -593,15 +594,31 @@ def a_database_or_key_process_whose_clock_is_wrong():
     assert times == sorted(times), "the log's times went back"
 
 
+def an_upload_goes_on_with_its_token(location, content, token, may):
+    """One that has expired does for the session that it began, until that has its end; one from the future does for nothing."""
+    path = urllib.parse.urlsplit(location)
+    path = path.path + ("?" + path.query if path.query else "")
+    more = {**token, "Content-Type": "application/octet-stream", "Content-Range": "400-999"}
+    answers = [stack.client().call("GET", path, headers=token), stack.client().call("PATCH", path, content[400:], more)]
+    if may:
+        path = urllib.parse.urlsplit(answers[1]["Location"])
+        answers.append(stack.client().call("PUT", path.path + "?" + (path.query + "&" if path.query else "") + "digest=" + sha256(content),
+                                           b"", token))
+    assert [answer.status for answer in answers] == ([204, 202, 201] if may else [401, 401]), [answer.status for answer in answers]
+
+
 def a_machine_whose_clock_steps():
     """All three agree: an hour forward ends old tokens, an hour back ends those from the future; new ones work."""
     bench = state["bench"]
     for step in (HOUR, -HOUR):
         token = {"Authorization": "Bearer " + bench.place.client.token(bench.place.scope, fresh=True)}
+        content = os.urandom(1000)
+        location = bench.place.patch(bench.place.begin(), content[:400], 0)["Location"]
         for faults in stack.faults.values():
             faults.set(clock_ms=step)
         answer = stack.client().call("GET", f"/v2/{REPOSITORY}/tags/list", headers=token)
         assert answer.status == 401, (step, answer.status)
+        an_upload_goes_on_with_its_token(location, content, token, step > 0)
         bench.place.client.tokens.clear()
         bench.recovers(f"all clocks {step // HOUR:+} h")
         stack.calm()

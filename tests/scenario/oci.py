@@ -91,6 +91,13 @@ def a_session_begins_with_a_location():
     assert int(answer["OCI-Chunk-Min-Length"]) > 0
 
 
+def a_location_is_built_from_the_public_url():
+    """Not from what the request says its host is."""
+    answer = expect(place("push").call("POST", "blobs/uploads/", headers={"Host": "other.example", "X-Forwarded-Host": "other.example",
+                                                                        "Forwarded": "host=other.example;proto=http"}), 202)
+    assert answer["Location"].startswith(f"https://127.0.0.1:{server.port}/v2/main/models/push/"), answer["Location"]
+
+
 def one_put_brings_all():
     there, data = place("push"), os.urandom(3000)
     answer = expect(there.close(there.begin(), sha256(data), data), 201)
@@ -142,6 +149,19 @@ def a_piece_may_come_without_a_length():
                                                           "Transfer-Encoding": "chunked"}, encode_chunked=True), 202)
     assert answer["Range"] == "0-299999"
     expect(there.close(answer["Location"], sha256(data)), 201)
+
+
+def a_piece_shorter_than_its_range_does_not_count():
+    there, data = place("push"), os.urandom(1000)
+    location = expect(there.patch(there.begin(), data[:100], 0), 202)["Location"]
+    more = {"Content-Type": "application/octet-stream", "Content-Range": "100-999", "Transfer-Encoding": "chunked"}
+    expect(there.call("PATCH", location, iter([data[100:600]]), more, encode_chunked=True), 400, "SIZE_INVALID")
+    assert expect(there.call("GET", location), 204)["Range"] == "0-99"
+    target = location + "?digest=" + sha256(data[:600])
+    expect(there.call("PUT", target, iter([data[100:600]]), more, encode_chunked=True), 400, "SIZE_INVALID")
+    expect(there.call("GET", "blobs/" + sha256(data[:600])), 404)
+    location = expect(there.patch(location, data[100:], 100), 202)["Location"]
+    expect(there.close(location, sha256(data)), 201)
 
 
 def a_session_without_bytes_says_so():
@@ -395,6 +415,39 @@ def a_manifest_comes_back_byte_for_byte():
             assert answer["Content-Length"] == str(len(body))
 
 
+def what_others_make_is_kept_as_it_is():
+    """Models of KitOps and Docker's, an image of Docker's, and whatever comes next: types, members and bytes."""
+    there = place("foreign")
+    there.push_blob(b"{}")
+    there.push_blob(b"layer")
+
+    def made(media_type, config, layer, **more):
+        return json.dumps({"schemaVersion": 2, "mediaType": media_type, **more, "config": {
+            "mediaType": config, "digest": sha256(b"{}"), "size": 2}, "layers": [{
+                "mediaType": layer, "digest": sha256(b"layer"), "size": 5, "annotations": {"org.example.path": "model/w\u00e9ights"}}]}, indent=3)
+    docker = "application/vnd.docker.distribution.manifest.v2+json"
+    for tag, media_type, text in (
+            ("kit", IMAGE, made(IMAGE, "application/vnd.kitops.modelkit.config.v1+json", "application/vnd.kitops.modelkit.model.v1.tar+gzip")),
+            ("ai", IMAGE, made(IMAGE, "application/vnd.docker.ai.model.config.v0.1+json", "application/vnd.docker.ai.gguf.v3")),
+            ("docker", docker, made(docker, "application/vnd.docker.container.image.v1+json",
+                                    "application/vnd.docker.image.rootfs.diff.tar.gzip")),
+            ("next", IMAGE, made(IMAGE, "application/vnd.nobody.knows+json", "text/x-unheard-of", artifactType="application/x-new",
+                                 annotations={"a": "\u0001 \ud83d\ude00"}, unknown=[1, -2.5e3, {"deep": [[[]]]}, None, True]))):
+        body = text.encode()
+        expect(there.put_manifest(tag, body, media_type), 201)
+        answer = expect(there.call("GET", "manifests/" + tag), 200)
+        assert answer.body == body and answer["Content-Type"] == media_type, tag
+        assert answer["Docker-Content-Digest"] == sha256(body)
+    listed = "application/vnd.docker.distribution.manifest.list.v2+json"
+    body = json.dumps({"schemaVersion": 2, "mediaType": listed, "manifests": [{
+        "mediaType": docker, "digest": expect(there.call("HEAD", "manifests/docker"), 200)["Docker-Content-Digest"],
+        "size": int(expect(there.call("HEAD", "manifests/docker"), 200)["Content-Length"]),
+        "platform": {"architecture": "arm64", "os": "linux", "features": ["sse4"]}}]}).encode()
+    expect(there.put_manifest("list", body, listed), 201)
+    answer = expect(there.call("GET", "manifests/list"), 200)
+    assert answer.body == body and answer["Content-Type"] == listed
+
+
 def accept_never_makes_a_406():
     """skopeo sends one line for each type, others all in one; what is stored is what is sent."""
     there = place("manifest")
@@ -640,6 +693,8 @@ def referrers_come_in_pages():
         assert len(answers) > 1 and sorted(found) == sorted(wanted), (len(answers), found)
         assert all(len(answer.body) < 4 << 20 and answer["Content-Type"] == INDEX for answer in answers)
         assert {answer["OCI-Filters-Applied"] for answer in answers} == {"artifactType" if query else None}
+    largest = there.manifest(subject=subject, annotations={"a": "5" * (3 << 20)})
+    expect(there.put_manifest("largest", largest), 400, "MANIFEST_INVALID")
     filtered = expect(there.call("GET", path + "?artifactType=application/vnd.example.no"), 200)
     assert filtered.json["manifests"] == [] and filtered["OCI-Filters-Applied"] == "artifactType"
     expect(there.call("GET", "referrers/sha256:abc"), 400, "DIGEST_INVALID")
@@ -871,13 +926,16 @@ state["stranger"] = sijil_test.make_robot(server, "stranger", "publisher", "main
 wanted = sys.argv[1:]
 cases = [
     a_blob_has_its_headers, a_range_is_exact, what_is_known_is_not_sent_again,
-    what_is_not_there_is_404_and_what_is_no_digest_400, a_session_begins_with_a_location, one_put_brings_all,
+    what_is_not_there_is_404_and_what_is_no_digest_400, a_session_begins_with_a_location,
+    a_location_is_built_from_the_public_url, one_put_brings_all,
     one_post_brings_all, pieces_come_in_order, the_last_piece_may_come_with_the_put, a_piece_may_come_without_a_length,
-    a_session_without_bytes_says_so, nothing_is_a_blob, another_digest_is_refused, another_digest_is_refused_however_it_comes,
+    a_piece_shorter_than_its_range_does_not_count, a_session_without_bytes_says_so, nothing_is_a_blob, another_digest_is_refused,
+    another_digest_is_refused_however_it_comes,
     a_cancelled_session_is_gone, a_session_is_nobody_elses,
     a_second_writer_is_refused_while_one_writes, of_many_writers_each_byte_is_written_once,
     pieces_that_overlap_are_refused_and_change_nothing, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
-    a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source, a_promoter_mounts_and_uploads_nothing, a_manifest_comes_back_byte_for_byte, accept_never_makes_a_406,
+    a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source, a_promoter_mounts_and_uploads_nothing,
+    a_manifest_comes_back_byte_for_byte, what_others_make_is_kept_as_it_is, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
     a_manifest_by_digest_takes_tags, every_kind_of_manifest_goes_in_out_and_away, the_registry_says_what_it_is,
     an_index_and_its_subject, unknown_manifests_are_404,

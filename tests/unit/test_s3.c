@@ -393,12 +393,25 @@ static void other_families_are_not_called(void **state)
     assert_false(s3_networks_allow(&any, &local));
 }
 
+/* Whatever is drawn, and each wait up to the bound as likely as any other. */
+static void pauses_are_of_any_length_up_to_a_bound_that_doubles(void **state)
+{
+    static const uint64_t bounds[] = {100, 200, 400, 800, 1600, 3200, S3_PAUSE_MAX_MS, S3_PAUSE_MAX_MS};
+
+    (void)state;
+    for (unsigned number = 0; number < sizeof bounds / sizeof bounds[0]; number++) {
+        for (uint64_t drawn = 0; drawn <= bounds[number]; drawn++) assert_int_equal(s3_pause_ms(100, number, drawn), drawn);
+        assert_int_equal(s3_pause_ms(100, number, bounds[number] + 1), 0);
+    }
+    assert_true(s3_pause_ms(UINT32_MAX, UINT32_MAX, UINT64_MAX) <= S3_PAUSE_MAX_MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_canonical_request_is_as_published), cmocka_unit_test(a_signature_may_fail_anywhere),
         cmocka_unit_test(reads_short_answers),                   cmocka_unit_test(an_answer_may_lack_memory),
-        cmocka_unit_test(other_families_are_not_called),
+        cmocka_unit_test(other_families_are_not_called),         cmocka_unit_test(pauses_are_of_any_length_up_to_a_bound_that_doubles),
     };
 
     return RUN_TABLE(sign_rows, signs_as_aws_says) + RUN_TABLE(location_rows, reads_a_location) +
