@@ -175,7 +175,9 @@ static struct result run_create(struct change *change, struct pg *pg, const stru
     char detail[RESOURCE_DETAIL_MAX + 1];
 
     authz_grant_detail(create->binding.role, &create->binding, detail);
-    assert(strcmp(detail, scope->detail) == 0 && role_fits(create->binding.role, scope->kind));
+    assert(role_fits(create->binding.role, scope->kind));
+    if (strcmp(detail, scope->detail) != 0) /* somebody made or revoked a robot of that name since it was decided */
+        return failure(err, ERROR_CONFLICT, "the robot of that name is another one now; try again");
     create->binding.scope = scope->kind;
     create->binding.organisation = scope->organisation;
     create->binding.project = scope->project;

@@ -93,13 +93,22 @@ static struct result set_unused(const void *context, struct ledger_state *state,
     return SUCCESS;
 }
 
+static struct result lower_unused(const void *context, struct ledger_state *state, struct error *err)
+{
+    const uint32_t version = *(const uint32_t *)context;
+
+    (void)err;
+    if (version < state->unused_below) state->unused_below = version; /* another thread may have been here */
+    return SUCCESS;
+}
+
 /* Whatever is asked for is in use, whoever said otherwise; older versions may still be unused. */
 static struct result note_use(const struct keyd *keyd, uint32_t version, struct error *err)
 {
     struct ledger_state state;
 
     ledger_read(keyd->ledger, &state);
-    return version >= state.unused_below ? SUCCESS : ledger_change(keyd->ledger, set_unused, &version, err);
+    return version >= state.unused_below ? SUCCESS : ledger_change(keyd->ledger, lower_unused, &version, err);
 }
 
 static struct result answer_unwrap(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,

@@ -8,18 +8,19 @@
 #define SERVER_VERSION_MIN 150000
 
 /* A gateway that stands still in a transaction may hold the log's lock, so it loses the session before others give up
- * waiting for that: less than lock_timeout. Compiling a statement takes longer than any of ours runs. */
+ * waiting for that: less than lock_timeout. Compiling a statement takes longer than any of ours runs. A day has 24 hours: not so
+ * where the server's time zone has summer time. */
 const struct pg_limits pg_limits_of_requests = {
     .connect_ms = 5000,
     .answer_ms = 10000,
-    .session = "SET statement_timeout = '8s'; SET lock_timeout = '5s'; SET default_transaction_isolation = 'read committed';"
+    .session = "SET TimeZone = 'UTC'; SET statement_timeout = '8s'; SET lock_timeout = '5s'; SET default_transaction_isolation = 'read committed';"
                "SET idle_in_transaction_session_timeout = '3s'; SET client_connection_check_interval = '2s'; SET jit = off",
 };
 
 const struct pg_limits pg_limits_of_migrations = {
     .connect_ms = 5000,
     .answer_ms = 3600000,
-    .session = "SET statement_timeout = '59min'; SET lock_timeout = '60s';"
+    .session = "SET TimeZone = 'UTC'; SET statement_timeout = '59min'; SET lock_timeout = '60s';"
                "SET client_connection_check_interval = '2s'; SET client_min_messages = 'warning'",
 };
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from plan import WITHOUT_END, Bad, Plan, faulty, no_findings, numbers, one_of, real, run_cases, series
+from plan import WITHOUT_END, Bad, Plan, faulty, in_order, no_findings, numbers, one_of, real, run_cases, series
 from machine import Machine
 from sijil_test import Client, follow
 
@@ -466,7 +466,7 @@ def run_case(world, name):
 def main():
     with Machine(failing=(), record_timeout=10_000) as machine:
         world = World(machine)
-        return run_cases(sys.argv[1:] or list(CASES), lambda name: run_case(world, name), "command", KINDS)
+        return run_cases(sys.argv[1:] or in_order(CASES), lambda name: run_case(world, name), "command", KINDS)
 
 
 sys.exit(main())

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from plan import ALL, WITHOUT_END, Bad, numbers, one_of, run_cases, series
+from plan import ALL, WITHOUT_END, Bad, in_order, numbers, one_of, run_cases, series
 import api_cases
 import oci_cases
 from aftermath import check_rows, end_uploads, nothing_is_left_over, the_log_verifies
@@ -26,7 +26,6 @@ LONG = ("scrub-run", "collection-run")  # wait for a job's next try: only when t
 LASTING_S = 5  # what lacks for good is given back after so long: without memory liboauth2 copies a key again and again
 SLOW_MAX = 3  # so often a request may be refused without a failure, by a machine that is slow for a moment
 CASES = {**oci_cases.CASES, **api_cases.CASES}
-CASES = {name: CASES[name] for name in sorted(CASES, key=lambda name: name.endswith("-create"))}  # first, lists would grow with each try
 CASES_OF_KEYS = ("ready", "token", "upload-begin", "push-small", "blob-get-cold", "manifest-put", "manifest-get", "policy-load",
                  "audit-checkpoint")
 
@@ -139,7 +138,7 @@ def run_case(world, name):
 
 
 def main():
-    names = sys.argv[1:] or [name for name in (CASES if PROGRAM == "sijild" else CASES_OF_KEYS) if ALL or name not in LONG]
+    names = sys.argv[1:] or [name for name in in_order(CASES if PROGRAM == "sijild" else CASES_OF_KEYS) if ALL or name not in LONG]
     with Machine(failing=(PROGRAM,)) as machine:
         world = World(machine)
         status = run_cases(names, lambda name: run_case(world, name), "case", KINDS)

@@ -28,6 +28,7 @@ static const struct pg_statement statements[] = {
     {"fail_as", "SELECT fail_as($1)", "text", "text"},
     {"backend", "SELECT pg_backend_pid()", "", "int4"},
     {"tell", "SELECT pg_notify('news', '')::text", "", "text"},
+    {"zone", "SELECT current_setting('TimeZone')", "", "text"},
     {"sleep", "SELECT pg_sleep(30)::text", "", "text"},
 };
 static const struct pg_table table = PG_TABLE(statements);

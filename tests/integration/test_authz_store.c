@@ -243,6 +243,27 @@ static void nobody_binds_himself(void **state)
     assert_string_equal(database_ask(fixture->database, "SELECT subject FROM binding"), "ci");
 }
 
+/* Its name meant another one, or none, when it was decided: what was decided is not done to this one. */
+static void a_robot_that_took_a_name_meanwhile_gets_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct resource project = resource_of(RESOURCE_PROJECT, "acme/models");
+    struct authz_binding decided = {.kind = PRINCIPAL_ROBOT, .role = ROLE_CONSUMER}, wanted = decided;
+    struct robot_create robot;
+    struct binding_create create;
+    struct error err = {0};
+
+    assert_true(make_robot(fixture->pg, "robot$acme+later", "acme", &robot, &err));
+    authz_grant_detail(ROLE_CONSUMER, &decided, project.detail);
+    wanted.robot = robot.robot.id;
+    robot_create_done(&robot);
+    (void)snprintf(wanted.granted_by, sizeof wanted.granted_by, "system");
+    binding_create_init(&create, &wanted, 0);
+    assert_false(run(fixture->pg, &create.change, ACTION_BINDING_CREATE, &project, &err));
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_string_equal(database_ask(fixture->database, "SELECT count(*) FROM binding"), "0");
+}
+
 static void bindings_of_one_principal_are_bounded(void **state)
 {
     struct fixture *fixture = *state;
@@ -385,6 +406,7 @@ int main(void)
         TEST(bindings_are_given_and_taken),
         TEST(a_scope_that_is_not_there_is_no_wider_one),
         TEST(nobody_binds_himself),
+        TEST(a_robot_that_took_a_name_meanwhile_gets_nothing),
         TEST(bindings_of_one_principal_are_bounded),
         TEST(lists_page_by_key),
         TEST(an_administrator_is_made_and_replaced),

@@ -312,6 +312,21 @@ static void a_large_pipeline_does_not_stall(void **state)
     }
 }
 
+/* Whatever zone the server is in: where it has summer time, 90 days are not always 90 times 24 hours. */
+static void a_day_has_24_hours(void **state)
+{
+    struct fixture *fixture = *state;
+    OWNED(pg_rows) *rows = NULL;
+    struct error err;
+
+    database_execute(fixture->database, "ALTER ROLE sijil_app SET TimeZone = 'Europe/Berlin'");
+    const struct result reopened = pg_reopen(fixture->pg, &err);
+    database_execute(fixture->database, "ALTER ROLE sijil_app RESET TimeZone");
+    assert_true(reopened.ok);
+    assert_true(pg_run(fixture->pg, "zone", NULL, &rows, &err).ok);
+    assert_string_equal(pg_text(rows, 0, 0), "UTC");
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -325,6 +340,7 @@ int main(void)
         TEST(a_pipeline_keeps_its_order),
         TEST(the_first_error_ends_a_pipeline),
         TEST(a_large_pipeline_does_not_stall),
+        TEST(a_day_has_24_hours),
     };
 
     return RUN_TABLE(misfit_rows, statements_must_fit_the_schema) +
