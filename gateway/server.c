@@ -303,9 +303,12 @@ void server_stop(struct server *server)
     const int64_t longest_ms = server->gateway->settings->shutdown_timeout * 1000;
 
     atomic_store(&server->is_draining, true);
-    for (unsigned i = 0; i < server->daemon_count; i++) {
-        const int fd = MHD_quiesce_daemon(server->daemons[i]);
-        if (fd >= 0) (void)close(fd);
+    /* Closed at the end only: the daemon's thread may take it out of its epoll set at this moment, and aborts if it is closed. */
+    int listening[sizeof server->daemons / sizeof server->daemons[0]];
+    const unsigned daemon_count = server->daemon_count;
+    for (unsigned i = 0; i < daemon_count; i++) {
+        listening[i] = MHD_quiesce_daemon(server->daemons[i]);
+        if (listening[i] >= 0) (void)shutdown(listening[i], SHUT_RDWR);
     }
     if (!wait_for_none(&server->exchanges, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
     /* Whoever came in before this is waited for, or cut. Nobody is suspended afterwards: libmicrohttpd ends the program when it
@@ -313,7 +316,9 @@ void server_stop(struct server *server)
     atomic_store(&server->is_open, false);
     while (!wait_for_none(&server->exchanges, longest_ms)) cut_all(server, "requests are still being worked on");
     while (!wait_for_none(&server->suspended, longest_ms)) continue; /* who resumed the last ones is out of libmicrohttpd */
-    for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
+    for (unsigned i = 0; i < daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
+    for (unsigned i = 0; i < daemon_count; i++)
+        if (listening[i] >= 0) (void)close(listening[i]);
     server->daemon_count = 0;
     while (!wait_for_none(&server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);
     if (server->gateway->settings->listen_socket[0] != '\0') (void)unlink(server->gateway->settings->listen_socket);
