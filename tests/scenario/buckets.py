@@ -149,12 +149,7 @@ def a_bucket_that_moved_is_found_by_the_scan():
     admin = fleet.client(fleet.admin)
     digest = fleet.clients(state["login"])[0].repository(REPOSITORY).push_blob(b"before it moved")
     fleet.store.move("eu-elsewhere-1")
-    job = admin.api("POST", "/scrubs", {})["id"]
-    until = time.monotonic() + 60
-    while "state" not in (shown := admin.api("GET", f"/jobs/{job}")) or "ended" not in shown:
-        assert time.monotonic() < until, shown
-        time.sleep(0.1)
-    assert shown["state"] == "failed", shown
+    sijil_test.follow(admin, admin.api("POST", "/scrubs", {})["id"], seconds=60, state="failed")
     statuses = sorted(client.repository(REPOSITORY).call("GET", f"blobs/{digest}").status for client in fleet.clients(state["login"]))
     assert statuses == [200, 503], statuses
 

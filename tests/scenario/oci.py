@@ -439,9 +439,9 @@ def what_others_make_is_kept_as_it_is():
         assert answer.body == body and answer["Content-Type"] == media_type, tag
         assert answer["Docker-Content-Digest"] == sha256(body)
     listed = "application/vnd.docker.distribution.manifest.list.v2+json"
+    child = expect(there.call("HEAD", "manifests/docker"), 200)
     body = json.dumps({"schemaVersion": 2, "mediaType": listed, "manifests": [{
-        "mediaType": docker, "digest": expect(there.call("HEAD", "manifests/docker"), 200)["Docker-Content-Digest"],
-        "size": int(expect(there.call("HEAD", "manifests/docker"), 200)["Content-Length"]),
+        "mediaType": docker, "digest": child["Docker-Content-Digest"], "size": int(child["Content-Length"]),
         "platform": {"architecture": "arm64", "os": "linux", "features": ["sse4"]}}]}).encode()
     expect(there.put_manifest("list", body, listed), 201)
     answer = expect(there.call("GET", "manifests/list"), 200)

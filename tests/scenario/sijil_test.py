@@ -416,13 +416,13 @@ class Issuer:
         return text + "." + self.encode(b"".join(int(number, 16).to_bytes(32, "big") for number in numbers))
 
 
-def follow(client, job, query="", seconds=120):
-    """Waits for a job's end, and answers it; it must be completed. `query`: "?project=..." for those who may see no other."""
+def follow(client, job, query="", seconds=120, state="completed"):
+    """Waits for a job's end, and answers it; that must be `state`. `query`: "?project=..." for those who may see no other."""
     until = time.monotonic() + seconds
     while True:
         shown = client.api("GET", f"/jobs/{job}{query}")
         if "ended" in shown:
-            assert shown["state"] == "completed", shown
+            assert shown["state"] == state, shown
             return shown
         assert time.monotonic() < until, shown
         time.sleep(0.1)
