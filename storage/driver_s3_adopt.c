@@ -119,6 +119,25 @@ static void remove_spilled(struct s3_driver *s3, const struct orphan *orphan)
     }
 }
 
+struct late_upload {
+    struct s3_driver *s3;
+    const struct orphan *orphan;
+};
+
+/* One that its writer listed after the list was read: the extent is whole without it, and nothing more may go into it. */
+static struct result end_late_upload(void *context, const struct part_upload *upload, struct error *err)
+{
+    const struct late_upload *late = context;
+    struct error ignored;
+    char key[S3_NAME_SIZE];
+
+    (void)err;
+    if (late->orphan->upload_id != NULL && strcmp(late->orphan->upload_id, upload->upload_id) == 0) return SUCCESS;
+    s3_extent_key(late->s3, &upload->name, upload->segment, key);
+    (void)s3_abort(late->s3, key, upload->upload_id, &ignored).ok; /* else its writer finds parts missing in the list */
+    return SUCCESS;
+}
+
 static struct result adopt_segment(struct s3_driver *s3, const struct extent_name *name, const struct part_piece *pieces,
                                    size_t count, struct error *err)
 {
@@ -133,7 +152,8 @@ static struct result adopt_segment(struct s3_driver *s3, const struct extent_nam
     struct result result = has_start(s3, &orphan) ? make_whole(s3, &orphan, err) : look_whether_whole(s3, &orphan, err);
     if (!result.ok && err->kind == ERROR_NOT_FOUND) result = look_whether_whole(s3, &orphan, err);
     TRY(result);
-    TRY(part_list_forget(s3->parts, name, orphan.segment, err));
+    struct late_upload late = {s3, &orphan};
+    TRY(part_list_forget(s3->parts, name, orphan.segment, end_late_upload, &late, err));
     remove_spilled(s3, &orphan);
     return SUCCESS;
 }

@@ -147,6 +147,24 @@ static struct result send_part(struct s3_extent *extent, const char *key, struct
 
 /* ---- One object ---- */
 
+/*
+ * Whoever took the upload over may have made the extent whole without this upload's parts, and forgotten them: what would be
+ * completed with the rest is not the extent, and would take its place.
+ */
+static bool are_all(const struct s3_extent *extent, const struct part_piece *pieces, size_t count)
+{
+    uint64_t end = extent->segment * extent->s3->segment_bytes;
+    uint32_t parts = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (pieces[i].number == 0) continue;
+        if (pieces[i].place != end) return false;
+        end += pieces[i].size_bytes;
+        parts++;
+    }
+    return parts == extent->parts && end == extent->pending_place;
+}
+
 static struct result complete(struct s3_extent *extent, const char *key, struct error *err)
 {
     struct part_piece *pieces = NULL;
@@ -156,7 +174,10 @@ static struct result complete(struct s3_extent *extent, const char *key, struct 
     if (extent->pending.length > 0) TRY(send_part(extent, key, err));
     TRY(part_list_pieces(extent->s3->parts, &extent->name, &pieces, &count, err));
     const size_t first = s3_first_of(pieces, count, extent->segment);
-    const struct result result = s3_complete(extent->s3, &upload, pieces + first, count - first, err);
+    const struct result result =
+        are_all(extent, pieces + first, count - first)
+            ? s3_complete(extent->s3, &upload, pieces + first, count - first, err)
+            : failure(err, ERROR_CONFLICT, "another writer has made extent %u whole already", extent->name.extent);
     free(pieces);
     return result;
 }
@@ -175,7 +196,7 @@ static struct result end_segment(struct s3_extent *extent, struct error *err)
 
     s3_extent_key(extent->s3, &extent->name, extent->segment, key);
     TRY(extent->upload_id == NULL ? put_whole(extent, key, err) : complete(extent, key, err));
-    if (extent->is_listed) TRY(part_list_forget(extent->s3->parts, &extent->name, extent->segment, err));
+    if (extent->is_listed) TRY(part_list_forget(extent->s3->parts, &extent->name, extent->segment, NULL, NULL, err));
     remove_spills(extent, extent->spill_count);
     free(extent->upload_id);
     extent->upload_id = NULL;
@@ -282,7 +303,8 @@ void s3_extent_discard(struct driver_extent *handle)
     s3_extent_key(extent->s3, &extent->name, extent->segment, key);
     /* What can't be ended now stays in the list, for the removal of the blob. */
     const bool is_gone = extent->upload_id == NULL || s3_abort(extent->s3, key, extent->upload_id, &ignored).ok;
-    if (extent->is_listed && is_gone) (void)part_list_forget(extent->s3->parts, &extent->name, extent->segment, &ignored).ok;
+    if (extent->is_listed && is_gone)
+        (void)part_list_forget(extent->s3->parts, &extent->name, extent->segment, NULL, NULL, &ignored).ok;
     remove_spills(extent, extent->spill_count);
     for (uint32_t segment = 0; segment < extent->segment; segment++) {
         s3_extent_key(extent->s3, &extent->name, segment, key);

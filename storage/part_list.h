@@ -56,6 +56,7 @@ RESULT part_list_pieces(struct part_list *list, const struct extent_name *name, 
 /** All uploads of a blob, by extent and segment. */
 RESULT part_list_uploads(struct part_list *list, const struct uuid *blob, part_upload_visit *visit, void *context,
                          struct error *err);
-/** One segment is whole, or given up. */
-RESULT part_list_forget(struct part_list *list, const struct extent_name *name, uint32_t segment, struct error *err);
+/** One segment is whole, or given up; calls `visit`, if not NULL, with the upload that was listed. */
+RESULT part_list_forget(struct part_list *list, const struct extent_name *name, uint32_t segment, part_upload_visit *visit,
+                        void *context, struct error *err);
 RESULT part_list_forget_blob(struct part_list *list, const struct uuid *blob, struct error *err);

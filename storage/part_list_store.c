@@ -25,8 +25,8 @@ static const struct pg_statement statements[] = {
      "uuid", "int8 int4 text"},
     {"multipart_forget",
      "WITH pieces AS (DELETE FROM multipart_piece WHERE blob_id = $1 AND extent = $2 AND segment = $3)"
-     " DELETE FROM multipart WHERE blob_id = $1 AND extent = $2 AND segment = $3",
-     "uuid int8 int4", ""},
+     " DELETE FROM multipart WHERE blob_id = $1 AND extent = $2 AND segment = $3 RETURNING extent, segment, upload_id",
+     "uuid int8 int4", "int8 int4 text"},
     {"multipart_forget_blob",
      "WITH pieces AS (DELETE FROM multipart_piece WHERE blob_id = $1) DELETE FROM multipart WHERE blob_id = $1", "uuid", ""},
 };
@@ -186,14 +186,9 @@ struct result part_list_pieces(struct part_list *list, const struct extent_name 
     return SUCCESS;
 }
 
-struct result part_list_uploads(struct part_list *list, const struct uuid *blob, part_upload_visit *visit, void *context,
-                                struct error *err)
+static struct result visit_uploads(const struct pg_rows *rows, const struct uuid *blob, part_upload_visit *visit, void *context,
+                                   struct error *err)
 {
-    OWNED(pg_rows) *rows = NULL;
-    struct pg_arguments arguments = {0};
-
-    pg_add_uuid(&arguments, blob);
-    TRY(run(list, "multipart_uploads", &arguments, &rows, err));
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         const struct part_upload upload = {.name = {*blob, (uint32_t)pg_int8(rows, i, 0)},
                                            .segment = (uint32_t)pg_int8(rows, i, 1),
@@ -203,13 +198,27 @@ struct result part_list_uploads(struct part_list *list, const struct uuid *blob,
     return SUCCESS;
 }
 
-struct result part_list_forget(struct part_list *list, const struct extent_name *name, uint32_t segment, struct error *err)
+struct result part_list_uploads(struct part_list *list, const struct uuid *blob, part_upload_visit *visit, void *context,
+                                struct error *err)
 {
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_uuid(&arguments, blob);
+    TRY(run(list, "multipart_uploads", &arguments, &rows, err));
+    return visit_uploads(rows, blob, visit, context, err);
+}
+
+struct result part_list_forget(struct part_list *list, const struct extent_name *name, uint32_t segment, part_upload_visit *visit,
+                               void *context, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
     add_name(&arguments, name);
     pg_add_int4(&arguments, (int32_t)segment);
-    return run(list, "multipart_forget", &arguments, NULL, err);
+    TRY(run(list, "multipart_forget", &arguments, &rows, err));
+    return visit == NULL ? SUCCESS : visit_uploads(rows, &name->blob, visit, context, err);
 }
 
 struct result part_list_forget_blob(struct part_list *list, const struct uuid *blob, struct error *err)

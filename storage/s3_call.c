@@ -123,12 +123,19 @@ static bool is_full(const struct s3_outcome *outcome)
            says(outcome, "QuotaExceeded") || says(outcome, "XMinioAdminBucketQuotaExceeded");
 }
 
+/* Said by the store itself: a 404 without such a code is of something before it that does not know the way. */
+static bool is_absent(const struct s3_outcome *outcome)
+{
+    return outcome->status == 404 && (says(outcome, "NoSuchKey") || says(outcome, "NoSuchUpload"));
+}
+
 static bool is_worth_another(const struct s3_outcome *outcome)
 {
     const long status = outcome->status;
 
     if (status == 0) return !outcome->is_hopeless;
     if (is_full(outcome)) return false;
+    if (status == 404) return !is_absent(outcome) && !says(outcome, "NoSuchBucket");
     return status == 408 || status == 429 || (status >= 500 && status != 501) || says(outcome, "RequestTimeout") ||
            says(outcome, "ConditionalRequestConflict") || says(outcome, "OperationAborted");
 }
@@ -157,7 +164,7 @@ static struct result explain(const struct s3 *s3, const struct s3_request *reque
     const char *code = outcome->complaint.code[0] == '\0' ? "no code" : outcome->complaint.code;
 
     if (status == 0) return failure(err, ERROR_UNAVAILABLE, "%.100s: %.120s", s3->endpoint, outcome->reason);
-    if (status == 404 && !says(outcome, "NoSuchBucket"))
+    if (is_absent(outcome))
         return failure(err, ERROR_NOT_FOUND, "%.100s has no such object or upload", s3->endpoint);
     if (status == 412) return failure(err, ERROR_CONFLICT, "%.100s: the name is taken", s3->endpoint);
     if (is_full(outcome)) return failure(err, ERROR_FULL, "%.100s: the bucket is full: %.63s", s3->endpoint, code);

@@ -99,11 +99,127 @@ static void parts_grow(void **state)
     blob_test_done(&test);
 }
 
+/* ---- A writer that was overtaken by another process, which made its extent whole, and wakes up ---- */
+
+enum { FIRST = 50000, PART = 100000 };
+
+static void append(struct driver *driver, struct driver_extent *extent, uint64_t from, size_t length)
+{
+    static uint8_t content[2 * PART];
+    struct error err = {0};
+
+    blob_test_fill(9, from, content, length);
+    if (!driver->operations->extent_append(extent, (struct bytes){content, length}, &err).ok) fail_msg("%s", err.message);
+}
+
+static struct driver_extent *begin(struct driver *driver, const struct uuid *blob)
+{
+    const struct driver_history nothing = {0};
+    struct driver_extent *extent = NULL;
+    struct error err = {0};
+
+    if (!driver->operations->extent_create(driver, blob, &nothing, &extent, &err).ok) fail_msg("%s", err.message);
+    return extent;
+}
+
+static void sync_it(struct driver *driver, struct driver_extent *extent)
+{
+    struct error err = {0};
+
+    if (!driver->operations->extent_sync(extent, &err).ok) fail_msg("%s", err.message);
+}
+
+/* The other one read the list before this writer's part was in it, and forgot it with the rest. */
+static void parts_that_were_forgotten_are_not_completed_without(void **state)
+{
+    const struct uuid blob = uuid_random();
+    OWNED(driver) *driver = s3_peer_driver(&peer);
+    unsigned objects = 0, uploads = 0, objects_now = 0;
+    struct error err = {0};
+
+    (void)state;
+    s3_peer_left(&peer, &objects, &uploads);
+    struct driver_extent *extent = begin(driver, &blob);
+    append(driver, extent, 0, PART);
+    sync_it(driver, extent);
+    database_execute(peer.database, "DELETE FROM multipart; DELETE FROM multipart_piece");
+    append(driver, extent, PART, PART);
+    assert_false(driver->operations->extent_finish(extent, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    s3_peer_left(&peer, &objects_now, &uploads);
+    assert_int_equal(objects_now, objects);
+    driver->operations->extent_discard(extent);
+}
+
+struct taking_over {
+    struct driver *driver;
+    struct driver_history history;
+    struct driver_extent *extent;
+    const struct uuid *blob;
+    struct result result;
+    struct error err;
+};
+
+static void *take_over(void *context)
+{
+    struct taking_over *taking = context;
+
+    taking->result = taking->driver->operations->extent_create(taking->driver, taking->blob, &taking->history, &taking->extent,
+                                                               &taking->err);
+    return NULL;
+}
+
+/* It does so while the other one makes the extent whole: what it sends then must not take the place of what is whole. */
+static void one_that_goes_on_meanwhile_does_not_replace_what_is_whole(void **state)
+{
+    const struct uuid blob = uuid_random();
+    struct driver_s3_options options = peer.options;
+    OWNED(driver) *driver = s3_peer_driver(&peer);
+    OWNED(driver) *another = NULL;
+    struct driver_part *part = NULL;
+    uint8_t got[FIRST], expected[FIRST];
+    pthread_t thread;
+    struct error err = {0};
+
+    (void)state;
+    options.s3.silence_s = 2;
+    assert_true(driver_s3_open(&options, &another, &err).ok);
+    struct driver_extent *extent = begin(driver, &blob);
+    const struct driver_piece piece = {0, driver->operations->extent_part(extent)};
+    append(driver, extent, 0, FIRST);
+    sync_it(driver, extent);
+    const unsigned silent = s3_peer_requests(&peer, "SILENT");
+    s3_peer_plan(&peer, "silent", "PUT", 0, 1);
+    struct taking_over taking = {.driver = another, .history = {&piece, 1, FIRST, 0}, .blob = &blob};
+    assert_int_equal(pthread_create(&thread, NULL, take_over, &taking), 0);
+    while (s3_peer_requests(&peer, "SILENT") == silent) (void)usleep(20000); /* it has read the list, and puts what it found */
+    append(driver, extent, FIRST, FIRST);
+    sync_it(driver, extent);
+    append(driver, extent, 2 * FIRST, PART);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    if (!taking.result.ok) fail_msg("%s", taking.err.message);
+    assert_false(driver->operations->extent_finish(extent, &err).ok);
+    driver->operations->extent_close(extent);
+
+    if (!driver->operations->part_open(driver, &blob, piece.part, &part, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(driver->operations->part_size(part), FIRST);
+    assert_true(driver->operations->part_read(part, 0, got, FIRST, &err).ok);
+    blob_test_fill(9, 0, expected, FIRST);
+    assert_memory_equal(got, expected, FIRST);
+    driver->operations->part_close(part);
+    another->operations->extent_discard(taking.extent);
+    s3_peer_heal(&peer);
+    assert_true(driver->operations->remove(driver, &blob, NULL, 0, &err).ok);
+    assert_int_equal(s3_peer_rows(&peer), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few_wait_for_a_peer_that_is_away),
                                        cmocka_unit_test(what_was_not_asked_for_is_not_removed),
-                                       cmocka_unit_test(parts_grow)};
+                                       cmocka_unit_test(parts_grow),
+                                       cmocka_unit_test(parts_that_were_forgotten_are_not_completed_without),
+                                       cmocka_unit_test(one_that_goes_on_meanwhile_does_not_replace_what_is_whole)};
 
     s3_peer_start(&peer);
     const int failed = cmocka_run_group_tests_name("odd buckets", tests, NULL, NULL);

@@ -15,6 +15,7 @@ how: 500, 503, 429, 403, 301, 507   that status instead of doing it
      late                           completing an upload: 200, and an error in the body
      garbage                        200 and a body that is no XML
      lost                           404 NoSuchUpload or NoSuchKey
+     astray                         404 of a balancer, which knows neither
 """
 import argparse
 import datetime
@@ -246,6 +247,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.error(int(how), codes[how])
         elif how == "lost":
             self.error(404, "NoSuchUpload" if "uploadId" in self.path else "NoSuchKey")
+        elif how == "astray":
+            self.answer(404, {"Content-Type": "text/html"}, b"<html><body>No such site</body></html>")
         elif how == "late":
             self.error(200, "InternalError")
         elif how == "garbage":
