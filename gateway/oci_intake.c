@@ -108,21 +108,21 @@ bool intake_claim(struct request *request, struct pg *pg, struct result found, s
     return false;
 }
 
-static struct result write(struct intake_state *state, struct bytes bytes, struct error *err)
+static struct result write(struct intake_state *state, struct pg *pg, struct bytes bytes, struct error *err)
 {
     const struct upload_announcement announced = {.length = bytes.length, .more_may_come = true};
 
     if (upload_must_reserve(state->upload, bytes.length))
         TRY(upload_reserve(state->upload, &announced, &state->recorder.recorder, err));
     TRY(upload_write(state->upload, bytes, err));
-    return upload_must_save(state->upload) ? upload_save(state->upload, &state->recorder.recorder, err) : SUCCESS;
+    return upload_must_save(state->upload) ? upload_save(state->upload, pg, &state->recorder.recorder, err) : SUCCESS;
 }
 
 struct result intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err)
 {
     struct intake_state *state = request->handler_state;
 
-    if (write(state, bytes, err).ok) return SUCCESS;
+    if (write(state, pg, bytes, err).ok) return SUCCESS;
     intake_let_go(state, pg);
     return intake_refuse(request, err);
 }

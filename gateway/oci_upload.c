@@ -146,7 +146,7 @@ static struct result finish_write(struct request *request, struct pg *pg, struct
     struct intake_state *state = request->handler_state;
 
     const bool wrong = is_short(request, state); /* then what was not saved meanwhile does not count */
-    const struct result saved = wrong ? SUCCESS : upload_save(state->upload, &state->recorder.recorder, err);
+    const struct result saved = wrong ? SUCCESS : upload_save(state->upload, pg, &state->recorder.recorder, err);
     const uint64_t offset = upload_offset(state->upload);
     intake_let_go(state, pg);
     if (!saved.ok) return intake_refuse(request, err);
@@ -172,7 +172,7 @@ static void cut(struct request *request, struct pg *pg)
     struct error ignored = {0};
 
     if (state == NULL || state->upload == NULL) return;
-    if (upload_can_save(state->upload)) (void)upload_save(state->upload, &state->recorder.recorder, &ignored).ok;
+    if (upload_can_save(state->upload)) (void)upload_save(state->upload, pg, &state->recorder.recorder, &ignored).ok;
     intake_let_go(state, pg);
 }
 

@@ -28,7 +28,7 @@ static const struct pg_statement statements[] = {
      "uuid uuid text text text", ""},
     {"project_is_there",
      "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2)", "uuid text", "bool"},
-    {"scope_raise_epoch", "SELECT raise_authorization_epoch()", "", "int8"},
+    {"scope_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"},
     {"label_of_organisation",
      "SELECT o.label::text, " PUSHED_ORGANISATION " FROM organisation o WHERE o.organisation_id = $1", "uuid",
      "text bool"},

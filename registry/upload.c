@@ -217,26 +217,15 @@ bool upload_must_save(const struct upload *upload)
 }
 
 /*
- * A session that ended while this request wrote to it had its bytes removed then; what was written since is nobody's.
- * Asked where the change failed, because only there does the answer hold, and in each of its runs; acted on when the
- * refusal is recorded, because until then a rollback may bring the session back.
+ * A session that ended while this request wrote to it had its bytes removed then; what was written since is nobody's. Asked
+ * after the refusal is recorded: in the transaction that refused, the end could still be rolled back.
  */
-static struct result note_end(const struct upload *upload, struct pg *pg, struct result result, bool *is_gone_out,
-                              const struct error *err)
-{
-    struct error ignored = {0};
-
-    *is_gone_out = false;
-    if (!result.ok && err->kind == ERROR_CONFLICT)
-        (void)upload_row_is_gone(pg, &upload->row, is_gone_out, &ignored).ok;
-    return result;
-}
-
-static void remove_bytes(const struct upload *upload, struct result recorded, const struct error *why)
+static void remove_if_gone(const struct upload *upload, struct pg *pg, const struct error *refusal)
 {
     struct error err = {0};
+    bool is_gone = false;
 
-    if (recorded.ok || why->kind != ERROR_CONFLICT) return;
+    if (refusal->kind != ERROR_CONFLICT || !upload_row_is_gone(pg, &upload->row, &is_gone, &err).ok || !is_gone) return;
     if (!blob_remove(upload->blobs, &upload->row.blob, &err).ok)
         log_error("bytes of an upload that ended can't be removed", &err);
 }
@@ -245,19 +234,17 @@ struct save_change {
     struct change change;
     const struct upload *upload;
     struct blob_checkpoint checkpoint;
-    bool is_gone;
 };
 
 static struct result run_save(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
-    struct save_change *save = (struct save_change *)(void *)change; /* its first member */
+    const struct save_change *save = (const struct save_change *)(const void *)change; /* its first member */
 
     permit_require(permit, save->upload->action, &save->upload->where);
-    const struct result saved = upload_row_save(pg, &save->upload->row.upload, &save->checkpoint, err);
-    return note_end(save->upload, pg, saved, &save->is_gone, err);
+    return upload_row_save(pg, &save->upload->row.upload, &save->checkpoint, err);
 }
 
-static struct result save(struct upload *upload, struct recorder *recorder, struct error *err)
+static struct result save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err)
 {
     struct save_change change = {.change = {.run = run_save, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
     char note[64];
@@ -265,7 +252,7 @@ static struct result save(struct upload *upload, struct recorder *recorder, stru
     TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are safe", change.checkpoint.offset);
     const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err);
-    if (change.is_gone) remove_bytes(upload, recorded, err);
+    if (!recorded.ok) remove_if_gone(upload, pg, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
     upload->row.checkpoint = change.checkpoint;
@@ -273,11 +260,11 @@ static struct result save(struct upload *upload, struct recorder *recorder, stru
     return SUCCESS;
 }
 
-struct result upload_save(struct upload *upload, struct recorder *recorder, struct error *err)
+struct result upload_save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err)
 {
     assert(upload->is_claimed && !upload->is_dead);
     if (blob_writer_offset(upload->live.writer) == upload->row.checkpoint.offset) return SUCCESS;
-    const struct result saved = save(upload, recorder, err);
+    const struct result saved = save(upload, pg, recorder, err);
     upload->is_dead = !saved.ok;
     return saved;
 }
@@ -287,7 +274,6 @@ struct commit_change {
     const struct upload *upload;
     struct closed_blob closed;
     struct dropped_blobs dropped;
-    bool is_gone;
 };
 
 static struct upload_commit_row commit_row(const struct commit_change *commit, const struct permit *permit)
@@ -307,8 +293,7 @@ static struct result run_commit(struct change *change, struct pg *pg, const stru
     struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
     const struct upload_commit_row row = commit_row(commit, permit);
 
-    const struct result committed = upload_row_commit(pg, &row, &commit->dropped, err);
-    return note_end(commit->upload, pg, committed, &commit->is_gone, err);
+    return upload_row_commit(pg, &row, &commit->dropped, err);
 }
 
 static struct result add_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
@@ -350,7 +335,7 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
     if (uuid_equal(&commit.closed.key.id, &upload->row.blob)) commit.change.add = add_commit;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
     const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err);
-    if (commit.is_gone) remove_bytes(upload, recorded, err);
+    if (!recorded.ok) remove_if_gone(upload, pg, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
     blob_writer_free(GIVE(upload->live.writer));

@@ -96,7 +96,7 @@ bool upload_must_save(const struct upload *upload);
 /** Its writer is sound: what it wrote so far can be kept. */
 bool upload_can_save(const struct upload *upload);
 /** Makes what was written durable and records it. ERROR_CONFLICT when another writer has claimed the session. */
-RESULT upload_save(struct upload *upload, struct recorder *recorder, struct error *err);
+RESULT upload_save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err);
 /**
  * Closes the blob, links it to the repository and ends the session, in one transaction with its event. If the
  * project has the digest already, that blob is linked and these bytes are dropped. ERROR_INVALID for another

@@ -26,7 +26,7 @@ static struct result send_piece(struct sender *sender, struct error *err)
     TRY(upload_find(upload, sender->pg, sender->permit, err));
     TRY(upload_claim(upload, sender->pg, err));
     TRY(upload_write(upload, (struct bytes){piece, sizeof piece}, err));
-    return upload_save(upload, &recorder.recorder, err);
+    return upload_save(upload, sender->pg, &recorder.recorder, err);
 }
 
 static void *send_pieces(void *context)

@@ -41,7 +41,7 @@ static struct result fill(const struct attempt *attempt, struct upload *upload, 
     TRY(upload_claim(upload, fixture.stack->pg, err));
     const size_t done = (size_t)upload_offset(upload);
     TRY(upload_write(upload, (struct bytes){attempt->content + done, 66000 - done}, err));
-    TRY(upload_save(upload, &recorder->recorder, err));
+    TRY(upload_save(upload, fixture.stack->pg, &recorder->recorder, err));
     TRY(upload_write(upload, (struct bytes){attempt->content + 66000, LENGTH - 66000}, err));
     return upload_commit(upload, fixture.stack->pg, &digest, &recorder->recorder, err);
 }

@@ -276,7 +276,7 @@ static void push_by_two(struct resource *where, uint64_t seed, char digest_out[D
         OWNED(upload) *upload = fixture_find(gateways[i], &begun, &recorder);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, (struct bytes){content + i * ARTIFACTS / 2, ARTIFACTS / 2}, &err));
-        if (i == 0) MUST(upload_save(upload, &recorder.recorder, &err));
+        if (i == 0) MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
         else MUST(upload_commit(upload, fixture.stack->pg, &digest, &recorder.recorder, &err));
     }
     free(content);

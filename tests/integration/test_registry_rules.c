@@ -211,7 +211,7 @@ static void bytes_are_reserved_and_given_back(void **state)
     assert_int_equal(used(), before + 10000);
     collect_count_is_exact();
     MUST(upload_write(upload, (struct bytes){content, 8000}, &err));
-    MUST(upload_save(upload, &recorder.recorder, &err));
+    MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
     MUST(upload_give_back(upload, &recorder.recorder, &err));
     assert_int_equal(used(), before + 8000);
     struct digest expected;

@@ -26,7 +26,7 @@ static void comes_in_pieces(void **state)
         assert_int_equal(upload_offset(upload), cuts[i]);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, (struct bytes){content + cuts[i], cuts[i + 1] - cuts[i]}, &err));
-        MUST(upload_save(upload, &recorder.recorder, &err));
+        MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
         assert_int_equal(upload_offset(upload), cuts[i + 1]);
         if (cuts[i + 1] == ARTIFACTS)
             MUST(upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
@@ -47,7 +47,7 @@ static void one_writer_serves_many_pieces(void **state)
         OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, bytes_of_text("piece"), &err));
-        MUST(upload_save(upload, &recorder.recorder, &err));
+        MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
     }
     assert_string_equal(ask("SELECT writer_epoch FROM upload JOIN repository r USING (repository_id)"
                             " WHERE r.name = 'kept'"), "2");
@@ -88,7 +88,7 @@ static void goes_on_after_a_restart(void **state)
         OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, (struct bytes){content, saved}, &err));
-        MUST(upload_save(upload, &recorder.recorder, &err));
+        MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
         MUST(upload_write(upload, (struct bytes){content, 150000}, &err)); /* lost, and not even the right bytes */
     }
     fixture_restart();
@@ -116,7 +116,7 @@ static void another_digest_is_refused_and_nothing_lost(void **state)
         OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, (struct bytes){content, 600}, &err));
-        MUST(upload_save(upload, &recorder.recorder, &err));
+        MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
         MUST(upload_write(upload, (struct bytes){content + 600, 400}, &err));
         MUST_FAIL(ERROR_INVALID, upload_commit(upload, fixture.stack->pg, &unexpected, &recorder.recorder, &err));
     }
@@ -205,12 +205,12 @@ static void another_gateway_takes_over(void **state)
     (void)state;
     MUST(upload_claim(here, fixture.stack->pg, &err));
     MUST(upload_write(here, (struct bytes){content, 70000}, &err));
-    MUST(upload_save(here, &recorder.recorder, &err));
+    MUST(upload_save(here, fixture.stack->pg, &recorder.recorder, &err));
     MUST(upload_claim(there, fixture.stack->pg, &err));
     assert_int_equal(upload_offset(there), 70000);
     MUST(upload_write(here, (struct bytes){content, 10}, &err)); /* it does not know yet */
     MUST(upload_write(there, (struct bytes){content + 70000, ARTIFACTS - 70000}, &err));
-    MUST_FAIL(ERROR_CONFLICT, upload_save(here, &recorder.recorder, &err));
+    MUST_FAIL(ERROR_CONFLICT, upload_save(here, fixture.stack->pg, &recorder.recorder, &err));
     MUST(upload_commit(there, fixture.stack->pg, &expected, &recorder_there.recorder, &err));
     upload_free(GIVE(there));
     registry_free(gateway);
@@ -230,7 +230,7 @@ static void a_cancelled_one_leaves_nothing(void **state)
         OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, bytes_of_text("something"), &err));
-        MUST(upload_save(upload, &recorder.recorder, &err));
+        MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
     }
     upload_cancel_prepare(&where, &fixture.principal, &begun.location, &cancel);
     MUST(fixture_change(ACTION_UPLOAD_CANCEL, &where, &cancel.change, &err));
@@ -286,7 +286,7 @@ static void a_cancelled_one_leaves_nothing_to_a_request_that_still_writes(void *
                 MUST_FAIL(ERROR_CONFLICT,
                           upload_commit(upload, fixture.stack->pg, &expected, &recorder.recorder, &err));
             else
-                MUST_FAIL(ERROR_CONFLICT, upload_save(upload, &recorder.recorder, &err));
+                MUST_FAIL(ERROR_CONFLICT, upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
         }
         free(content);
         assert_int_equal(objects(), before);
@@ -334,7 +334,7 @@ static void one_that_goes_on_does_not_expire(void **state)
         execute(statement);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
-        MUST(upload_save(upload, &recorder.recorder, &err));
+        MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
         assert_string_equal(ask(is_long), rows[i].after);
         if (i > 0) MUST(upload_drop(upload, fixture.stack->pg, "done", &recorder.recorder, &err));
     }
