@@ -9,10 +9,12 @@ static const struct pg_statement statements[] = {
      " ON CONFLICT DO NOTHING",
      "int8 bytea bytea text", ""},
     {"policy_set_lock", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 1)", "", "int8"},
-    {"policy_set_raise_epoch", "SELECT raise_authorization_epoch()", "", "int8"},
+    {"policy_set_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"},
     {"policy_set_find", "SELECT EXISTS (SELECT FROM policy_set WHERE epoch = $1 AND digest = $2)", "int8 bytea", "bool"},
-    {"policy_set_newest", "SELECT envelope FROM policy_set WHERE epoch >= $1 ORDER BY epoch DESC LIMIT $2", "int8 int8",
-     "bytea"},
+    {"policy_set_newest", /* the pinned one last, however many rows that nobody signed are newer */
+     "SELECT envelope FROM ((SELECT epoch, envelope FROM policy_set WHERE epoch > $1 ORDER BY epoch DESC LIMIT $2)"
+     " UNION ALL SELECT epoch, envelope FROM policy_set WHERE epoch = $1) candidate ORDER BY epoch DESC",
+     "int8 int8", "bytea"},
     {"policy_set_has_newer", "SELECT EXISTS (SELECT FROM policy_set WHERE epoch > $1)", "int8", "bool"},
 };
 const struct pg_table policy_set_table = PG_TABLE(statements);

@@ -19,7 +19,7 @@ RESULT policy_set_lock(struct pg *pg, struct error *err);
 RESULT policy_set_insert(struct pg *pg, const struct policy_set_row *row, struct error *err);
 /** Is exactly this set stored? */
 RESULT policy_set_is_stored(struct pg *pg, const struct policy_set_row *row, bool *is_stored_out, struct error *err);
-/** Envelopes with an epoch of at least `epoch`, newest first, at most POLICY_SETS_READ; column 0 of the rows. */
+/** Envelopes of later epochs, newest first, at most POLICY_SETS_READ, and then that of `epoch`; column 0 of the rows. */
 #define POLICY_SETS_READ 16 /* sets recorded and not yet pinned; there is hardly ever one */
 RESULT policy_set_newest(struct pg *pg, uint64_t epoch, struct pg_rows **rows_out, struct error *err);
 /** Is any set newer than `epoch` stored? Reads no envelope. */

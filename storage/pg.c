@@ -76,7 +76,7 @@ struct result pg_run(struct pg *pg, const char *name, const struct pg_arguments 
     pg->touched += taken.ok ? 0 : 1;
     if (!taken.ok) return taken;
     pg->is_uncertain = false;
-    pg->touched += (uint64_t)pg_rows_affected(rows);
+    if (prepared->is_change) pg->touched += (uint64_t)pg_rows_affected(rows);
     if (rows_out != NULL) *rows_out = GIVE(rows);
     return SUCCESS;
 }

@@ -17,7 +17,7 @@ struct pg;
  * uuid[]. */
 struct pg_statement {
     const char *name;       /* unique over all tables: "blob_find" */
-    const char *sql;        /* $1 .. $n */
+    const char *sql;        /* $1 .. $n; what begins with SELECT changes no row, not by a function either: WITH does */
     const char *parameters; /* "uuid text int8"; "" for none */
     const char *columns;    /* of the result: "uuid bytea"; "" for none */
 };
@@ -123,8 +123,7 @@ RESULT pg_pipeline_run(struct pg *pg, struct pg_rows **rows_out, size_t count, s
  *  run fails but the connection lives, pg_rollback() ends the transaction. */
 RESULT pg_pipeline_begin(struct pg *pg, struct error *err);
 RESULT pg_pipeline_commit(struct pg *pg, struct error *err);
-/** Rows that pg_run() has changed or returned, and statements of it that failed: if this did not grow, the
- *  transaction is as it was. */
+/** Rows that pg_run() has changed, and statements of it that failed: if this did not grow, the transaction is as it was. */
 uint64_t pg_rows_touched(const struct pg *pg);
 
 RESULT pg_begin(struct pg *pg, struct error *err);

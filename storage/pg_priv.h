@@ -52,7 +52,7 @@ struct pg {
     bool is_uncertain; /* what is under way may have become durable although its answer is lost */
     size_t pipelined;  /* added and not yet run */
     bool commits;      /* the pipeline ends in COMMIT */
-    uint64_t touched;  /* rows, by pg_run() */
+    uint64_t touched;  /* rows that pg_run() changed, and failures */
     const char *channels[PG_CHANNELS_MAX];
     size_t channel_count;
 };

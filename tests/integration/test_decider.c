@@ -125,7 +125,7 @@ static void a_row_that_no_officer_signed_counts_for_nothing(void **state)
     (void)state;
     place_open_ruled(&place);
     database_execute(place.log.database,
-                     "INSERT INTO policy_set VALUES (9, decode(repeat('00', 32), 'hex'), '{}', 'mallory');"
+                     "INSERT INTO policy_set SELECT n, decode(repeat('00', 32), 'hex'), '{}', 'mallory' FROM generate_series(9, 40) n;"
                      "INSERT INTO policy_set SELECT 8, digest, envelope, 'mallory' FROM policy_set WHERE epoch = 1");
     start_well(&place);
     expect(&place, VERDICT_ALLOW, NULL);
