@@ -128,6 +128,15 @@ static void move_on(struct s3_extent *extent)
     buffer_clear(&extent->pending);
 }
 
+static struct result put_part(struct s3_extent *extent, const struct s3_part_name *part, char etag_out[S3_ETAG_SIZE],
+                              struct error *err)
+{
+    const struct result result = s3_put_part(extent->s3, part, buffer_bytes(&extent->pending), etag_out, err);
+
+    if (result.ok || err->kind != ERROR_NOT_FOUND) return result;
+    return failure(err, ERROR_CONFLICT, "the upload to the bucket has ended: another writer took over, or the store gave it up");
+}
+
 static struct result send_part(struct s3_extent *extent, const char *key, struct error *err)
 {
     struct part_piece piece = {.segment = extent->segment,
@@ -137,7 +146,7 @@ static struct result send_part(struct s3_extent *extent, const char *key, struct
 
     TRY(begin_upload(extent, key, err));
     const struct s3_part_name part = {key, extent->upload_id, piece.number};
-    TRY(s3_put_part(extent->s3, &part, buffer_bytes(&extent->pending), piece.etag, err));
+    TRY(put_part(extent, &part, piece.etag, err));
     TRY(part_list_add(extent->s3->parts, &extent->name, &piece, err));
     extent->parts++;
     move_on(extent);

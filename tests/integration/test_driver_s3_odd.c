@@ -199,6 +199,7 @@ static void one_that_goes_on_meanwhile_does_not_replace_what_is_whole(void **sta
     assert_int_equal(pthread_join(thread, NULL), 0);
     if (!taking.result.ok) fail_msg("%s", taking.err.message);
     assert_false(driver->operations->extent_finish(extent, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
     driver->operations->extent_close(extent);
 
     if (!driver->operations->part_open(driver, &blob, piece.part, &part, &err).ok) fail_msg("%s", err.message);
