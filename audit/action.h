@@ -46,6 +46,7 @@ enum resource_kind { RESOURCE_SYSTEM, RESOURCE_ORGANISATION, RESOURCE_PROJECT, R
 
 #define RESOURCE_NAME_MAX   255 /* OCI names: clients cap host and name together at 255 */
 #define RESOURCE_DETAIL_MAX 140 /* "sha512:" and 128 hex digits, or a tag of 128, with room */
+#define CHANGE_DETAIL_MAX   1700 /* what a change adds: a digest of 135 and twelve tags of 128, each behind a blank */
 #define REGION_ID_MAX       63  /* "provider/region" */
 
 /**

@@ -74,6 +74,21 @@ static void put_targets(struct leaf *leaf, const struct decision_parts *parts)
     }
 }
 
+static void put_detail_of_change(struct leaf *leaf, const struct event *event)
+{
+    struct leaf_target *target = &leaf->targets[0];
+    const struct record *record = event->record;
+    const struct change *change = event->outcome == OUTCOME_DENIED ? NULL : record->change;
+    char *const end = target->resource + sizeof target->resource;
+
+    if (change == NULL || change->detail == NULL) return;
+    assert(leaf->target_count == 1 && strlen(change->detail) <= CHANGE_DETAIL_MAX); /* so that the leaf has room for it */
+    char *place = target->resource + strcspn(target->resource, "#");
+    *place++ = '#';
+    place += put_text(place, (size_t)(end - place), change->detail);
+    if (record->concerned != NULL) (void)snprintf(place, (size_t)(end - place), " %s", record->concerned->pseudonym);
+}
+
 static void put_reason(struct leaf_reason *reason, const struct decision_parts *parts, const char *note)
 {
     (void)put_text(reason->decision, sizeof reason->decision, parts->id);
@@ -105,6 +120,7 @@ static void fill_from_record(const struct event *event, struct leaf *leaf)
     const bool has_own_id = record->context.request_id[0] != '\0' || record->under == NULL;
 
     put_targets(leaf, &decision->parts);
+    put_detail_of_change(leaf, event);
     put_reason(&leaf->reason, &decision->parts, record->note);
     (void)put_text(leaf->actor, sizeof leaf->actor, actor_of(event));
     (void)put_text(leaf->request, sizeof leaf->request, has_own_id ? record->context.request_id : record->under->request);

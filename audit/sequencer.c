@@ -22,8 +22,13 @@ void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_S
     names_out[1] = anonymous;
 }
 
+bool record_concerns_somebody(const struct record *record)
+{
+    return record->change != NULL && record->change->concerns_subject != NULL;
+}
+
 /* Work of the server's own, and later events of an operation that do not say from where, have nothing to seal. */
-static bool has_payload(const struct record *record)
+bool record_has_payload(const struct record *record)
 {
     if (record->decision != NULL) return decision_epoch(record->decision) != EPOCH_OF_JOBS;
     return record->context.subject != NULL;
@@ -53,24 +58,35 @@ static void wake(struct sequencer *sequencer, const struct record_queue *queue)
     else (void)pthread_cond_signal(&sequencer->work);
 }
 
-void sequencer_submit(struct sequencer *sequencer, struct record *record)
+/* Whether all that it needs are in the cache. */
+static bool find_subjects(struct sequencer *sequencer, struct record *record)
 {
+    const bool has_box = record_has_payload(record), concerns = record_concerns_somebody(record);
     char anonymous[ANONYMOUS_NAME_SIZE];
     const char *names[2];
 
+    record->resolved = record->concerned = NULL;
+    if (has_box) {
+        record_subject(record, anonymous, names);
+        record->resolved = subject_cache_find(sequencer->subjects, names[0], names[1]);
+    }
+    if (concerns)
+        record->concerned =
+            subject_cache_find(sequencer->subjects, record->change->concerns_issuer, record->change->concerns_subject);
+    return (!has_box || record->resolved != NULL) && (!concerns || record->concerned != NULL);
+}
+
+void sequencer_submit(struct sequencer *sequencer, struct record *record)
+{
     assert((record->decision == NULL) != (record->under == NULL));
     record->arrived_ms = clock_monotonic_ms();
-    record->resolved = NULL;
     record->permit = NULL;
     record->sequence = 0;
     record->folded = false;
     record->error = (struct error){.kind = ERROR_NONE};
-    if (has_payload(record)) {
-        record_subject(record, anonymous, names);
-        record->resolved = subject_cache_find(sequencer->subjects, names[0], names[1]);
-    }
+    const bool has_subjects = find_subjects(sequencer, record);
     (void)pthread_mutex_lock(&sequencer->mutex);
-    struct record_queue *queue = choose_queue(sequencer, record, has_payload(record) && record->resolved == NULL);
+    struct record_queue *queue = choose_queue(sequencer, record, !has_subjects);
     queue_add(queue, record);
     wake(sequencer, queue);
     (void)pthread_mutex_unlock(&sequencer->mutex);

@@ -45,6 +45,13 @@ struct change {
     bool raises_epoch;
     enum change_reach reach;
     struct uuid repository; /* CHANGE_REACHES_REPOSITORY */
+    /**
+     * NULL, or what the event says behind its one resource instead of the detail that was decided on: what only the
+     * change knows, as the id of a new row. At most CHANGE_DETAIL_MAX bytes that outlive the record; no personal data.
+     */
+    const char *detail;
+    /** With detail: whom the change concerns, or NULL. The event does not name him; his pseudonym ends the detail. */
+    const char *concerns_issuer, *concerns_subject; /* neither is "" */
 };
 
 /** Who, from where: goes into the encrypted payload, never into the leaf. Views must outlive the record. */
@@ -88,7 +95,7 @@ struct record {
 
     /* The sequencer's own. */
     struct record *next;
-    struct audit_subject *resolved;
+    struct audit_subject *resolved, *concerned;
     struct record_waiter *waiter;
     int64_t arrived_ms;
 };

@@ -22,18 +22,34 @@ static void pass_on(struct sequencer *sequencer, struct record *record)
     (void)pthread_mutex_unlock(&sequencer->mutex);
 }
 
-static struct result resolve(struct sequencer *sequencer, struct record *record, struct error *err)
+static struct result resolve(struct sequencer *sequencer, const char *const names[2], struct audit_subject **subject_out,
+                             struct error *err)
+{
+    struct audit_subject *found = subject_cache_find(sequencer->subjects, names[0], names[1]);
+
+    if (found != NULL) { /* the record before it was of the same subject */
+        *subject_out = found;
+        return SUCCESS;
+    }
+    pg_notice_loss(sequencer->clerk_pg);
+    if (pg_is_broken(sequencer->clerk_pg)) TRY(pg_reopen(sequencer->clerk_pg, err));
+    return subject_cache_resolve(sequencer->subjects, sequencer->keyd, sequencer->clerk_pg, names, subject_out, err);
+}
+
+/* What is found is given back with the record. */
+static struct result resolve_all(struct sequencer *sequencer, struct record *record, struct error *err)
 {
     char anonymous[ANONYMOUS_NAME_SIZE];
     const char *names[2];
 
-    record_subject(record, anonymous, names);
-    record->resolved = subject_cache_find(sequencer->subjects, names[0], names[1]);
-    if (record->resolved != NULL) return SUCCESS; /* the record before it was of the same subject */
-    pg_notice_loss(sequencer->clerk_pg);
-    if (pg_is_broken(sequencer->clerk_pg)) TRY(pg_reopen(sequencer->clerk_pg, err));
-    return subject_cache_resolve(sequencer->subjects, sequencer->keyd, sequencer->clerk_pg, names, &record->resolved,
-                                 err);
+    if (record->resolved == NULL && record_has_payload(record)) {
+        record_subject(record, anonymous, names);
+        TRY(resolve(sequencer, names, &record->resolved, err));
+    }
+    if (record->concerned != NULL || !record_concerns_somebody(record)) return SUCCESS;
+    names[0] = record->change->concerns_issuer;
+    names[1] = record->change->concerns_subject;
+    return resolve(sequencer, names, &record->concerned, err);
 }
 
 /* A keyd that hangs must not hold up the end by its time-out for each record. */
@@ -51,7 +67,7 @@ void *sequencer_clerk_run(void *argument)
     for (struct record *record; (record = take_unresolved(sequencer)) != NULL;) {
         struct record_queue failed;
         struct error err = {0};
-        if (resolve(sequencer, record, &err).ok) {
+        if (resolve_all(sequencer, record, &err).ok) {
             pass_on(sequencer, record);
             continue;
         }

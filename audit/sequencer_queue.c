@@ -52,7 +52,8 @@ void sequencer_complete(struct sequencer *sequencer, struct record *record, enum
     struct record_waiter *waiter = record->waiter;
 
     subject_cache_release(sequencer->subjects, record->resolved);
-    record->resolved = NULL;
+    subject_cache_release(sequencer->subjects, record->concerned);
+    record->resolved = record->concerned = NULL;
     record->status = status;
     if (waiter == NULL) {
         record->done(record); /* may free the record */

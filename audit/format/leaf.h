@@ -15,7 +15,8 @@
 #define LEAF_TARGETS_MAX   4                      /* ACTION_PAIRS_MAX */
 #define LEAF_RULES_MAX     4                      /* further ones are in the payload */
 #define LEAF_NAME_MAX      255                    /* RESOURCE_NAME_MAX */
-#define LEAF_RESOURCE_MAX  396                    /* name, '#' and a detail of RESOURCE_DETAIL_MAX */
+#define LEAF_RESOURCE_MAX  1956                   /* name, '#' and a detail of CHANGE_DETAIL_MAX */
+#define LEAF_DETAIL_MAX    140                    /* RESOURCE_DETAIL_MAX: all that a leaf of several targets has room for */
 #define LEAF_KEYS_MAX      14                     /* org:, prj: and res: of each target, act:, out: */
 #define LEAF_KEY_MAX       (4 + LEAF_NAME_MAX)    /* "res:" and a name */
 #define LEAF_KEY_ID_SIZE   16
@@ -72,7 +73,8 @@ struct leaf {
 RESULT leaf_write(const struct leaf *leaf, struct buffer *text, struct error *err);
 /**
  * For an event that would be too long: drops the details of further targets, rules after the first, and the note. No
- * key changes; what is dropped is still under the decision's id. Then every event fits.
+ * key changes; what is dropped is still under the decision's id. Then every event fits, if the first of several targets
+ * has a detail of at most LEAF_DETAIL_MAX.
  */
 void leaf_shorten(struct leaf *leaf);
 /** Reads a leaf strictly: known members only, canonical spelling, keys that are the function of the rest. */

@@ -1,4 +1,5 @@
 /* Changes that share a transaction with their events, floods that fold, and counters that become events. */
+#include "audit/event_priv.h"
 #include "audit/log_memory_priv.h"
 #include "tests/integration/sequencer_fixture.h"
 
@@ -130,6 +131,57 @@ static void a_denied_change_is_not_run(void **state)
     assert_int_equal(denied.record.status, RECORD_DONE);
     assert_int_equal(denied.change.runs, 0);
     record_done(&denied.record);
+    audit_log_close(&log);
+}
+
+static struct batched concerning(const char *name, const char *subject)
+{
+    struct batched batched = with_change(INSERTS, name);
+
+    batched.change.change.detail = "consumer external 1";
+    batched.change.change.concerns_issuer = REGISTRY_ISSUER;
+    batched.change.change.concerns_subject = subject;
+    return batched;
+}
+
+/* How many events are so. */
+static const char *count_of(struct audit_log *log, const char *condition)
+{
+    char question[256];
+
+    (void)snprintf(question, sizeof question,
+                   "SELECT count(*) FROM (SELECT convert_from(leaf, 'UTF8')::json AS e FROM audit_entry) l WHERE %s", condition);
+    return database_ask(log->database, question);
+}
+
+/* His key may be there or not, and the actor's too; without it nothing is done, because nobody could say to whom. */
+static void whom_a_change_concerns_has_a_pseudonym(void **state)
+{
+    struct audit_log log;
+    struct batched records[] = {concerning("one", "alice"), concerning("two", "alice"), concerning("three", "robot$acme+ci"),
+                                concerning("four", "bob")};
+    struct batched late = concerning("five", "carol");
+
+    (void)state;
+    open_log(&log);
+    attach_changes(records, COUNT(records));
+    records[3].record.context.subject = "dave"; /* neither has a key */
+    submit_batch(log.sequencer, records, COUNT(records));
+    for (size_t i = 0; i < COUNT(records); i++) {
+        assert_int_equal(records[i].record.status, RECORD_DONE);
+        record_done(&records[i].record);
+    }
+    assert_string_equal(count_of(&log, "e->>'res' ~ '#consumer external 1 [0-9a-f]{64}$'"), "4");
+    assert_string_equal(count_of(&log, "e->>'res' LIKE '% ' || (e->>'actor')"), "1"); /* whom it concerns did it */
+    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_subject"), "4");
+
+    keyd_process_kill(log.keyd);
+    attach_changes(&late, 1);
+    submit_batch(log.sequencer, &late, 1);
+    assert_int_equal(late.record.status, RECORD_UNAVAILABLE);
+    assert_int_equal(late.change.runs, 0);
+    record_done(&late.record);
+    keyd_process_restart(log.keyd);
     audit_log_close(&log);
 }
 
@@ -295,6 +347,7 @@ int main(void)
         cmocka_unit_test(a_change_goes_with_its_event_in_one_round_trip),
         cmocka_unit_test(more_changes_than_one_trip_takes_are_two_groups),
         cmocka_unit_test(a_denied_change_is_not_run),
+        cmocka_unit_test(whom_a_change_concerns_has_a_pseudonym),
         cmocka_unit_test(what_was_decided_before_a_change_of_rights_is_decided_again),
         cmocka_unit_test(old_decisions_leave_the_group_that_others_are_in),
         cmocka_unit_test(what_completes_under_a_change_of_rights_is_decided_again),

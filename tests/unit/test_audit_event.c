@@ -62,6 +62,45 @@ static void names_become_plain(void **state)
     decision_free(record.decision);
 }
 
+static struct change untold = {.reach = CHANGE_REACHES_NOTHING};
+static struct change told = {.detail = "sha256:00 v1 v2"};
+static struct change told_of_alice = {.detail = "consumer external 1", .concerns_issuer = "i", .concerns_subject = "s"};
+
+static const struct change_row {
+    const char *name;
+    struct change *change;
+    struct audit_subject *concerned;
+    enum verdict verdict;
+    bool has_failed;
+    const char *shown;
+} change_rows[] = {
+    {"no change", NULL, NULL, VERDICT_ALLOW, false, "acme/models/a#v1"},
+    {"a change that says nothing", &untold, NULL, VERDICT_ALLOW, false, "acme/models/a#v1"},
+    {"a change that says more", &told, NULL, VERDICT_ALLOW, false, "acme/models/a#sha256:00 v1 v2"},
+    {"what was tried", &told, NULL, VERDICT_ALLOW, true, "acme/models/a#sha256:00 v1 v2"},
+    {"what was denied", &told, NULL, VERDICT_DENY, false, "acme/models/a#v1"},
+    {"somebody it concerns", &told_of_alice, &somebody, VERDICT_ALLOW, false, "acme/models/a#consumer external 1 0f0f"},
+};
+
+static void changes_say_what_they_did(void **state)
+{
+    const struct change_row *row = *state;
+    struct decision_parts parts = parts_of("acme/models/a", "v1");
+    struct event event;
+    struct leaf leaf = {.sequence = 1};
+    struct error err = {0};
+
+    parts.verdict = row->verdict;
+    parts.denial_count = row->verdict == VERDICT_ALLOW ? 0 : 1;
+    struct record record = {.decision = decision_of(&parts), .change = row->change, .concerned = row->concerned};
+    assert_true(event_of_record(&record, &event, &err).ok);
+    event.has_failed = row->has_failed;
+    event_fill_leaf(&event, &leaf);
+    assert_string_equal(leaf.targets[0].resource, row->shown);
+    event_done(&event);
+    decision_free(record.decision);
+}
+
 static void a_name_is_cut_where_a_leaf_ends(void **state)
 {
     char longest[RESOURCE_NAME_MAX + 1], detail[RESOURCE_DETAIL_MAX];
@@ -290,6 +329,7 @@ int main(void)
 
     memset(long_text, 'a', sizeof long_text - 1);
     return RUN_TABLE(text_rows, names_become_plain) + RUN_TABLE(actor_rows, everybody_is_named) +
+           RUN_TABLE(change_rows, changes_say_what_they_did) +
            RUN_TABLE(context_rows, payloads_hold_what_is_known) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

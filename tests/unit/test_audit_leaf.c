@@ -179,17 +179,14 @@ static void what_a_reader_would_refuse_is_not_written(void **state)
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
-static void a_leaf_is_bounded(void **state)
+static struct leaf large_leaf(size_t target_count, size_t detail)
 {
     struct leaf leaf = small_leaf();
-    struct buffer OWNED_BUFFER text = BUFFER(4 * LEAF_MAX);
-    struct error err = {0};
 
-    (void)state;
-    leaf.target_count = LEAF_TARGETS_MAX;
-    for (size_t i = 0; i < LEAF_TARGETS_MAX; i++) {
+    leaf.target_count = target_count;
+    for (size_t i = 0; i < target_count; i++) {
         memset(leaf.targets[i].resource, 'a' + (int)i, LEAF_NAME_MAX);
-        memset(leaf.targets[i].resource + LEAF_NAME_MAX, '#', LEAF_RESOURCE_MAX - LEAF_NAME_MAX);
+        memset(leaf.targets[i].resource + LEAF_NAME_MAX, '#', 1 + detail);
         memset(leaf.targets[i].region, 'r', sizeof leaf.targets[i].region - 1);
         leaf.targets[i].resource[63] = leaf.targets[i].resource[127] = '/';
     }
@@ -201,6 +198,16 @@ static void a_leaf_is_bounded(void **state)
     leaf.has_payload = true;
     for (size_t i = 0; i < LEAF_RULES_MAX; i++) memset(leaf.reason.rules[leaf.reason.rule_count++], 'R', 64);
     leaf_fill_keys(&leaf);
+    return leaf;
+}
+
+static void a_leaf_is_bounded(void **state)
+{
+    struct leaf leaf = large_leaf(LEAF_TARGETS_MAX, LEAF_DETAIL_MAX);
+    struct buffer OWNED_BUFFER text = BUFFER(4 * LEAF_MAX);
+    struct error err = {0};
+
+    (void)state;
     assert_int_equal(leaf.key_count, 13);
     assert_false(leaf_write(&leaf, &text, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
@@ -209,6 +216,22 @@ static void a_leaf_is_bounded(void **state)
     text.length = 0;
     leaf_shorten(&leaf);
     assert_true(leaf_write(&leaf, &text, &err).ok);
+}
+
+/* A push of twelve tags: with every rule and a note it is still whole. */
+static void the_longest_detail_of_one_target_fits(void **state)
+{
+    struct leaf leaf = large_leaf(1, LEAF_RESOURCE_MAX - LEAF_NAME_MAX - 1);
+    struct buffer OWNED_BUFFER text = BUFFER(4 * LEAF_MAX);
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(strlen(leaf.targets[0].resource), LEAF_RESOURCE_MAX);
+    leaf.sequence = leaf.source.boot = leaf.source.number = (uint64_t)LEAF_INTEGER_MAX;
+    for (size_t i = 0; i < leaf.key_count; i++) leaf.keys[i].ordinal = (uint64_t)LEAF_INTEGER_MAX;
+    if (!leaf_write(&leaf, &text, &err).ok) fail_msg("%s", err.message);
+    if (!leaf_read(buffer_bytes(&text), &leaf, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(strlen(leaf.targets[0].resource), LEAF_RESOURCE_MAX);
 }
 
 static void commitments_bind_salt_and_payload(void **state)
@@ -235,6 +258,7 @@ int main(void)
         cmocka_unit_test(names_that_are_too_long_have_no_key),
         cmocka_unit_test(what_a_reader_would_refuse_is_not_written),
         cmocka_unit_test(a_leaf_is_bounded),
+        cmocka_unit_test(the_longest_detail_of_one_target_fits),
         cmocka_unit_test(commitments_bind_salt_and_payload),
     };
 
