@@ -9,6 +9,7 @@
 #include "crypto/aead.h"
 #include "registry/manifest_cache.h"
 #include "registry/manifest_use.h"
+#include "registry/reference.h"
 #include "registry/registry_priv.h"
 #include "registry/seal.h"
 #include "registry/stored_manifest_store.h"
@@ -21,6 +22,18 @@ static struct result run_push(struct change *change, struct pg *pg, const struct
     return manifest_rows_insert(pg, push, err);
 }
 
+_Static_assert(DIGEST_TEXT_SIZE + MANIFEST_TAGS_MAX * (1 + TAG_MAX) <= CHANGE_DETAIL_MAX + 1, "an event names every tag");
+
+/* The answer to "which bytes does this tag name since then, and who said so?". */
+static void write_detail(struct manifest_push *push)
+{
+    size_t length = (size_t)snprintf(push->detail, sizeof push->detail, "%s", push->digest);
+
+    for (size_t i = 0; i < push->tag_count; i++)
+        length += (size_t)snprintf(push->detail + length, sizeof push->detail - length, " %s", push->tags[i]);
+    assert(length < sizeof push->detail);
+}
+
 struct result manifest_push_prepare(struct registry *registry, struct pg *pg, const struct resource *where,
                                     struct bytes body, struct manifest_push *push, struct error *err)
 {
@@ -29,8 +42,9 @@ struct result manifest_push_prepare(struct registry *registry, struct pg *pg, co
     assert(push->manifest != NULL && push->tag_count <= MANIFEST_TAGS_MAX && push->digest[0] != '\0');
     if (uuid_is_nil(&where->repository))
         return failure(err, ERROR_NOT_FOUND, "there is no such repository: the first upload of a blob makes it");
-    push->change = (struct change){
-        .run = run_push, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository};
+    write_detail(push);
+    push->change = (struct change){.run = run_push, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository,
+                                   .detail = push->detail};
     push->where = *where;
     push->size_bytes = body.length;
     push->sealed = BUFFER(MANIFEST_SIZE_MAX + BOX_OVERHEAD);

@@ -21,6 +21,7 @@ struct manifest_push {
     struct buffer sealed;
     const char *const *tags;            /* checked by tag_is_valid(); must outlive the record */
     size_t tag_count;
+    char detail[CHANGE_DETAIL_MAX + 1]; /* what the event says: the digest, and behind blanks the tags */
     char missing[DIGEST_TEXT_SIZE];     /* set when the change fails with ERROR_NOT_FOUND: the first one that is */
 };
 /** Seals the bytes; stores nothing. The caller calls manifest_push_done(). `manifest` must outlive the record. */

@@ -780,6 +780,73 @@ def the_catalog_shows_what_may_be_pulled():
     assert answer.status == 401 and 'scope="registry:catalog:*"' in answer["WWW-Authenticate"], answer["WWW-Authenticate"]
 
 
+def tags_by(events):
+    """What an auditor makes of the events of one repository, in their order: tag -> digest."""
+    tags = {}
+    for event in (each["entry"] for each in events):
+        detail = event["res"].partition("#")[2].split(" ")
+        if event["out"] != "allowed":
+            continue
+        if event["act"] == "manifest.push":
+            tags.update({tag: detail[0] for tag in detail[1:]})
+        elif event["act"] == "tag.delete":
+            tags.pop(detail[0], None)
+        elif event["act"] in ("manifest.delete", "manifest.collect"):
+            tags = {tag: digest for tag, digest in tags.items() if digest != detail[0]}
+    return tags
+
+
+def the_log_says_which_bytes_a_tag_named():
+    """The event of a push had its reference alone: neither which tags a push by digest moved, nor which bytes a tag got."""
+    there = place("history")
+    first, second = there.manifest(), there.manifest(annotations={"n": "2"})
+    asked = []  # number of the event of each pull by tag, and what was served
+
+    def ask(tag, status=200):
+        answer = expect(there.call("GET", "manifests/" + tag), status)
+        asked.append((int(answer["Sijil-Audit"].rsplit("/", 1)[1]), tag, answer["Docker-Content-Digest"]))
+
+    def pushed(answer):
+        event = admin.api("GET", "/audit/events/" + expect(answer, 201)["Sijil-Audit"].rsplit("/", 1)[1])["entry"]
+        assert (event["act"], event["out"]) == ("manifest.push", "allowed"), event
+        return event["res"].partition("#")[2]
+
+    def log():
+        return admin.api("GET", "/audit/events?order=ascending&limit=1000&key=res:main/models/history")["events"]
+
+    assert pushed(there.put_manifest(sha256(first), first)) == sha256(first)
+    assert pushed(there.put_manifest(sha256(first) + "?tag=v1&tag=latest", first)) == sha256(first) + " v1 latest"
+    ask("v1")
+    assert pushed(there.put_manifest("v1", second)) == sha256(second) + " v1"
+    ask("v1")
+    ask("latest")
+    expect(there.put_manifest("v1?tag=latest", b"{"), 400)  # an event of a push that moved nothing
+    expect(there.put_manifest(sha256(second) + "?tag=latest", there.manifest(b"never pushed")), 400)
+    failed = there.put_manifest("v1?tag=latest", there.manifest(b"never pushed"))
+    assert expect(failed, 400, "MANIFEST_BLOB_UNKNOWN")["Sijil-Audit"]
+    assert log()[-1]["entry"]["out"] == "failed" and log()[-1]["entry"]["res"].endswith(" v1 latest")
+    ask("latest")
+    expect(there.call("DELETE", "manifests/latest"), 202)
+    ask("latest", 404)
+    expect(there.call("DELETE", "manifests/" + sha256(second)), 202)
+    ask("v1", 404)
+    assert [digest for _, _, digest in asked] == [sha256(first), sha256(second), sha256(first), sha256(first), None, None]
+    events = log()
+    for sequence, tag, digest in asked:
+        assert tags_by(each for each in events if each["seq"] < sequence).get(tag) == digest, (sequence, tag, digest)
+
+
+def the_longest_push_is_in_its_event():
+    name = "h" * 60 + "/" + "h" * 60 + "/" + "h" * 60
+    there = place(name)
+    manifest, digest = there.manifest(), None
+    tags = [f"{i:x}" * 128 for i in range(12)]
+    digest = "sha512:" + hashlib.sha512(manifest).hexdigest()
+    answer = expect(there.put_manifest(digest + "?" + "&".join("tag=" + tag for tag in tags), manifest), 201)
+    event = admin.api("GET", "/audit/events/" + answer["Sijil-Audit"].rsplit("/", 1)[1])["entry"]
+    assert event["res"] == f"main/models/{name}#{digest} " + " ".join(tags), event
+
+
 # ---- Deletion ----
 
 def a_tag_goes_alone_and_a_digest_with_its_tags():
@@ -940,7 +1007,8 @@ cases = [
     a_manifest_by_digest_takes_tags, every_kind_of_manifest_goes_in_out_and_away, the_registry_says_what_it_is,
     an_index_and_its_subject, unknown_manifests_are_404,
     tags_are_listed_in_byte_order_and_in_pages, referrers_are_listed,
-    referrers_come_in_pages, an_index_refers_without_a_type, a_referrers_tag_is_merged, the_catalog_shows_what_may_be_pulled, a_tag_goes_alone_and_a_digest_with_its_tags,
+    referrers_come_in_pages, an_index_refers_without_a_type, a_referrers_tag_is_merged, the_catalog_shows_what_may_be_pulled,
+    the_log_says_which_bytes_a_tag_named, the_longest_push_is_in_its_event, a_tag_goes_alone_and_a_digest_with_its_tags,
     a_blob_goes_when_no_manifest_needs_it, a_deleted_manifest_leaves_what_refers_to_it,
     a_digest_that_is_none_is_400_everywhere, a_warning_reaches_who_should_know, a_repository_may_be_called_blobs, a_bad_name_is_400,
     who_asks_for_nothing_is_challenged, who_may_only_pull_can_not_push, another_project_is_as_if_it_were_not,
