@@ -18,9 +18,10 @@ extern const struct pg_table binding_table;
  * ERROR_NOT_FOUND for a robot that is not there or another organisation's, ERROR_DENIED to oneself.
  */
 struct binding_create {
-    struct change change;
+    struct change change;         /* points into what follows: don't copy it */
     struct authz_binding binding; /* set kind, robot or issuer and subject, role, granted_by; expires_ms is set by the change */
     int64_t lifetime_s;           /* 0: without end */
+    char detail[RESOURCE_DETAIL_MAX + 1 + UUID_TEXT_SIZE]; /* what the event says: that of the decision, and the id */
 };
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s);
 /** What the change does once it has the scope, for start-up, inside the caller's transaction. */

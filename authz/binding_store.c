@@ -189,8 +189,17 @@ static struct result run_create(struct change *change, struct pg *pg, const stru
 
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s)
 {
+    char decided[RESOURCE_DETAIL_MAX + 1], id[UUID_TEXT_SIZE];
+
     *create = (struct binding_create){.change = {.run = run_create, .raises_epoch = true}, .binding = *binding, .lifetime_s = lifetime_s};
     create->binding.id = uuid_random();
+    uuid_format(&create->binding.id, id);
+    authz_grant_detail(binding->role, binding, decided);
+    (void)snprintf(create->detail, sizeof create->detail, "%s %s", decided, id);
+    create->change.detail = create->detail;
+    if (binding->kind != PRINCIPAL_EXTERNAL) return;
+    create->change.concerns_issuer = create->binding.issuer;
+    create->change.concerns_subject = create->binding.subject;
 }
 
 static struct result run_revoke(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)

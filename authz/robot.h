@@ -26,11 +26,12 @@ RESULT robot_name(const char *organisation, struct bytes name, char name_out[ROB
  * draws id and secret; expires_ms is set by the change. ERROR_CONFLICT if a live robot has the name.
  */
 struct robot_create {
-    struct change change;
+    struct change change;                 /* points into what follows: don't copy it */
     struct authz_robot robot;
     struct secret *secret;                /* the text with its prefix and '\0'; owned until robot_create_done() */
     int64_t lifetime_s;
     char created_by[PRINCIPAL_KEY_SIZE];
+    char detail[ROBOT_NAME_SIZE + UUID_TEXT_SIZE]; /* what the event says: name and id */
 };
 RESULT robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation,
                          int64_t lifetime_s, struct error *err);

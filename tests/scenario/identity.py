@@ -314,6 +314,41 @@ def a_ci_job_needs_no_stored_secret():
     assert api(server.admin, "DELETE", "/issuers/" + made.json["id"]).status == 404
 
 
+def a_grant_says_to_whom():
+    """The event of a grant said "external", and that of a revocation an id which no other event had."""
+    scope, audited = "main/models/granted", lambda answer: admin.api(
+        "GET", "/audit/events/" + answer["Sijil-Audit"].rsplit("/", 1)[1])
+    made = api(server.admin, "POST", "/robots", {"organisation": "main", "name": "granted"})
+    robot = made.json["id"]
+    assert audited(made)["entry"]["res"] == f"main#robot$main+granted {robot}"
+    given = api(server.admin, "POST", "/bindings", {"robot": robot, "role": "publisher", "scope": scope})
+    assert audited(given)["entry"]["res"] == f"{scope}#publisher robot:{robot} {given.json['id']}"
+
+    issuer = Issuer("https://people.example", f"https://127.0.0.1:{server.port}")
+    trusted = api(server.admin, "POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks})
+    to_alice = {"issuer": issuer.url, "subject": "alice", "role": "consumer", "scope": scope}
+    given = api(server.admin, "POST", "/bindings", to_alice)
+    assert given.status == 201, given.body
+    event = audited(given)
+    pseudonym = event["entry"]["res"].rsplit(" ", 1)[1]
+    assert event["entry"]["res"] == f"{scope}#consumer external {given.json['id']} {pseudonym}"
+    assert len(pseudonym) == 64 and pseudonym != event["entry"]["actor"]
+    assert "alice" not in json.dumps(event) and issuer.url not in json.dumps(event)  # who gave it is erased with another key
+    again = api(server.admin, "POST", "/bindings", to_alice)
+    assert again.status == 409, again.body
+    event = audited(again)["entry"]
+    assert event["out"] == "failed" and event["res"].endswith(" " + pseudonym) and given.json["id"] not in event["res"]
+
+    answer = admin.call("GET", f"/v2/{scope}/tags/list", headers={"Authorization": "Bearer " + issuer.token(sub="alice")})
+    assert answer.status == 404, answer.body  # allowed, and nothing is there
+    mine = admin.api("GET", f"/audit/events?key=act:{pseudonym}")["events"]
+    assert [(one["entry"]["act"], one["who"]["issuer"], one["who"]["subject"]) for one in mine] == [
+        ("tag.list", issuer.url, "alice")], mine
+    taken = api(server.admin, "DELETE", "/bindings/" + given.json["id"])
+    assert audited(taken)["entry"]["res"] == f"{scope}#{given.json['id']}"
+    assert api(server.admin, "DELETE", "/issuers/" + trusted.json["id"]).status == 204
+
+
 def what_was_made_is_there_at_once():
     """The next request of who made something met rights of a moment before: 404 for his project, 401 for his robot."""
     for i in range(8):
@@ -385,6 +420,6 @@ if __name__ == "__main__":
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
         hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked,
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,
-        who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, what_was_made_is_there_at_once,
+        who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
         lists_name_nothing_that_is_hidden, an_administrator_has_no_content,
         the_key_process_forgets_what_opened_its_keys, server=server)
