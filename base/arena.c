@@ -35,16 +35,15 @@ struct result arena_new(size_t maximum, struct arena **arena_out, struct error *
 static struct chunk *chunk_add(struct arena *arena, size_t size)
 {
     const size_t room = size > CHUNK_SIZE ? size : CHUNK_SIZE;
-    struct chunk *chunk = memory_zeroed(1, sizeof *chunk + room);
+    struct chunk *chunk = memory_resize(NULL, sizeof *chunk + room); /* most of it is never used, nor zeroed */
 
     if (chunk == NULL) return NULL;
-    chunk->size = room;
-    chunk->next = arena->chunks;
+    *chunk = (struct chunk){.next = arena->chunks, .size = room};
     arena->chunks = chunk;
     return chunk;
 }
 
-void *arena_take(struct arena *arena, size_t size)
+static void *place_of(struct arena *arena, size_t size)
 {
     const size_t alignment = alignof(max_align_t);
 
@@ -61,11 +60,21 @@ void *arena_take(struct arena *arena, size_t size)
     return place;
 }
 
+void *arena_take(struct arena *arena, size_t size)
+{
+    void *place = place_of(arena, size);
+
+    if (place != NULL) memset(place, 0, size);
+    return place;
+}
+
 char *arena_copy_text(struct arena *arena, struct bytes text)
 {
-    char *copy = arena_take(arena, text.length + 1);
+    char *copy = place_of(arena, text.length + 1);
 
-    if (copy != NULL && text.length > 0) memcpy(copy, text.data, text.length);
+    if (copy == NULL) return NULL;
+    if (text.length > 0) memcpy(copy, text.data, text.length);
+    copy[text.length] = '\0';
     return copy;
 }
 
@@ -78,7 +87,7 @@ char *arena_format(struct arena *arena, const char *format, ...)
     const int length = vsnprintf(NULL, 0, format, args);
     va_end(args);
     assert(length >= 0);
-    char *text = arena_take(arena, (size_t)length + 1);
+    char *text = place_of(arena, (size_t)length + 1);
     if (text != NULL) (void)vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;

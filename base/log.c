@@ -48,11 +48,12 @@ static void add_quoted(struct line *line, const char *text)
     add_raw(line, "\"", 1);
     for (; *text != '\0' && line->length + 16 < sizeof line->text; text++) {
         const unsigned char letter = (unsigned char)*text;
+        if (letter >= 0x20 && letter < 0x7f && letter != '"' && letter != '\\') {
+            line->text[line->length++] = *text;
+            continue;
+        }
         const char escape[] = {'\\', 'u', '0', '0', digits[letter >> 4], digits[letter & 15]};
-        if (letter < 0x20 || letter >= 0x7f || letter == '"' || letter == '\\')
-            add_raw(line, escape, sizeof escape);
-        else
-            add_raw(line, text, 1);
+        add_raw(line, escape, sizeof escape);
     }
     line->text[line->length++] = '"';
 }
@@ -68,12 +69,14 @@ static void add_pair(struct line *line, const char *key, const char *value)
 
 void log_line(enum log_level level, const char *what, ...)
 {
-    struct line line = {.text = "{", .length = 1};
+    struct line line; /* not zeroed: it is 4 KiB for each request */
     char now[CLOCK_TEXT_SIZE];
     va_list args;
 
     if ((int)level < atomic_load_explicit(&least_level, memory_order_relaxed)) return;
     clock_format(clock_wall_ms(), now);
+    line.text[0] = '{';
+    line.length = 1;
     add_pair(&line, "time", now);
     add_pair(&line, "level", level_names[level]);
     add_pair(&line, "message", what);

@@ -14,6 +14,7 @@
 #include "policy/target.h"
 
 #define POLICY_ARENA_MAX ((size_t)16 * 1024 * 1024) /* what the largest document compiles to, many times over */
+#define INPUTS_USUAL     1000                       /* bytes that the id of a decision is over, most of the time */
 #define SHA_TEXT_SIZE    72                         /* "sha256:", 64 digits and '\0' */
 
 enum truth { TRUTH_FALSE, TRUTH_UNKNOWN, TRUTH_TRUE };

@@ -315,7 +315,9 @@ static struct result check_retention(struct judging *judging, struct error *err)
 static struct result identify(struct judging *judging, struct error *err)
 {
     struct buffer OWNED_BUFFER inputs = BUFFER(2 * POLICY_FACTS_BYTES_MAX);
+    uint8_t *place = NULL;
 
+    TRY(buffer_reserve(&inputs, INPUTS_USUAL, &place, err)); /* grown once, not five times */
     TRY(buffer_add_text(&inputs, "{\"evaluator\":\"" POLICY_EVALUATOR "\",\"facts\":", err));
     TRY(facts_write(&inputs, judging->facts, err));
     TRY(buffer_format(&inputs, err, ",\"groups\":\"%s\",\"policies\":%s}", judging->groups->digest,

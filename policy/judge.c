@@ -296,8 +296,10 @@ static struct result write_inputs(struct making *making, struct error *err)
 {
     static const char *const verdicts[] = {"allow", "deny", "hide", "challenge"};
     char now[CLOCK_TEXT_SIZE];
+    uint8_t *place = NULL;
 
     clock_format(making->judge->request->now_ms, now);
+    TRY(buffer_reserve(&making->inputs, INPUTS_USUAL, &place, err)); /* grown once, not five times */
     TRY(buffer_format(&making->inputs, err, "{\"authorization_epoch\":%llu,\"evaluator\":\"" POLICY_EVALUATOR
                       "\",\"now\":\"%s\",\"pairs\":[", (unsigned long long)making->parts.epoch, now));
     TRY(judge_all(making, err));
