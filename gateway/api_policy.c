@@ -20,7 +20,7 @@ struct result target_policy_read(struct request *request, struct pg *pg, struct 
     return SUCCESS;
 }
 
-/* The event names the envelope by its digest; what is in it is read after the decision. */
+/* The event names the envelope by its digest, unless it was denied and not taken in; what is in it is read after the decision. */
 struct result target_policy_load(struct request *request, struct pg *pg, struct error *err)
 {
     struct resource *resource = api_pair(request, ACTION_POLICY_LOAD, RESOURCE_SYSTEM, "");

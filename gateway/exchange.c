@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "crypto/secret.h"
 #include "gateway/server_priv.h"
 #include "gateway/tls_priv.h"
 
@@ -189,8 +188,7 @@ void exchange_free(struct exchange *exchange)
     record_done(&exchange->record);
     permit_free(request->permit);
     decision_free(exchange->decision);
-    if (exchange->body.data != NULL) secret_wipe(exchange->body.data, exchange->body.capacity); /* a form may have a password */
-    buffer_done(&exchange->body);
+    gather_end(exchange);
     arena_free(request->arena);
     pthread_mutex_destroy(&exchange->mutex);
     free(exchange);
@@ -318,27 +316,6 @@ static enum MHD_Result take_head(struct exchange *exchange, const char *method, 
     return admit(exchange);
 }
 
-static enum MHD_Result gather(struct exchange *exchange, const char *data, size_t *data_size)
-{
-    struct error err = {0};
-
-    if (*data_size == 0) {
-        exchange->is_body_done = true;
-        exchange->request.body = buffer_bytes(&exchange->body);
-        exchange->phase = PHASE_WORK;
-        exchange_suspend(exchange);
-        pipeline_continue(exchange);
-        return MHD_YES;
-    }
-    exchange->body_bytes += *data_size;
-    if (!buffer_add(&exchange->body, data, *data_size, &err).ok) {
-        response_failure(&exchange->request, &err);
-        exchange->phase = PHASE_ANSWER;
-    }
-    *data_size = 0;
-    return MHD_YES;
-}
-
 /* The answer stands; what is left of the body is read first, because clients that write get no answer. */
 static enum MHD_Result drain(struct exchange *exchange, size_t *data_size)
 {
@@ -370,7 +347,7 @@ enum MHD_Result exchange_continue(void *server, struct MHD_Connection *connectio
     if (exchange->phase == PHASE_RECALL && !pipeline_recall(exchange)) return MHD_YES;
     if (exchange->is_at_head) return leave_head(exchange);
     switch (exchange->phase) {
-    case PHASE_GATHER: return gather(exchange, data, data_size);
+    case PHASE_GATHER: return gather_take(exchange, data, data_size);
     case PHASE_STREAM: return intake_take(exchange, data, data_size);
     case PHASE_ANSWER: return drain(exchange, data_size);
     case PHASE_HEAD:

@@ -135,6 +135,14 @@ enum MHD_Result send_answer(struct exchange *exchange);
 /** For refusals of the head: answers and closes, whatever else was sent. */
 enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusal *refusal);
 
+/* gateway/gather.c */
+/** The exchange is suspended; from here on its event thread gathers its body, and then pipeline_continue() goes on. */
+void gather_begin(struct exchange *exchange);
+/** Takes what came. Where there is no memory for it now, the answer is 503 and the rest is drained. */
+enum MHD_Result gather_take(struct exchange *exchange, const char *data, size_t *data_size);
+/** Wipes and frees what was gathered. */
+void gather_end(struct exchange *exchange);
+
 /* gateway/intake.c */
 /** Takes what fits; the rest stays in MHD's buffer and the connection is suspended. At the end a mover finishes. */
 enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t *data_size);

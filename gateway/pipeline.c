@@ -94,18 +94,12 @@ static enum way step_route(struct exchange *exchange, struct pg *pg)
     return WAY_NEXT;
 }
 
-static enum way gather_body(struct exchange *exchange)
-{
-    exchange->body = BUFFER(exchange->request.route->body_limit);
-    exchange_resume(exchange, PHASE_GATHER);
-    return WAY_WAIT;
-}
-
 static enum way step_form(struct exchange *exchange, struct pg *pg)
 {
     (void)pg;
     if (exchange->request.route->body != BODY_FORM || !exchange->framing.has_body) return WAY_NEXT;
-    return gather_body(exchange);
+    gather_begin(exchange);
+    return WAY_WAIT;
 }
 
 /* What has to block, or may have to, goes on where that is allowed. */
@@ -181,7 +175,9 @@ static enum way step_gather(struct exchange *exchange, struct pg *pg)
 
     (void)pg;
     if (request->route->body != BODY_GATHERED || !exchange->framing.has_body) return WAY_NEXT;
-    return request->principal.kind == PRINCIPAL_NONE ? WAY_NEXT : gather_body(exchange);
+    if (request->principal.kind == PRINCIPAL_NONE) return WAY_NEXT;
+    gather_begin(exchange);
+    return WAY_WAIT;
 }
 
 /* A target function that names what routes.def does not is a bug. */
@@ -205,6 +201,21 @@ static enum way step_decide(struct exchange *exchange, struct pg *pg)
     if (request->response != NULL) return WAY_ANSWER;
     require_actions(request);
     return exchange_decide(exchange, &err).ok ? WAY_NEXT : answer_failure(exchange, &err);
+}
+
+static size_t step_of_decide(void);
+
+/* Who may not send it is told so before any of it is stored. It may come slowly, so whether he still may is decided again. */
+static enum way step_take(struct exchange *exchange, struct pg *pg)
+{
+    const bool is_missing =
+        exchange->request.route->body == BODY_ALLOWED && exchange->framing.has_body && !exchange->is_body_done;
+
+    (void)pg;
+    if (!is_missing || decision_verdict(exchange->decision) != VERDICT_ALLOW) return WAY_NEXT;
+    exchange->step = step_of_decide();
+    gather_begin(exchange);
+    return WAY_WAIT;
 }
 
 static enum way step_allot(struct exchange *exchange, struct pg *pg)
@@ -247,8 +258,6 @@ static enum way step_record(struct exchange *exchange, struct pg *pg)
     sequencer_submit(request->gateway->sequencer, &exchange->record);
     return WAY_WAIT;
 }
-
-static size_t step_of_decide(void);
 
 static enum way step_recorded(struct exchange *exchange, struct pg *pg)
 {
@@ -378,8 +387,8 @@ static const struct step {
     enum way (*run)(struct exchange *exchange, struct pg *pg);
 } steps[] = {
     {"route", step_route},   {"form", step_form},     {"place", step_place},
-    {"authenticate", step_authenticate}, {"gather", step_gather}, {"decide", step_decide}, {"allot", step_allot},
-    {"record", step_record}, {"recorded", step_recorded}, {"handle", step_handle},
+    {"authenticate", step_authenticate}, {"gather", step_gather}, {"decide", step_decide}, {"take", step_take},
+    {"allot", step_allot},   {"record", step_record}, {"recorded", step_recorded}, {"handle", step_handle},
 };
 #define STEP_COUNT (sizeof steps / sizeof steps[0])
 

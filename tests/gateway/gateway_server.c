@@ -245,6 +245,8 @@ static const struct route rows[] = {
      TEST_ROUTE},
     {.name = "form", .methods = ANY, .pattern = "/form/{name}", .record = RECORD_FIRST, .body = BODY_FORM,
      .body_limit = 1000, .handler = &handler_echo, TEST_ROUTE},
+    {.name = "taken", .methods = ANY, .pattern = "/taken/{name}", .record = RECORD_WITH_CHANGE, .body = BODY_ALLOWED,
+     .body_limit = 4 << 20, .handler = &handler_change, TEST_ROUTE},
     {.name = "echo", .methods = ANY, .pattern = "/{reference}", .record = RECORD_FIRST, .body = BODY_FORM,
      .body_limit = 100000, .handler = &handler_echo, TEST_ROUTE},
 };
@@ -296,6 +298,7 @@ static void set(struct settings *settings, const char *argument)
     NUMBER(drain_size_max)
     NUMBER(shutdown_timeout)
     NUMBER(reader_threads)
+    NUMBER(gathered_size_max)
     NUMBER(queue_max)
     NUMBER(queue_timeout)
     if (strncmp(argument, "listen_socket=", 14) == 0)

@@ -133,6 +133,39 @@ for connection in idle:
     connection.close()
 roomy.stop()
 
+# Bodies that are gathered take memory as they come, and all of them have one limit; a quarter is for those not yet allowed.
+MIB = 1 << 20
+full = Server(gathered_size_max=4 * MIB, idle_timeout=120)
+
+
+def half_sent(path, announced, sent):
+    connection = full.connect()
+    connection.sendall(b"POST /%s HTTP/1.1\r\n" % path + H + b"Content-Length: %d\r\n\r\n" % announced + b"x" * sent)
+    return connection
+
+
+gathered = lambda: full.metric("sijil_gathered_bytes")
+announced = [half_sent(b"taken/a", 4 * MIB, 1000) for _ in range(10)]
+check_soon("what is only announced takes no memory", lambda: 10_000 <= gathered() <= 10 * 65536)
+whole = [half_sent(b"taken/a", 4 * MIB, MIB - 1) for _ in range(2)]
+check_soon("what came does", lambda: gathered() > 2 * MIB)
+before = full.state()["refused"]
+status, headers, data = full.get("/taken/a", "POST", b"x" * (MIB - 1))
+check("more than all may take is 503", status == 503 and "Retry-After" in headers, (status, data))
+check("which is counted", full.state()["refused"] - before == 1 and full.metric('sijil_refused_total{why="busy"}') == 1)
+check_soon("and takes nothing any more", lambda: gathered() < 3 * MIB)
+check("forms have a share of their own", full.get("/a", "POST", b"x" * 60000)[0] == 200)
+before = gathered()
+strangers = [half_sent(b"a", 100_000, 99_000) for _ in range(10)]
+check_soon("which strangers can fill", lambda: gathered() >= before + 990_000)
+check("up to its end", full.get("/a", "POST", b"x" * 60000)[0] == 503)
+check("and keep nobody out who may send", full.get("/taken/a", "POST", b"x" * 60000)[0] == 201)
+for connection in announced + whole + strangers:
+    connection.close()
+check_soon("all of it is given back", lambda: gathered() == 0)
+check("and there is room again", full.get("/taken/a", "POST", b"x" * (MIB - 1))[0] == 201)
+full.stop()
+
 tiny = Server(reader_threads=1, queue_max=2)
 busy = [tiny.connect() for _ in range(8)]
 for connection in busy:

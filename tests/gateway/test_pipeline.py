@@ -1,6 +1,6 @@
 """The way of a request: what is decided, what is recorded when, and what the caller is told."""
 import json
-from support import Server, check, check_soon, finish
+from support import Server, check, check_soon, finish, read_all, statuses
 
 server = Server()
 
@@ -52,6 +52,30 @@ trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 server.get("/v2/", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
 check_soon("the trace id is in the log", lambda: trace in server.log_text())  # the line is written once the answer is out
 check("no secret is in the log", "secret detail" in server.log_text() and "x.y.z" not in server.log_text())
+
+# A body that only an allowed request may send is not asked for before, nor stored.
+def says(path, body=b""):
+    """What comes back for a head that waits for leave to send, and then for the body."""
+    connection = server.connect()
+    connection.sendall(b"PUT /taken/%s HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n" % path)
+    first = statuses(read_all(connection, 1)[0])
+    connection.sendall(body)
+    codes = statuses(read_all(connection, 1)[0]) if body else []
+    connection.close()
+    return first, codes
+
+
+before = server.state()
+check("an allowed body is asked for", says(b"a", b"x" * 100000) == ([100], [201]))
+check("and has one event", counted(before, server.state()) == (1, 0, 0))
+before = server.state()
+check("a denied one is not", says(b"denied") == ([403], []))
+check("and the denial has one event", counted(before, server.state()) == (1, 0, 0))
+check("a denied body that is sent all the same is drained", server.get("/taken/denied", "PUT", b"x" * 3000000)[0] == 403)
+server.state("?stale=3")
+check("an allowed one that went stale is decided again", server.get("/taken/a", "PUT", b"x" * 3000)[0] == 201)
+server.state("?stale=3")
+check("and so is a denied one", server.get("/taken/denied", "PUT", b"x" * 3000)[0] == 403)
 
 # A decision that went stale is made again, but not for ever.
 before = server.state("?stale=3")
