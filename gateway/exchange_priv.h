@@ -175,5 +175,7 @@ void exchange_record_take(struct exchange *exchange);
 bool exchange_may_decide_again(struct exchange *exchange);
 
 /* gateway/denial.c */
+/** Whether exchange->decision denies somebody known who was denied too often of late: that is counted, not recorded by itself. */
+bool denial_is_one_too_many(struct exchange *exchange);
 /** The answer to a decision that is not VERDICT_ALLOW. */
 void denial_answer(struct exchange *exchange, const struct decision *decision);

@@ -150,6 +150,19 @@ static struct result enter_quota(struct exchange *exchange, struct error *err)
     return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->tickets[1], err);
 }
 
+static enum way too_many(struct exchange *exchange, const char *why, enum gateway_metric metric)
+{
+    struct request *request = &exchange->request;
+
+    if (request->speaks_oci)
+        response_oci_error(request, 429, "TOOMANYREQUESTS", why, NULL);
+    else
+        response_problem(request, 429, "Too many requests", why);
+    response_header(request, "Retry-After", "%d", 1);
+    exchange_count_unrecorded(exchange, metric);
+    return WAY_ANSWER;
+}
+
 static enum way step_authenticate(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
@@ -159,13 +172,7 @@ static enum way step_authenticate(struct exchange *exchange, struct pg *pg)
     if (request->route->credential == CREDENTIAL_NONE) return WAY_NEXT;
     if (!check_credential(exchange, &err).ok) return answer_failure(exchange, &err);
     if (enter_quota(exchange, &err).ok) return WAY_NEXT;
-    if (request->speaks_oci)
-        response_oci_error(request, 429, "TOOMANYREQUESTS", err.message, NULL);
-    else
-        response_problem(request, 429, "Too many requests", err.message);
-    response_header(request, "Retry-After", "%d", 1);
-    exchange_count_unrecorded(exchange, METRIC_REFUSED_PRINCIPAL);
-    return WAY_ANSWER;
+    return too_many(exchange, err.message, METRIC_REFUSED_PRINCIPAL);
 }
 
 /* Who has no good credential does not get his body stored, only drained. */
@@ -200,7 +207,9 @@ static enum way step_decide(struct exchange *exchange, struct pg *pg)
     if (request->needs_worker) return WAY_WORKER;
     if (request->response != NULL) return WAY_ANSWER;
     require_actions(request);
-    return exchange_decide(exchange, &err).ok ? WAY_NEXT : answer_failure(exchange, &err);
+    if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
+    if (!denial_is_one_too_many(exchange)) return WAY_NEXT;
+    return too_many(exchange, "too many requests in a row were denied; ask for less, or slower", METRIC_REFUSED_DENIED);
 }
 
 static size_t step_of_decide(void);
