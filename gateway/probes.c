@@ -46,8 +46,20 @@ static struct result ready(struct request *request, struct pg *pg, struct error 
 }
 const struct handler handler_ready = {.handle = ready};
 
+/* A proxy on this machine brings strangers along, and says so: those are not local. */
+static bool was_forwarded(const struct request *request)
+{
+    static const char *const said_by_proxies[] = {"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
+                                                  "X-Real-IP", "Via"};
+
+    for (size_t i = 0; i < sizeof said_by_proxies / sizeof said_by_proxies[0]; i++)
+        if (request_header(request, said_by_proxies[i]) != NULL) return true;
+    return false;
+}
+
 static bool is_local(const struct request *request)
 {
+    if (was_forwarded(request)) return false;
     return strcmp(request->client_address, "127.0.0.1") == 0 || strcmp(request->client_address, "::1") == 0 ||
            strcmp(request->client_address, "unix") == 0;
 }

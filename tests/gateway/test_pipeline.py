@@ -53,6 +53,13 @@ server.get("/v2/", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
 check_soon("the trace id is in the log", lambda: trace in server.log_text())  # the line is written once the answer is out
 check("no secret is in the log", "secret detail" in server.log_text() and "x.y.z" not in server.log_text())
 
+# A proxy on this machine is local, those for whom it asks are not.
+for name in ("Forwarded", "forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"):
+    status, headers, data = server.get("/metrics", headers={name: "for=203.0.113.7"})
+    check(f"/metrics is not passed on by a proxy that says {name}", status == 404 and b"sijil_" not in data, (status, data[:80]))
+    check("/healthz is", server.get("/healthz", headers={name: "for=203.0.113.7"})[0] == 200)
+check("/metrics is for this machine", server.metric("sijil_connections") is not None)
+
 # A body that only an allowed request may send is not asked for before, nor stored.
 def says(path, body=b""):
     """What comes back for a head that waits for leave to send, and then for the body."""
