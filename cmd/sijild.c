@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/dump.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/pace.h"
@@ -184,6 +185,10 @@ int main(int argc, char **argv)
 
     const int status = take_options(argc, argv, &command);
     if (status >= 0) return status;
+    if (!dump_forbid()) {
+        perror("sijild: core dumps can't be forbidden");
+        return EXIT_FAILURE;
+    }
     pace_prompt(); /* PostgreSQL and sijil-keyd take it over, if they are started from here */
     if (run(&command, &err).ok) return EXIT_SUCCESS;
     log_error("sijild ends", &err);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dump.h"
 #include "base/log.h"
 #include "embedded/embedded_priv.h"
 
@@ -43,6 +44,7 @@ static struct result become_gateway(struct embedded *embedded, pid_t parent, str
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)prctl(PR_SET_DUMPABLE, 1);
 #endif
+    if (!dump_forbid()) return failure(err, ERROR_UNAVAILABLE, "core dumps can't be forbidden: %s", strerror(errno));
     (void)umask(077);
     secret_free(GIVE(embedded->passphrase));
     return SUCCESS;

@@ -9,13 +9,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/dump.h"
+
 struct result sandbox_prepare(struct error *err)
 {
-    const struct rlimit no_core = {.rlim_cur = 0, .rlim_max = 0};
-
     (void)umask(0077);
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        setrlimit(RLIMIT_CORE, &no_core) != 0)
+        !dump_forbid_files())
         return failure(err, ERROR_UNAVAILABLE, "the process could not be closed off: %s", strerror(errno));
     return SUCCESS;
 }

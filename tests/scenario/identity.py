@@ -3,10 +3,11 @@ import base64
 import concurrent.futures
 import json
 import os
+import subprocess
 import time
 import urllib.parse
 
-from sijil_test import Issuer, Server, make_robot, run, sha256
+from sijil_test import Issuer, Server, make_robot, program, run, sha256
 
 server = Server().start()
 admin = server.client(server.admin)
@@ -457,6 +458,28 @@ def the_key_process_forgets_what_opened_its_keys():
     assert not holds(process, passphrase)
 
 
+def core_limit(process):
+    with open(f"/proc/{process}/limits", encoding="ascii") as file:
+        return next(line.split()[4:6] for line in file if line.startswith("Max core file size"))
+
+
+def no_program_leaves_its_memory_in_a_core_file():
+    if core_limit("self")[1] == "0":
+        return  # nothing here may, whatever it does
+    processes = {name: server.processes(name) for name in ("sijild", "sijil-keyd", "postgres")}
+    assert len(processes["sijild"]) == 2 and all(processes.values()), processes
+    for name, found in processes.items():
+        assert all(core_limit(process) == ["0", "0"] for process in found), (name, found)
+    client = subprocess.Popen([program("sijil"), "login", f"127.0.0.1:{server.port}", "--username", "x", "--password-stdin"],
+                              stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # waits for the password
+    until = time.monotonic() + 20
+    while core_limit(client.pid) != ["0", "0"] and time.monotonic() < until:
+        time.sleep(0.05)
+    limit = core_limit(client.pid)
+    client.communicate(b"")
+    assert limit == ["0", "0"], limit
+
+
 if __name__ == "__main__":
     run(every_endpoint_challenges_the_same, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
@@ -465,4 +488,5 @@ if __name__ == "__main__":
         who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
         lists_name_nothing_that_is_hidden, an_administrator_has_no_content,
         who_is_denied_for_ever_does_not_fill_the_log,
-        the_key_process_forgets_what_opened_its_keys, server=server)
+        the_key_process_forgets_what_opened_its_keys, no_program_leaves_its_memory_in_a_core_file,
+        server=server)
