@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "audit/sequencer.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/pace.h"
@@ -16,8 +17,9 @@
 #include "registry/registry.h"
 #include "registry/turn.h"
 
-#define ROUND_EVERY_S     30
-#define ROUNDS_PER_CHECK  20 /* ten minutes: a bucket does not move often, but a mistake shall not last a day */
+#define TURN_EVERY_S   30
+#define TURN_MS        20000  /* of cleaning: with a large backlog the rest has its turn as well */
+#define CHECK_EVERY_MS 600000 /* a bucket does not move often, but a mistake shall not last a day */
 
 struct janitor {
     struct gateway *gateway;
@@ -29,8 +31,10 @@ struct janitor {
     uint64_t unwraps_told; /* keyd's count in the newest keyd.unwraps event of ours */
 };
 
-static bool is_stopping(struct janitor *janitor)
+static bool is_stopping(void *context)
 {
+    struct janitor *janitor = context;
+
     pthread_mutex_lock(&janitor->mutex);
     const bool stopping = janitor->is_stopping;
     pthread_mutex_unlock(&janitor->mutex);
@@ -42,23 +46,22 @@ static void rest(struct janitor *janitor)
     struct timespec until;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ROUND_EVERY_S;
+    until.tv_sec += TURN_EVERY_S;
     pthread_mutex_lock(&janitor->mutex);
     while (!janitor->is_stopping && pthread_cond_timedwait(&janitor->woken, &janitor->mutex, &until) == 0) continue;
     pthread_mutex_unlock(&janitor->mutex);
 }
 
-/* Rounds are small; as long as one finds something, the next follows at once. */
-static void clean(struct janitor *janitor)
+/* True: there is more to do. */
+static bool clean(struct janitor *janitor)
 {
+    const struct tidy_turn turn = {.lasts_ms = TURN_MS, .is_stopping = is_stopping, .context = janitor};
     struct error err = {0};
-    size_t removed = 1;
+    bool has_more = false;
 
-    while (removed > 0 && !is_stopping(janitor)) {
-        if (registry_tidy(janitor->gateway->registry, janitor->pg, &removed, &err).ok) continue;
+    if (!registry_tidy_in_turn(janitor->gateway->registry, janitor->pg, &turn, &has_more, &err).ok)
         log_error("cleaning up failed; it is tried again", &err);
-        return;
-    }
+    return has_more;
 }
 
 /*
@@ -110,16 +113,21 @@ static void check_places(struct janitor *janitor)
 static void *janitor_main(void *argument)
 {
     struct janitor *janitor = argument;
+    int64_t checked_ms = clock_monotonic_ms();
 
     pace_patient();
-    for (unsigned round = 1; !is_stopping(janitor); round++) {
+    while (!is_stopping(janitor)) {
+        bool has_more = false;
         registry_forget_old_keys(janitor->gateway->registry); /* also while the database is away */
         if (is_connected(janitor)) {
             record_unwraps(janitor);
-            clean(janitor);
+            has_more = clean(janitor);
         }
-        if (round % ROUNDS_PER_CHECK == 0) check_places(janitor);
-        rest(janitor);
+        if (clock_monotonic_ms() - checked_ms >= CHECK_EVERY_MS) {
+            check_places(janitor);
+            checked_ms = clock_monotonic_ms();
+        }
+        if (!has_more) rest(janitor);
     }
     return NULL;
 }

@@ -2,7 +2,8 @@
  * gateway/janitor.h -- the thread that cleans up behind requests: ended upload sessions and their bytes. It also puts keyd's count
  * of unwrapped keys, and the head of their chain, into the log.
  *
- * It has a database connection of its own, works in small rounds, and records what it does like everybody else.
+ * It has a database connection of its own, works in small rounds, and records what it does like everybody else. However much
+ * there is to clean, every twenty seconds it comes to what it does beside: old keys are forgotten, and the places of regions checked.
  */
 #pragma once
 
@@ -12,7 +13,7 @@
 struct gateway;
 struct janitor;
 
-/** The first round begins at once. */
+/** The first turn begins at once. */
 RESULT janitor_start(struct gateway *gateway, struct janitor **janitor_out, struct error *err);
 /** Ends the round that runs, then stops. */
 void janitor_free(struct janitor *janitor);

@@ -72,7 +72,17 @@ bool registry_recall(struct registry *registry, struct resource *resource);
  * gateway does it. Blocks.
  */
 RESULT registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);
+struct tidy_turn {
+    int64_t lasts_ms;                   /* no round begins after that; at least one does */
+    bool (*is_stopping)(void *context); /* asked before each round */
+    void *context;
+};
+/** Rounds of registry_tidy(), one behind the other. *has_more_out: the time was over before one found nothing. */
+RESULT registry_tidy_in_turn(struct registry *registry, struct pg *pg, const struct tidy_turn *turn, bool *has_more_out,
+                             struct error *err);
 /** Of it the first part: up to a hundred sessions that expired. Several may do it at once. */
 RESULT registry_end_expired(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);
-/** What was noted in memory of pulls goes to the database; what fails is lost. Blocks. */
+/** What was noted in memory of pulls goes to the database; what fails is kept for the next time. Blocks. */
 RESULT registry_write_notes(struct registry *registry, struct pg *pg, struct error *err);
+/** So many are noted that they should be written now. */
+bool registry_notes_are_many(struct registry *registry);

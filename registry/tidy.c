@@ -33,7 +33,7 @@ static struct result run_expire(struct change *change, struct pg *pg, const stru
     return upload_row_expire(pg, &expire->upload, err);
 }
 
-static struct result expire(struct registry *registry, const struct expired_upload *expired, struct error *err)
+static struct result expire(struct registry *registry, const struct expired_upload *expired, bool *ended_out, struct error *err)
 {
     struct action_pair pair = {.action = ACTION_UPLOAD_REAP, .resource = {.kind = RESOURCE_REPOSITORY}};
     struct resource *where = &pair.resource;
@@ -49,20 +49,27 @@ static struct result expire(struct registry *registry, const struct expired_uplo
     TRY(permit_for_job(registry->sequencer, &pair, &permit, err));
     struct expire_change change = {.change = {.run = run_expire, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = expired->upload};
     job_recorder_init(&recorder, registry->sequencer, permit);
-    /* cppcheck-suppress returnDanglingLifetime ; what is returned is a truth value, no pointer */
-    return recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "expired", &change.change, err);
+    const struct result recorded =
+        recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "expired", &change.change, err);
+    *ended_out = recorded.ok;
+    if (!recorded.ok && err->kind == ERROR_NOT_FOUND) return SUCCESS; /* its client was here meanwhile, or another gateway */
+    return recorded; /* cppcheck-suppress returnDanglingLifetime ; a result is a truth value, and keeps no address */
 }
 
 static struct result expire_all(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
 {
     struct expired_upload *expired = memory_zeroed(ROUND_MAX, sizeof *expired);
-    size_t count = 0;
+    size_t count = 0, ended = 0;
 
     if (expired == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for expired uploads");
     struct result result = upload_rows_expired(pg, expired, ROUND_MAX, &count, err);
-    for (size_t i = 0; i < count && result.ok; i++) result = expire(registry, &expired[i], err);
+    for (size_t i = 0; i < count && result.ok; i++) {
+        bool is_ended = false;
+        result = expire(registry, &expired[i], &is_ended, err);
+        ended += is_ended;
+    }
     free(expired);
-    if (result.ok) *count_out = count;
+    if (result.ok) *count_out = ended;
     return result;
 }
 
@@ -137,5 +144,19 @@ struct result registry_tidy(struct registry *registry, struct pg *pg, size_t *co
         if (!is_unlocked) return failure(err, unlocking.kind, "%s", unlocking.message);
     }
     *count_out = count;
+    return SUCCESS;
+}
+
+struct result registry_tidy_in_turn(struct registry *registry, struct pg *pg, const struct tidy_turn *turn, bool *has_more_out,
+                                    struct error *err)
+{
+    const int64_t until_ms = clock_monotonic_ms() + turn->lasts_ms;
+    size_t removed = 1;
+
+    do {
+        if (turn->is_stopping(turn->context)) break;
+        TRY(registry_tidy(registry, pg, &removed, err));
+    } while (removed > 0 && clock_monotonic_ms() < until_ms);
+    *has_more_out = removed > 0;
     return SUCCESS;
 }

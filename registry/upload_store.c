@@ -435,9 +435,11 @@ struct result upload_rows_expired(struct pg *pg, struct expired_upload *expired_
 struct result upload_row_expire(struct pg *pg, const struct uuid *upload, struct error *err)
 {
     struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, upload);
-    return pg_run(pg, "upload_expire", &arguments, NULL, err);
+    TRY(pg_run(pg, "upload_expire", &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the session is gone, or does not expire now");
 }
 
 struct result abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out,

@@ -92,7 +92,7 @@ struct expired_upload {
 /** At most `capacity` sessions that have expired. */
 RESULT upload_rows_expired(struct pg *pg, struct expired_upload *expired_out, size_t capacity, size_t *count_out,
                            struct error *err);
-/** Ends an expired session; no error if it is gone. */
+/** Ends an expired session. ERROR_NOT_FOUND if it is gone, or does not expire now. */
 RESULT upload_row_expire(struct pg *pg, const struct uuid *upload, struct error *err);
 
 struct abandoned_object {
