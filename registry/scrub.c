@@ -18,11 +18,11 @@ enum {
 };
 
 /* What came of one blob. */
-enum answer { IS_SOUND, IS_FOUND, IS_STOPPED };
+enum answer { IS_SOUND, IS_FOUND, IS_GONE, IS_STOPPED };
 
 struct checking {
     struct job_run *run;
-    const struct scrub_blob *blob;
+    struct scrub_blob *blob; /* as the page has it, then as it is when its key is asked for */
     struct job_finding finding; /* for IS_FOUND */
 };
 
@@ -80,19 +80,41 @@ struct result scrub_unwrap(const struct job_run *run, const struct scrub_blob *b
     return keyd_unwrap(run->registry->keyd, &binding, &blob->row.key.wrapped, key_out, err);
 }
 
-/* Without sijil-keyd nothing can be said of any blob: it is waited for. */
-static enum answer get_key(struct checking *checking, struct secret **key_out)
+/* Hours may have passed since the page was read, and waiting for keyd takes as long as that is away. Meanwhile a re-wrap may
+ * have given the blob another wrapped key, and the version that the old one names may be destroyed. */
+static struct result look_again(struct checking *checking, bool *there_out, struct error *err)
 {
-    struct error err = {0};
+    const struct job_run *run = checking->run;
+    struct scrub_blob now;
+    bool there = false;
 
-    while (!scrub_unwrap(checking->run, checking->blob, key_out, &err).ok) {
-        if (err.kind == ERROR_CORRUPT || err.kind == ERROR_INVALID) {
-            find(checking, FINDING_KEY, &err);
-            return IS_FOUND;
-        }
-        if (!job_wait(checking->run, TRY_AGAIN_MS, err.message)) return IS_STOPPED;
+    TRY(scrub_blob_find(run->pg, run->job.region, &checking->blob->row.key.id, &now, &there, err));
+    if (there) *checking->blob = now;
+    *there_out = there;
+    return SUCCESS;
+}
+
+/* IS_STOPPED: sijil-keyd can't say it now. */
+static enum answer unwrap(struct checking *checking, struct secret **key_out, struct error *why)
+{
+    if (scrub_unwrap(checking->run, checking->blob, key_out, why).ok) return IS_SOUND;
+    if (why->kind != ERROR_CORRUPT && why->kind != ERROR_INVALID) return IS_STOPPED;
+    find(checking, FINDING_KEY, why);
+    return IS_FOUND;
+}
+
+/* Without sijil-keyd nothing can be said of any blob: it is waited for. *key_out is there if *answer_out IS_SOUND. */
+static struct result get_key(struct checking *checking, struct secret **key_out, enum answer *answer_out, struct error *err)
+{
+    for (;;) {
+        struct error why = {0};
+        bool there = false;
+        TRY(look_again(checking, &there, err));
+        const enum answer answer = there ? unwrap(checking, key_out, &why) : IS_GONE;
+        if (answer == IS_STOPPED && job_wait(checking->run, TRY_AGAIN_MS, why.message)) continue;
+        *answer_out = answer;
+        return SUCCESS;
     }
-    return IS_SOUND;
 }
 
 /* A hashed content is hashed from its beginning; else what was verified is not read again. */
@@ -129,12 +151,14 @@ static enum answer read_blob(struct checking *checking, const struct secret *key
     }
 }
 
-static enum answer check(struct checking *checking)
+static struct result check(struct checking *checking, enum answer *answer_out, struct error *err)
 {
     OWNED(secret) *key = NULL;
-    const enum answer got = get_key(checking, &key);
+    enum answer got = IS_STOPPED;
 
-    return got == IS_SOUND ? read_blob(checking, key) : got;
+    TRY(get_key(checking, &key, &got, err));
+    *answer_out = got == IS_SOUND ? read_blob(checking, key) : got;
+    return SUCCESS;
 }
 
 /* ---- What is done about it ---- */
@@ -214,15 +238,16 @@ static struct result settle(struct checking *checking, enum answer answer, struc
 
 /* ---- All of them ---- */
 
-static struct result scrub_one(struct job_run *run, const struct scrub_blob *blob, struct error *err)
+static struct result scrub_one(struct job_run *run, struct scrub_blob *blob, struct error *err)
 {
     struct checking checking = {.run = run, .blob = blob};
+    enum answer answer = IS_STOPPED;
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&blob->row.key.id, id);
     if (strcmp(run->job.cursor_text, id) != 0) run->job.cursor_bytes = 0; /* that was another blob, which is gone */
     (void)snprintf(run->job.cursor_text, sizeof run->job.cursor_text, "%s", id);
-    const enum answer answer = check(&checking);
+    TRY(check(&checking, &answer, err));
     return answer == IS_STOPPED ? SUCCESS : settle(&checking, answer, err);
 }
 

@@ -160,6 +160,40 @@ static void a_copy_outlives_the_version_it_began_under(void **state)
     free(content);
 }
 
+struct mending {
+    unsigned asked, due;
+};
+
+static bool mends_it(void *context)
+{
+    struct mending *mending = context;
+
+    if (++mending->asked == mending->due)
+        execute("UPDATE blob SET wrapped_key = set_byte(wrapped_key, 20, get_byte(wrapped_key, 20) # 1)");
+    return false;
+}
+
+/* What a re-wrap does to a blob of a page that was read before: the old key, whose version is destroyed, was a finding. */
+static void a_key_that_was_wrapped_anew_is_read_anew(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "scrub/anew");
+    char digest[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    fixture_push(&where, 800, 10, digest);
+    for (unsigned due = 1; due <= 2; due++) { /* before the page is read, and after it */
+        struct mending mending = {.due = due};
+        const struct job_options options = {.kind = JOB_SCRUB, .instance = "gw1", .is_stopping = mends_it, .context = &mending};
+        struct mending breaking = {.due = 1};
+        const struct uuid id = begin_scrub(false);
+        bool worked = false;
+        (void)mends_it(&breaking);
+        MUST(registry_work(fixture.registry, fixture.stack->pg, &options, &worked, &err));
+        assert_string_equal(look(&id).outcome, "completed");
+        assert_int_equal(look(&id).found, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +201,7 @@ int main(void)
         cmocka_unit_test(a_destroyed_version_is_gone_and_the_rest_reads),
         cmocka_unit_test(a_key_that_is_lost_is_a_finding),
         cmocka_unit_test(a_copy_outlives_the_version_it_began_under),
+        cmocka_unit_test(a_key_that_was_wrapped_anew_is_read_anew),
     };
 
     return cmocka_run_group_tests_name("rewrap", tests, fixture_set_up, fixture_tear_down);
