@@ -256,7 +256,7 @@ static struct result stop(struct request *request, struct pg *pg, struct error *
 
     (void)pg;
     if (!uuid_parse(bytes_of_text(request->reference), &id)) return failure(err, ERROR_NOT_FOUND, "there is no such job");
-    job_stop_prepare(&request->pairs[0].resource, &id, &change);
+    job_stop_prepare(&request->pairs[0].resource, &id, (unsigned)request->gateway->settings->jobs_kept, &change);
     TRY(request_record(request, &change.change, err));
     response_empty(request, 204);
     return SUCCESS;

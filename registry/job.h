@@ -84,13 +84,18 @@ struct job_begin {
 void job_begin_prepare(const struct resource *where, const struct job *job, struct job_begin *begin_out);
 /** Begins a collection of all projects, with its event, if the last one was asked for longer than interval_s ago. */
 RESULT job_begin_collection_if_due(struct registry *registry, struct pg *pg, int64_t interval_s, struct error *err);
-/** A change: asks its runner to end it. ERROR_NOT_FOUND, also when it is over, or not of the project that `where` is. */
+/**
+ * A change: asks its runner to end it; if none has a lease, it is over with this change, and the event of job.stop is its end.
+ * ERROR_NOT_FOUND, also when it is over already, or not of the project that `where` is.
+ */
 struct job_stop {
     struct change change;
     struct resource where;
     struct uuid job;
+    unsigned kept;
 };
-void job_stop_prepare(const struct resource *where, const struct uuid *job, struct job_stop *stop_out);
+/** `kept` as job_options has it. */
+void job_stop_prepare(const struct resource *where, const struct uuid *job, unsigned kept, struct job_stop *stop_out);
 
 /** Where somebody looks: the permit is for job.read there. */
 struct job_view {

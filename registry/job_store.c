@@ -27,7 +27,12 @@ static const struct pg_statement statements[] = {
      "SELECT ($1 = '' OR EXISTS (SELECT FROM region WHERE region_id = $1))"
      " AND ($2::uuid IS NULL OR EXISTS (SELECT FROM project WHERE project_id = $2))",
      "text uuid", "bool"},
-    {"job_want_stop", "UPDATE job SET stop_wanted = true WHERE job_id = $1 AND ended_at IS NULL" IN_VIEW("$2"), "uuid uuid", ""},
+    {"job_want_stop", /* what nobody runs is over at once: nobody else may ever take it up, or be free for it */
+     "UPDATE job SET stop_wanted = true, ended_at = CASE WHEN lease_until > now() THEN NULL ELSE now() END,"
+     " outcome = CASE WHEN lease_until > now() THEN NULL ELSE 'stopped' END,"
+     " lease_until = CASE WHEN lease_until > now() THEN lease_until END"
+     " WHERE job_id = $1 AND ended_at IS NULL" IN_VIEW("$2") " RETURNING " ROW,
+     "uuid uuid", ROW_TYPES},
     {"job_list", "SELECT " ROW " FROM job WHERE number < $1" IN_VIEW("$3") " ORDER BY number DESC LIMIT $2", "int8 int8 uuid",
      ROW_TYPES},
     {"job_find", "SELECT " ROW " FROM job WHERE job_id = $1" IN_VIEW("$2"), "uuid uuid", ROW_TYPES},
@@ -196,14 +201,17 @@ static struct result run_stop(struct change *change, struct pg *pg, const struct
     pg_add_uuid(&arguments, &stop->job);
     pg_add_uuid(&arguments, project_of(&stop->where));
     TRY(pg_run(pg, "job_want_stop", &arguments, &rows, err));
-    if (pg_rows_affected(rows) == 1) return SUCCESS;
-    return failure(err, ERROR_NOT_FOUND, "there is no such job, or it is over");
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such job, or it is over");
+    const struct job job = read_row(rows, 0);
+    return job.outcome[0] == '\0' ? SUCCESS : job_rows_prune(pg, &job, stop->kept, err);
 }
 
-void job_stop_prepare(const struct resource *where, const struct uuid *job, struct job_stop *stop_out)
+void job_stop_prepare(const struct resource *where, const struct uuid *job, unsigned kept, struct job_stop *stop_out)
 {
-    *stop_out = (struct job_stop){
-        .change = {.run = run_stop, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .job = *job};
+    *stop_out = (struct job_stop){.change = {.run = run_stop, .reach = CHANGE_REACHES_NOTHING},
+                                  .where = *where,
+                                  .job = *job,
+                                  .kept = kept == 0 ? JOBS_KEPT : kept};
 }
 
 struct result job_list(struct pg *pg, const struct job_view *view, const struct job_page *page, struct job **jobs_out,

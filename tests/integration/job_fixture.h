@@ -49,7 +49,7 @@ static inline void stop(const struct uuid *id)
     const struct resource where = {.kind = RESOURCE_SYSTEM};
     struct job_stop change;
 
-    job_stop_prepare(&where, id, &change);
+    job_stop_prepare(&where, id, KEPT, &change);
     MUST(fixture_change(ACTION_JOB_STOP, &where, &change.change, &err));
 }
 

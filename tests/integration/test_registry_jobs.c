@@ -129,6 +129,32 @@ static void a_sound_region_has_no_findings_and_loses_its_marks(void **state)
     assert_false(work_as(fixture.registry, JOB_SCRUB, NULL)); /* nothing is left to do */
 }
 
+/* While a gateway works on it, which then dies. */
+static void stop_under_a_runner(const struct uuid *id)
+{
+    execute("UPDATE job SET lease_until = now() + interval '1 hour' WHERE ended_at IS NULL");
+    stop(id);
+    assert_true(look(id).stop_wanted);
+    assert_string_equal(look(id).outcome, "");
+    execute("UPDATE job SET lease_until = now() WHERE ended_at IS NULL");
+    work(JOB_SCRUB);
+}
+
+/* Stopped, one that no gateway could ever take up stayed for good, and no other could begin. */
+static void what_nobody_runs_is_over_when_it_is_stopped(void **state)
+{
+    const unsigned stops = stack_events(fixture.stack, "job.stop", "allowed");
+    const struct uuid id = begin_scrub(false);
+
+    (void)state;
+    stop(&id);
+    const struct job job = look(&id);
+    assert_string_equal(job.outcome, "stopped");
+    assert_true(job.ended_ms > 0 && !job.is_held);
+    assert_int_equal(stack_events(fixture.stack, "job.stop", "allowed"), stops + 1);
+    assert_false(work_as(fixture.registry, JOB_SCRUB, NULL));
+}
+
 static void one_at_a_time_and_stopped_on_request(void **state)
 {
     struct resource where = {.kind = RESOURCE_SYSTEM, .region = TEST_REGION};
@@ -143,11 +169,20 @@ static void one_at_a_time_and_stopped_on_request(void **state)
     MUST_FAIL(ERROR_CONFLICT, fixture_change(ACTION_SCRUB_START, &where, &second.change, &err));
     (void)snprintf(second.job.region, sizeof second.job.region, "no/where");
     MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_SCRUB_START, &where, &second.change, &err));
-    stop(&id);
-    work(JOB_SCRUB);
+    stop_under_a_runner(&id);
     assert_string_equal(look(&id).outcome, "stopped");
-    job_stop_prepare(&where, &id, &again);
+    job_stop_prepare(&where, &id, KEPT, &again);
     MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_JOB_STOP, &where, &again.change, &err));
+}
+
+static void begin_and_stop_many(void (*end)(const struct uuid *id))
+{
+    for (unsigned i = 0; i < KEPT + 3; i++) {
+        const struct uuid id = begin_scrub(false);
+        end(&id);
+        assert_string_equal(look(&id).outcome, "stopped"); /* the newest is always there */
+    }
+    assert_string_equal(ask("SELECT count(*) FROM job WHERE kind = 'scrub'"), "5");
 }
 
 /* The table stays small whatever people ask for; the log has all of them. */
@@ -166,19 +201,14 @@ static void ended_jobs_are_pruned_with_what_they_found(void **state)
     work(JOB_SCRUB);
     assert_int_equal(look(&first).found, 1);
     const unsigned runs = stack_events(fixture.stack, "job.run", "completed");
-    for (unsigned i = 0; i < KEPT + 3; i++) {
-        const struct uuid id = begin_scrub(false);
-        stop(&id);
-        work(JOB_SCRUB);
-        assert_string_equal(look(&id).outcome, "stopped"); /* the newest is always there */
-    }
+    begin_and_stop_many(stop);
+    assert_int_equal(stack_events(fixture.stack, "job.run", "completed"), runs);
+    begin_and_stop_many(stop_under_a_runner);
     assert_int_equal(stack_events(fixture.stack, "job.run", "completed"), runs + KEPT + 3);
-    assert_string_equal(ask("SELECT count(*) FROM job WHERE kind = 'scrub'"), "5");
     assert_string_equal(ask("SELECT count(*) FROM job_finding f WHERE NOT EXISTS (SELECT FROM job j WHERE j.job_id = f.job_id)"), "0");
     assert_string_equal(ask("SELECT count(*) FROM job_finding"), "0");
     assert_string_equal(look(&kept).outcome, "");
     stop(&kept);
-    work(JOB_REWRAP);
     assert_string_equal(look(&kept).outcome, "stopped");
     fixture_push(&where, 350, ARTIFACTS, digest);
 }
@@ -349,10 +379,9 @@ static void a_region_that_is_not_there_is_waited_for(void **state)
     work(JOB_SCRUB);
     assert_string_equal(look(&id).outcome, "completed");
     assert_string_equal(look(&id).waits_for, "");
-    /* One that somebody stopped meanwhile stayed until the region came back, and no other could begin. */
+    /* One that somebody stopped while it was tried stayed until the region came back, and no other could begin. */
     const struct uuid stopped = begin_scrub(false);
-    MUST_FAIL(ERROR_UNAVAILABLE, registry_work(elsewhere, fixture.stack->pg, &options, &worked, &err));
-    stop(&stopped);
+    execute("UPDATE job SET stop_wanted = true WHERE ended_at IS NULL");
     MUST(registry_work(elsewhere, fixture.stack->pg, &options, &worked, &err));
     assert_string_equal(look(&stopped).outcome, "stopped");
     blob_test_folder_done(&empty);
@@ -439,6 +468,7 @@ int main(void)
                                              .initial_state = (void *)(uintptr_t)&damage_rows[i]};
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_sound_region_has_no_findings_and_loses_its_marks),
+        cmocka_unit_test(what_nobody_runs_is_over_when_it_is_stopped),
         cmocka_unit_test(one_at_a_time_and_stopped_on_request),
         cmocka_unit_test(a_scrub_goes_on_where_it_was),
         cmocka_unit_test(ended_jobs_are_pruned_with_what_they_found),
