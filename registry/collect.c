@@ -262,6 +262,20 @@ static struct result collect_projects(struct collect_run *run, struct error *err
     }
 }
 
+/* Also of projects without rules, whose manifests nobody goes over. */
+static struct result clean_uses(struct collect_run *run, struct error *err)
+{
+    struct manifest_use last = {.digest = ""};
+    bool found = true;
+
+    if (run->job->job.is_dry_run) return SUCCESS;
+    while (found) {
+        TRY(collect_go_on(run, err));
+        TRY(manifest_uses_clean_some(run->pg, &last, &found, err));
+    }
+    return SUCCESS;
+}
+
 static struct result end_sessions(struct collect_run *run, struct error *err)
 {
     size_t ended = 1;
@@ -302,6 +316,7 @@ static struct result collect(struct collect_run *run, const char *report, struct
     TRY(take_up(run, report, err));
     if (job->phase == COLLECT_SESSIONS && uuid_is_nil(&job->project)) TRY(end_sessions(run, err));
     TRY(collect_projects(run, err));
+    if (uuid_is_nil(&job->project)) TRY(clean_uses(run, err));
     job->phase = JOB_DONE;
     return SUCCESS;
 }

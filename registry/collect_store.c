@@ -96,6 +96,13 @@ static const struct pg_statement statements[] = {
      " FROM unnest($1::uuid[], $2::text[]) AS n (repository_id, digest) ORDER BY repository_id, digest"
      " ON CONFLICT (repository_id, digest) DO UPDATE SET used_at = excluded.used_at",
      "uuid[] text[]", ""},
+    {"manifest_uses_clean_some", /* of all projects; also of repositories that are gone */
+     "WITH page AS MATERIALIZED (SELECT repository_id, digest FROM manifest_use WHERE (repository_id, digest) > ($1, $2)"
+     " ORDER BY repository_id, digest LIMIT 2000),"
+     " gone AS (DELETE FROM manifest_use u USING page p WHERE u.repository_id = p.repository_id AND u.digest = p.digest"
+     " AND NOT EXISTS (SELECT FROM manifest m WHERE m.repository_id = p.repository_id AND m.digest = p.digest OFFSET 0))"
+     " SELECT repository_id, digest FROM page ORDER BY repository_id DESC, digest DESC LIMIT 1",
+     "uuid text", "uuid text"},
     {"manifest_uses_clean",
      "DELETE FROM manifest_use u WHERE u.repository_id = $1 AND NOT EXISTS (SELECT FROM manifest m"
      " WHERE m.repository_id = u.repository_id AND m.digest = u.digest OFFSET 0)",
@@ -294,4 +301,19 @@ struct result manifest_uses_clean(struct pg *pg, const struct uuid *repository, 
 
     pg_add_uuid(&arguments, repository);
     return pg_run(pg, "manifest_uses_clean", &arguments, NULL, err);
+}
+
+struct result manifest_uses_clean_some(struct pg *pg, struct manifest_use *last, bool *found_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &last->repository);
+    pg_add_text(&arguments, last->digest);
+    TRY(pg_run(pg, "manifest_uses_clean_some", &arguments, &rows, err));
+    const bool found = pg_rows_count(rows) == 1;
+    if (found) last->repository = pg_uuid(rows, 0, 0);
+    if (found) (void)snprintf(last->digest, sizeof last->digest, "%s", pg_text(rows, 0, 1));
+    *found_out = found;
+    return SUCCESS;
 }

@@ -104,3 +104,5 @@ struct manifest_use {
 RESULT manifest_uses_insert(struct pg *pg, const struct manifest_use *uses, size_t count, struct error *err);
 /** Of manifests that are no more. */
 RESULT manifest_uses_clean(struct pg *pg, const struct uuid *repository, struct error *err);
+/** The same of the next few thousand after *last, of whatever project; *last is then the last of them. */
+RESULT manifest_uses_clean_some(struct pg *pg, struct manifest_use *last, bool *found_out, struct error *err);

@@ -299,6 +299,30 @@ static void projects_that_are_done_are_not_looked_at_again(void **state)
     assert_string_equal(collect_told("is_whole"), "true");
 }
 
+/* In projects without rules, and of repositories that are gone, they stayed for good. */
+static void notes_of_what_is_no_more_are_removed(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "noted");
+    struct between nothing = {.act = NULL};
+    char config[DIGEST_TEXT_SIZE];
+    struct pushed image;
+
+    (void)state;
+    fixture_push(&where, 7000, SMALL, config);
+    collect_write_image(&image, config, NULL, 1);
+    MUST(collect_push_manifest(&where, "noted", &image, &err));
+    execute("DELETE FROM manifest_use");
+    execute("INSERT INTO manifest_use SELECT repository_id, digest, now() FROM manifest");
+    execute("INSERT INTO manifest_use SELECT repository_id, 'sha256:' || n, now() FROM repository, generate_series(1, 1500) n");
+    execute("INSERT INTO manifest_use SELECT gen_random_uuid(), 'sha256:gone', now() FROM generate_series(1, 1500) n");
+    MUST(collect_request_all(&err));
+    MUST(collect_do_run(fixture.stack->pg, &nothing, &err));
+    assert_string_equal(collect_told("is_whole"), "true");
+    assert_string_equal(ask("SELECT count(*) > 0 FROM manifest"), "t");
+    assert_string_equal(ask("SELECT count(*) FROM manifest m FULL JOIN manifest_use u USING (repository_id, digest)"
+                            " WHERE m.digest IS NULL OR u.digest IS NULL"), "0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +331,7 @@ int main(void)
         cmocka_unit_test(two_collections_remove_each_thing_once),
         cmocka_unit_test(a_run_that_breaks_off_is_gone_on_with),
         cmocka_unit_test(projects_that_are_done_are_not_looked_at_again),
+        cmocka_unit_test(notes_of_what_is_no_more_are_removed),
     };
 
     return cmocka_run_group_tests_name("registry collection", tests, fixture_set_up, fixture_tear_down);
