@@ -35,7 +35,7 @@ struct upkeep {
     struct keeper keepers[JOB_KIND_COUNT];
     struct pg *watching;
     pthread_t watcher;
-    bool has_watcher;
+    bool has_watcher, has_more_forgotten; /* the second: keys without their event, when it looked last */
     int64_t began_ms;
 };
 
@@ -101,11 +101,17 @@ static struct result drop_forgotten(struct upkeep *upkeep, struct error *err)
 
 static struct result record_forgotten(struct upkeep *upkeep, struct error *err)
 {
-    size_t recorded = 1;
+    size_t recorded = 0;
 
-    while (recorded > 0 && !is_stopping(upkeep)) /* as many as there are */
-        TRY(registry_record_forgotten(upkeep->gateway->registry, upkeep->watching, &recorded, err));
+    upkeep->has_more_forgotten = false;
+    TRY(registry_record_forgotten(upkeep->gateway->registry, upkeep->watching, &recorded, err));
+    upkeep->has_more_forgotten = recorded > 0;
     return SUCCESS;
+}
+
+static bool more_are_forgotten(const struct upkeep *upkeep)
+{
+    return upkeep->has_more_forgotten;
 }
 
 static struct result refresh_allotment(struct upkeep *upkeep, struct error *err)
@@ -120,6 +126,11 @@ static struct result write_notes(struct upkeep *upkeep, struct error *err)
     return registry_write_notes(upkeep->gateway->registry, upkeep->watching, err);
 }
 
+static bool notes_are_many(const struct upkeep *upkeep)
+{
+    return registry_notes_are_many(upkeep->gateway->registry);
+}
+
 static struct result begin_if_due(struct upkeep *upkeep, struct error *err)
 {
     const int64_t interval_s = upkeep->gateway->settings->collect_interval;
@@ -131,32 +142,53 @@ static struct result begin_if_due(struct upkeep *upkeep, struct error *err)
 
 static const struct chore {
     int64_t every_ms;
-    struct result (*run)(struct upkeep *upkeep, struct error *err);
-    const char *failed; /* what the log says */
+    struct result (*run)(struct upkeep *upkeep, struct error *err); /* a little: the others wait for it */
+    bool (*has_more)(const struct upkeep *upkeep);                  /* it is due again at once; NULL: never */
+    const char *failed;                                             /* what the log says; then it waits for its time */
 } chores[] = {
-    {10000, drop_forgotten, "forgotten keys can't be dropped"},
-    {2000, record_forgotten, "forgotten keys can't be recorded"},
-    {2000, refresh_allotment, ""},
-    {10000, write_notes, "what was pulled lately can't be written down"},
-    {10000, begin_if_due, "a garbage collection can't begin"},
+    {10000, drop_forgotten, NULL, "forgotten keys can't be dropped"},
+    {2000, record_forgotten, more_are_forgotten, "forgotten keys can't be recorded"},
+    {2000, refresh_allotment, NULL, ""},
+    {10000, write_notes, notes_are_many, "what was pulled lately can't be written down"},
+    {10000, begin_if_due, NULL, "a garbage collection can't begin"},
 };
 #define CHORES           (sizeof chores / sizeof chores[0])
 #define CHORES_OF_NOTICE 2 /* the first ones, which the database also asks for */
 
-static void do_chores(struct upkeep *upkeep, int64_t due_ms[CHORES])
+struct timetable {
+    int64_t due_ms;
+    bool has_failed;
+};
+
+static bool is_due(const struct upkeep *upkeep, const struct timetable *times, size_t chore)
+{
+    if (clock_monotonic_ms() >= times[chore].due_ms) return true;
+    return chores[chore].has_more != NULL && !times[chore].has_failed && chores[chore].has_more(upkeep);
+}
+
+static void do_chores(struct upkeep *upkeep, struct timetable times[CHORES])
 {
     for (size_t i = 0; i < CHORES && !is_stopping(upkeep) && !pg_is_broken(upkeep->watching); i++) {
         struct error err = {0};
-        if (clock_monotonic_ms() < due_ms[i]) continue;
-        due_ms[i] = clock_monotonic_ms() + chores[i].every_ms;
-        if (!chores[i].run(upkeep, &err).ok) log_error(chores[i].failed, &err);
+        if (!is_due(upkeep, times, i)) continue;
+        times[i].due_ms = clock_monotonic_ms() + chores[i].every_ms;
+        times[i].has_failed = !chores[i].run(upkeep, &err).ok;
+        if (times[i].has_failed) log_error(chores[i].failed, &err);
     }
+}
+
+static unsigned wait_ms(const struct upkeep *upkeep, const struct timetable *times)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < CHORES; i++) any = any || is_due(upkeep, times, i);
+    return any ? 0 : WATCH_MS;
 }
 
 static void *watcher_main(void *argument)
 {
     struct upkeep *upkeep = argument;
-    int64_t due_ms[CHORES] = {0};
+    struct timetable times[CHORES] = {{0}};
     struct error ignored = {0};
     bool is_told = false;
 
@@ -165,9 +197,9 @@ static void *watcher_main(void *argument)
             rest(upkeep);
             continue;
         }
-        do_chores(upkeep, due_ms);
-        if (!pg_wait_notify(upkeep->watching, WATCH_MS, &is_told, &ignored).ok) is_told = true;
-        for (size_t i = 0; i < CHORES_OF_NOTICE && is_told; i++) due_ms[i] = 0;
+        do_chores(upkeep, times);
+        if (!pg_wait_notify(upkeep->watching, wait_ms(upkeep, times), &is_told, &ignored).ok) is_told = true;
+        for (size_t i = 0; i < CHORES_OF_NOTICE && is_told; i++) times[i].due_ms = 0;
     }
     return NULL;
 }

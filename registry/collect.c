@@ -355,6 +355,11 @@ struct result registry_write_notes(struct registry *registry, struct pg *pg, str
     return manifest_uses_write(registry->uses, pg, err);
 }
 
+bool registry_notes_are_many(struct registry *registry)
+{
+    return manifest_uses_are_many(registry->uses);
+}
+
 /* ---- runs that the clock begins ---- */
 
 static struct result begin(struct registry *registry, struct error *err)

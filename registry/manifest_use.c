@@ -8,11 +8,19 @@
 #include "base/memory.h"
 #include "crypto/digest.h"
 #include "registry/collect_store.h"
+#include "registry/metrics.h"
 #include "registry/registry_priv.h"
 
-#define PLACES     8192    /* manifests that are remembered as noted; two in one place cost a writing more */
-#define WAITING    2048    /* noted and not written; more in a few seconds are not noted */
+#define PLACES     65536   /* manifests that are remembered as noted; two in one place cost a writing more */
+#define WAITING    65536   /* noted and not written, 10 MB: six seconds of as many new manifests as a gateway answers for */
+#define MANY       8192    /* as soon as so many wait they are written, within half a second */
+#define PIECE      2048    /* of one statement */
 #define AGAIN_MS   3600000 /* a manifest is written once in so long */
+
+struct waiting {
+    size_t count, capacity;
+    struct manifest_use *uses;
+};
 
 struct manifest_uses {
     pthread_mutex_t mutex;
@@ -20,8 +28,7 @@ struct manifest_uses {
         uint64_t name;
         int64_t noted_ms;
     } noted[PLACES];
-    size_t count;
-    struct manifest_use waiting[WAITING];
+    struct waiting waiting;
 };
 
 struct result manifest_uses_new(struct manifest_uses **uses_out, struct error *err)
@@ -40,45 +47,92 @@ static uint64_t name_of(const struct uuid *repository, const char *digest)
     return registry_place(repository, digest, SIZE_MAX) | 1;
 }
 
+static struct noted *place_of(struct manifest_uses *uses, uint64_t name)
+{
+    return &uses->noted[(name >> 1) % PLACES]; /* the lowest bit is set in all */
+}
+
+static bool has_room(struct waiting *waiting)
+{
+    if (waiting->count < waiting->capacity) return true;
+    if (waiting->capacity == WAITING) return false;
+    const size_t capacity = waiting->capacity == 0 ? PIECE : 2 * waiting->capacity;
+    struct manifest_use *larger = memory_resize(waiting->uses, capacity * sizeof *larger);
+    if (larger == NULL) return false;
+    waiting->uses = larger;
+    waiting->capacity = capacity;
+    return true;
+}
+
+/* What can't be noted now is noted when it is pulled again. */
 void manifest_uses_note(struct manifest_uses *uses, const struct uuid *repository, const char *digest)
 {
     const uint64_t name = name_of(repository, digest);
     const int64_t now_ms = clock_monotonic_ms();
 
     pthread_mutex_lock(&uses->mutex);
-    struct noted *noted = &uses->noted[name % PLACES];
+    struct noted *noted = place_of(uses, name);
     const bool is_new = noted->name != name || now_ms - noted->noted_ms >= AGAIN_MS;
-    if (is_new && uses->count < WAITING) {
-        struct manifest_use *use = &uses->waiting[uses->count++];
+    const bool is_noted = is_new && has_room(&uses->waiting);
+    if (is_noted) {
+        struct manifest_use *use = &uses->waiting.uses[uses->waiting.count++];
         *noted = (struct noted){name, now_ms};
         use->repository = *repository;
         (void)snprintf(use->digest, sizeof use->digest, "%s", digest);
     }
     pthread_mutex_unlock(&uses->mutex);
+    if (is_new && !is_noted) metric_add(&registry_metrics_rows[METRIC_PULLS_NOT_NOTED], 1);
+}
+
+bool manifest_uses_are_many(struct manifest_uses *uses)
+{
+    pthread_mutex_lock(&uses->mutex);
+    const size_t count = uses->waiting.count;
+    pthread_mutex_unlock(&uses->mutex);
+    return count >= MANY;
+}
+
+static struct waiting take(struct manifest_uses *uses)
+{
+    pthread_mutex_lock(&uses->mutex);
+    const struct waiting taken = uses->waiting;
+    uses->waiting = (struct waiting){0};
+    pthread_mutex_unlock(&uses->mutex);
+    return taken;
+}
+
+/* Beside what was noted meanwhile, and within the same bound. */
+static void put_back(struct manifest_uses *uses, const struct waiting *taken, size_t from)
+{
+    size_t i = from;
+
+    pthread_mutex_lock(&uses->mutex);
+    for (; i < taken->count && has_room(&uses->waiting); i++) uses->waiting.uses[uses->waiting.count++] = taken->uses[i];
+    metric_add(&registry_metrics_rows[METRIC_PULLS_NOT_NOTED], (int64_t)(taken->count - i));
+    for (; i < taken->count; i++) *place_of(uses, name_of(&taken->uses[i].repository, taken->uses[i].digest)) = (struct noted){0};
+    pthread_mutex_unlock(&uses->mutex);
 }
 
 struct result manifest_uses_write(struct manifest_uses *uses, struct pg *pg, struct error *err)
 {
-    pthread_mutex_lock(&uses->mutex);
-    const size_t count = uses->count;
-    pthread_mutex_unlock(&uses->mutex);
-    if (count == 0) return SUCCESS;
-    struct manifest_use *waiting = memory_zeroed(WAITING, sizeof *waiting);
-    if (waiting == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to write what is pulled");
+    const struct waiting taken = take(uses);
+    struct result result = SUCCESS;
+    size_t written = 0;
 
-    pthread_mutex_lock(&uses->mutex);
-    const size_t taken = uses->count;
-    memcpy(waiting, uses->waiting, taken * sizeof *waiting);
-    uses->count = 0;
-    pthread_mutex_unlock(&uses->mutex);
-    const struct result written = manifest_uses_insert(pg, waiting, taken, err);
-    free(waiting);
-    return written;
+    while (written < taken.count && result.ok) {
+        const size_t left = taken.count - written, piece = left < PIECE ? left : PIECE;
+        result = manifest_uses_insert(pg, taken.uses + written, piece, err);
+        if (result.ok) written += piece;
+    }
+    if (!result.ok) put_back(uses, &taken, written);
+    free(taken.uses);
+    return result;
 }
 
 void manifest_uses_free(struct manifest_uses *uses)
 {
     if (uses == NULL) return;
     pthread_mutex_destroy(&uses->mutex);
+    free(uses->waiting.uses);
     free(uses);
 }

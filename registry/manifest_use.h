@@ -3,7 +3,8 @@
  *
  * For rules that keep what is pulled, and so that a manifest that a client was just told of is not collected as unused. A
  * hint to an hour: what a gateway noted since its last writing is lost with it. Noting never blocks for long and never
- * fails; for any number of threads.
+ * fails; for any number of threads. Past a bound, which takes a database that is away, a pull is only counted
+ * (sijil_pulls_not_noted_total), and noted when the manifest is pulled again.
  */
 #pragma once
 
@@ -15,7 +16,9 @@ struct manifest_uses;
 
 RESULT manifest_uses_new(struct manifest_uses **uses_out, struct error *err);
 void manifest_uses_note(struct manifest_uses *uses, const struct uuid *repository, const char *digest);
-/** Writes what was noted since the last time; what fails is lost. Blocks. */
+/** So many wait that they should be written now, not when the clock says so. */
+bool manifest_uses_are_many(struct manifest_uses *uses);
+/** Writes what was noted since the last time; what fails is kept for the next time. Blocks. */
 RESULT manifest_uses_write(struct manifest_uses *uses, struct pg *pg, struct error *err);
 void manifest_uses_free(struct manifest_uses *uses);
 DEFINE_OWNED(manifest_uses);

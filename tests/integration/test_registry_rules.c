@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "registry/manifest_use.h"
+#include "registry/metrics.h"
 #include "registry/project_rules.h"
 #include "registry/quota.h"
 
@@ -161,6 +163,64 @@ static void a_manifest_that_is_needed_again_stays(void **state)
         if (stayed == 0) fail_msg("rescue %zu never came in time", i);
     }
     set_rules("{}");
+}
+
+/* ---- what is pulled ---- */
+
+#define ALL_NOTES 65536 /* that may wait */
+
+static void note(struct manifest_uses *uses, unsigned from, unsigned to)
+{
+    const struct uuid repository = {.bytes = {1}};
+    char digest[DIGEST_TEXT_SIZE];
+
+    for (unsigned i = from; i < to; i++) {
+        (void)snprintf(digest, sizeof digest, "sha256:%08x%056d", i * 2654435761U, 0); /* apart, as digests are */
+        manifest_uses_note(uses, &repository, digest);
+    }
+}
+
+static void expect_written(unsigned count)
+{
+    char expected[16];
+
+    (void)snprintf(expected, sizeof expected, "%u", count);
+    assert_string_equal(ask("SELECT count(*) FROM manifest_use"), expected);
+}
+
+/* More than two thousand between two writings were not noted, and what a writing that failed had taken was lost. */
+static void every_pull_is_noted_until_it_is_written(void **state)
+{
+    OWNED(manifest_uses) *uses = NULL;
+    struct metric *lost = &registry_metrics_rows[METRIC_PULLS_NOT_NOTED];
+
+    (void)state;
+    MUST(manifest_uses_new(&uses, &err));
+    execute("DELETE FROM manifest_use");
+    execute("CREATE FUNCTION be_full() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+            " IF (SELECT count(*) FROM manifest_use) > 4000 THEN RAISE 'full' USING ERRCODE = '53100'; END IF; RETURN NULL; END$$;"
+            "GRANT SELECT ON manifest_use TO PUBLIC; CREATE TRIGGER be_full BEFORE INSERT ON manifest_use EXECUTE FUNCTION be_full()");
+    note(uses, 0, 8000);
+    assert_false(manifest_uses_are_many(uses));
+    note(uses, 8000, 20000);
+    assert_true(manifest_uses_are_many(uses));
+    MUST_FAIL(ERROR_FULL, manifest_uses_write(uses, fixture.stack->pg, &err));
+    expect_written(4096); /* two pieces */
+    note(uses, 20000, ALL_NOTES);
+    execute("DROP TRIGGER be_full ON manifest_use");
+    MUST(manifest_uses_write(uses, fixture.stack->pg, &err));
+    expect_written(ALL_NOTES);
+    assert_false(manifest_uses_are_many(uses));
+    assert_int_equal(metric_value(lost), 0);
+    /* With as many as may wait, one more is counted, and noted when it comes again. */
+    note(uses, ALL_NOTES, 2 * ALL_NOTES + 1);
+    assert_int_equal(metric_value(lost), 1);
+    MUST(manifest_uses_write(uses, fixture.stack->pg, &err));
+    expect_written(2 * ALL_NOTES);
+    note(uses, 2 * ALL_NOTES, 2 * ALL_NOTES + 1);
+    MUST(manifest_uses_write(uses, fixture.stack->pg, &err));
+    expect_written(2 * ALL_NOTES + 1);
+    execute("DELETE FROM manifest_use");
 }
 
 /* ---- quotas ---- */
@@ -341,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_index_keeps_its_children_and_a_subject_what_refers_to_it),
         cmocka_unit_test(a_manifest_that_is_needed_again_stays),
+        cmocka_unit_test(every_pull_is_noted_until_it_is_written),
         cmocka_unit_test(bytes_are_reserved_and_given_back),
         cmocka_unit_test(a_quota_that_comes_during_an_upload_is_kept),
         cmocka_unit_test(gateways_share_a_minute_exactly),

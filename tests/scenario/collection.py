@@ -380,8 +380,30 @@ def only_those_may_who_may():
     world.admin.api("POST", "/collections", {"rules": {}, "dry_run": True}, expect=(400,))
 
 
+def pulls_are_written_while_keys_are_recorded():
+    """After a large collection there are many: a gateway that recorded all of them first wrote no pull down meanwhile."""
+    world = World(server, "pulls")
+    place, data = world.repository("pulled"), os.urandom(1000)
+    place.push_blob(data)
+    assert place.put_manifest("v1", place.manifest(data)).status == 201
+    server.sql("INSERT INTO forgotten_key (blob_id, project_id, region_id, digest, size_bytes, key_version) SELECT gen_random_uuid(),"
+               " project_id, home_region, 'sha256:' || n, 1, 1 FROM project, generate_series(1, 50000) n WHERE name = 'pulls'")
+    assert place.call("GET", "manifests/v1").status == 200
+    until = time.monotonic() + 50
+    while server.sql("SELECT count(*) FROM manifest_use JOIN repository USING (repository_id) WHERE name = 'pulled'") == "0":
+        assert time.monotonic() < until, "nothing is written"
+        time.sleep(0.2)
+    recorded, left = (int(server.sql(f"SELECT count(*) FROM forgotten_key WHERE sequence IS {which} AND size_bytes = 1"))
+                      for which in ("NOT NULL", "NULL"))
+    assert recorded > 0 and left > 0, (recorded, left)
+    time.sleep(1)
+    more = int(server.sql("SELECT count(*) FROM forgotten_key WHERE sequence IS NOT NULL AND size_bytes = 1")) - recorded
+    assert more > 100, f"{more} in a second: the next batch does not follow at once"
+    server.sql("DELETE FROM forgotten_key WHERE sequence IS NULL")
+
+
 CASES = (what_nothing_needs_goes_and_all_else_stays, what_was_deleted_has_a_certificate, the_rules_say_which_manifests_go,
          immutable_tags_stay_where_they_are, quotas_are_exact_and_say_so, a_project_can_have_so_many_requests_a_minute,
-         the_command_line_does_it_all, only_those_may_who_may)
+         the_command_line_does_it_all, only_those_may_who_may, pulls_are_written_while_keys_are_recorded)
 server.start()
 sijil_test.run(*CASES, server=server)
