@@ -43,7 +43,9 @@ int pg_socket(const struct pg *pg)
 
 struct pg_backend pg_backend(const struct pg *pg)
 {
-    return pg->connection == NULL ? (struct pg_backend){0} : pg->backend;
+    static const struct pg_backend none;
+
+    return pg->connection == NULL ? none : pg->backend;
 }
 
 static struct result send_one(struct pg *pg, const struct pg_prepared *prepared,
