@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -188,4 +189,21 @@ static inline void blob_test_path(const struct blob_test *test, const char *suff
     for (size_t i = 0; i < 16; i++)
         (void)snprintf(hex + 2 * i, 3, "%02x", test->upload.identity.blob.bytes[i]);
     (void)snprintf(out, 160, "%s/%.2s/%s.%s", test->folder.path, hex, hex, suffix);
+}
+
+/**
+ * Whether all of these bytes, from a page's start on and at most 1 MiB, are in the page cache. Only mincore(2) looks without changing it:
+ * asking for bytes that are there at once has newer kernels begin to read those that are not.
+ */
+static inline bool blob_test_is_cached(int file, size_t from, size_t length)
+{
+    unsigned char pages[256] = {0};
+    const size_t count = (length + 4095) / 4096;
+    bool all = count <= sizeof pages;
+    void *map = mmap(NULL, length, PROT_READ, MAP_SHARED, file, (off_t)from);
+
+    if (map == MAP_FAILED || !all || mincore(map, length, pages) != 0) abort();
+    (void)munmap(map, length);
+    for (size_t i = 0; i < count; i++) all = all && (pages[i] & 1) != 0;
+    return all;
 }

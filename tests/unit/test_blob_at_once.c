@@ -1,6 +1,5 @@
 /* Reading what needs no waiting: blob_reader_read_at_once(); and how the file driver appends. */
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include "tests/support/unit.h"
 
@@ -44,32 +43,21 @@ static void reads_at_once_what_is_in_memory(void **state)
     }
 }
 
-/* Of ten pieces of a file, how many are in the page cache. Neither a reader is asked, which goes past it where memory is dear, nor
- * preadv2(2), which lets the kernel read ahead. */
-static unsigned pieces_in_memory(int file, size_t length)
+enum { PIECES = 10, PIECE = 65536, RECORDS = 200 };
+
+/* Of ten pieces of a file, of twenty records each, how many begin in the page cache. */
+static unsigned pieces_in_memory(int file)
 {
-    enum { PAGE = 4096, PIECE = BLOB_RECORD_PLAIN / PAGE, STEP = 20 * BLOB_RECORD_PLAIN / PAGE };
-    static unsigned char pages[1 << 14];
-    const size_t count = length / PAGE;
     unsigned found = 0;
 
-    assert_true(count <= sizeof pages);
-    void *map = mmap(NULL, length, PROT_READ, MAP_SHARED, file, 0);
-    assert_true(map != MAP_FAILED);
-    assert_int_equal(mincore(map, length, pages), 0);
-    assert_int_equal(munmap(map, length), 0);
-    for (size_t first = 0; first + PIECE <= count; first += STEP) {
-        size_t there = 0;
-        for (size_t i = first; i < first + PIECE; i++) there += pages[i] & 1;
-        found += there == PIECE;
-    }
+    for (size_t i = 0; i < PIECES; i++) found += blob_test_is_cached(file, i * (RECORDS / PIECES) * PIECE, PIECE);
     return found;
 }
 
 /* What is served stays. Whether what is not did not come. */
 static bool is_left_alone(void)
 {
-    enum { RECORDS = 200, LENGTH = RECORDS * BLOB_RECORD_PLAIN };
+    enum { LENGTH = RECORDS * BLOB_RECORD_PLAIN };
     static uint8_t all[LENGTH + (1 << 20)];
     const struct digest digest = blob_test_digest(DIGEST_SHA256, 4, LENGTH);
     OWNED(blob_writer) *writer = NULL;
@@ -88,19 +76,19 @@ static bool is_left_alone(void)
     assert_true(file >= 0);
     const ssize_t size = pread(file, all, sizeof all, 0); /* all of it is in the page cache now, however it was written */
     assert_true(size > LENGTH && (size_t)size < sizeof all);
-    const unsigned served = pieces_in_memory(file, LENGTH);
-    assert_int_equal(served, RECORDS / 20);
+    const unsigned served = pieces_in_memory(file);
+    assert_int_equal(served, PIECES);
     assert_true(blob_reader_open(test.store, &test.upload.identity, &closed, test.key, &reader, &err).ok);
     assert_true(blob_verify(reader, &(struct blob_verify_options){0}, &err).ok);
-    assert_int_equal(pieces_in_memory(file, LENGTH), served);
+    assert_int_equal(pieces_in_memory(file), served);
 
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     blob_reader_free(GIVE(reader)); /* which has a record of its own in memory */
     assert_true(blob_reader_open(test.store, &test.upload.identity, &closed, test.key, &reader, &err).ok);
-    const unsigned before = pieces_in_memory(file, LENGTH);
+    const unsigned before = pieces_in_memory(file);
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     assert_true(blob_verify(reader, &(struct blob_verify_options){.with_digest = true}, &err).ok);
-    const bool is_gone = pieces_in_memory(file, LENGTH) <= before + 1; /* what the kernel read ahead behind the last one may be there */
+    const bool is_gone = pieces_in_memory(file) <= before + 1; /* what the kernel read ahead behind the last one may be there */
     (void)close(file);
     blob_reader_free(GIVE(reader));
     blob_writer_free(GIVE(writer));
