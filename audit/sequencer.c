@@ -28,7 +28,7 @@ bool record_concerns_somebody(const struct record *record)
 }
 
 /* Work of the server's own, and later events of an operation that do not say from where, have nothing to seal. */
-bool record_has_payload(const struct record *record)
+static bool has_payload(const struct record *record)
 {
     if (record->decision != NULL) return decision_epoch(record->decision) != EPOCH_OF_JOBS;
     return record->context.subject != NULL;
@@ -61,7 +61,7 @@ static void wake(struct sequencer *sequencer, const struct record_queue *queue)
 /* Whether all that it needs are in the cache. */
 static bool find_subjects(struct sequencer *sequencer, struct record *record)
 {
-    const bool has_box = record_has_payload(record), concerns = record_concerns_somebody(record);
+    const bool has_box = has_payload(record), concerns = record_concerns_somebody(record);
     char anonymous[ANONYMOUS_NAME_SIZE];
     const char *names[2];
 
@@ -79,6 +79,7 @@ static bool find_subjects(struct sequencer *sequencer, struct record *record)
 void sequencer_submit(struct sequencer *sequencer, struct record *record)
 {
     assert((record->decision == NULL) != (record->under == NULL));
+    assert(has_payload(record) || !record_concerns_somebody(record)); /* what the server does by itself concerns nobody */
     record->arrived_ms = clock_monotonic_ms();
     record->permit = NULL;
     record->sequence = 0;

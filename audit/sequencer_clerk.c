@@ -42,7 +42,7 @@ static struct result resolve_all(struct sequencer *sequencer, struct record *rec
     char anonymous[ANONYMOUS_NAME_SIZE];
     const char *names[2];
 
-    if (record->resolved == NULL && record_has_payload(record)) {
+    if (record->resolved == NULL) {
         record_subject(record, anonymous, names);
         TRY(resolve(sequencer, names, &record->resolved, err));
     }

@@ -164,8 +164,6 @@ struct sequencer {
 /* sequencer.c */
 /** Issuer and subject whose key seals the record's payload; `anonymous` is room for one that has no name. */
 void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
-/** Whether the event has a sealed payload: record->resolved. */
-bool record_has_payload(const struct record *record);
 /** Whether the event says a pseudonym besides the actor's: record->concerned. */
 bool record_concerns_somebody(const struct record *record);
 

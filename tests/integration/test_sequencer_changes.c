@@ -160,7 +160,7 @@ static void whom_a_change_concerns_has_a_pseudonym(void **state)
     struct audit_log log;
     struct batched records[] = {concerning("one", "alice"), concerning("two", "alice"), concerning("three", "robot$acme+ci"),
                                 concerning("four", "bob")};
-    struct batched late = concerning("five", "carol");
+    struct batched known = concerning("five", "bob"), late = concerning("six", "carol");
 
     (void)state;
     open_log(&log);
@@ -174,6 +174,12 @@ static void whom_a_change_concerns_has_a_pseudonym(void **state)
     assert_string_equal(count_of(&log, "e->>'res' ~ '#consumer external 1 [0-9a-f]{64}$'"), "4");
     assert_string_equal(count_of(&log, "e->>'res' LIKE '% ' || (e->>'actor')"), "1"); /* whom it concerns did it */
     assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_subject"), "4");
+    known.record.context.subject = "erin"; /* she has no key, and he has */
+    attach_changes(&known, 1);
+    submit_batch(log.sequencer, &known, 1);
+    assert_int_equal(known.record.status, RECORD_DONE);
+    record_done(&known.record);
+    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_subject"), "5");
 
     keyd_process_kill(log.keyd);
     attach_changes(&late, 1);
