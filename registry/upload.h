@@ -17,7 +17,7 @@
 #include "registry/registry.h"
 
 #define UPLOAD_SESSIONS_PER_PROJECT 1000 /* open at the same time; more are ERROR_LIMIT */
-#define UPLOAD_SESSIONS_PER_OWNER   250  /* of them by one subject, whatever its credentials, so that nobody takes them all */
+#define UPLOAD_SESSIONS_PER_OWNER   250  /* of them by one subject and credential, so that nobody takes them all */
 #define UPLOAD_COPIES_MAX           2    /* are read again for their SHA-512 at the same time; more are ERROR_LIMIT */
 
 /* ---- POST ---- */

@@ -1,13 +1,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "authz/role.h"
 #include "crypto/random.h"
 #include "registry/repository_store.h"
 #include "registry/upload_priv.h"
 
 /* Every part has a fixed largest size, so one buffer holds them all. */
-static void hash_credential(const struct principal *principal, uint8_t hash_out[SHA256_SIZE])
+void upload_owner_hash(const struct principal *principal, uint8_t hash_out[SHA256_SIZE])
 {
     uint8_t parts[sizeof principal->issuer + sizeof principal->subject + sizeof principal->source +
                   sizeof principal->confirmation + sizeof principal->id + 1] = {0};
@@ -22,19 +21,6 @@ static void hash_credential(const struct principal *principal, uint8_t hash_out[
         length += strlen(texts[i]) + 1; /* with its end, so that no text runs into the next */
     }
     sha256_of((struct bytes){parts, length}, hash_out);
-}
-
-/* Sessions are counted by the first half: who has an issuer make many tokens for one subject has no more of them for it. */
-void upload_owner_hash(const struct principal *principal, uint8_t hash_out[SHA256_SIZE])
-{
-    uint8_t subject[SHA256_SIZE], credential[SHA256_SIZE];
-    char key[PRINCIPAL_KEY_SIZE];
-
-    principal_key(principal, key);
-    sha256_of(bytes_of_text(key), subject);
-    hash_credential(principal, credential);
-    memcpy(hash_out, subject, SHA256_SIZE / 2);
-    memcpy(hash_out + SHA256_SIZE / 2, credential, SHA256_SIZE / 2);
 }
 
 void upload_secret_hash(const struct upload_location *location, uint8_t hash_out[SHA256_SIZE])

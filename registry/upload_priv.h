@@ -21,7 +21,7 @@ struct upload {
     bool is_dead;            /* the writer may not go on */
 };
 
-/** Who a session belongs to: half a hash of the subject, by which sessions are counted, and half a hash of all that is known: credential and confirmation too. */
+/** Hash of who a session belongs to: issuer, subject, credential and confirmation. */
 void upload_owner_hash(const struct principal *principal, uint8_t hash_out[SHA256_SIZE]);
 void upload_secret_hash(const struct upload_location *location, uint8_t hash_out[SHA256_SIZE]);
 /** A fresh blob id with its data key, wrapped. Stores nothing. */

@@ -11,7 +11,6 @@
 #define CHECKPOINT_COLUMNS "writer_epoch, sequence, offset_bytes, checkpoint_epoch, checkpoint_digest"
 #define CHECKPOINT_TYPES   "int8 int8 int8 int8 bytea"
 #define OWNER              "upload_id = $1 AND repository_id = $2 AND region_id = $3 AND bound_to = $4 AND secret_hash = $5"
-#define SUBJECT(owner)     "substr(" owner ", 1, 16)" /* of upload_owner_hash(): the subject's half */
 /* What ends a session gives back what it had reserved. */
 #define RETURNING_ENDED " RETURNING blob_id, region_id, project_id, reserved_bytes"
 #define RELEASE                                                                                                         \
@@ -23,8 +22,7 @@
 #define INSERT                                                                                                      \
     "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version,"   \
     " wrapped_key, commitment, bound_to, secret_hash, writer_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $14" \
-    " FROM (SELECT count(*) AS whole, count(*) FILTER (WHERE " SUBJECT("bound_to") " = " SUBJECT("$10") ") AS own"           \
-    " FROM upload WHERE project_id = $3) n"                                                                          \
+    " FROM (SELECT count(*) AS whole, count(*) FILTER (WHERE bound_to = $10) AS own FROM upload WHERE project_id = $3) n" \
     " LEFT JOIN project_quota q ON q.project_id = $3"                                                                \
     " WHERE n.whole < coalesce(q.sessions_max, $12) AND n.own < $13"                                                 \
     " AND (q.bytes_max IS NULL OR q.bytes_used < q.bytes_max)"
