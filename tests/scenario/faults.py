@@ -54,6 +54,7 @@ class Bench:
         self.place.client.token(self.place.scope)
         self.size, self.way = SHORT_BLOB, ""
         self.unread, self.kept = [], []  # digests of long blobs that were acknowledged: those that nobody has pulled, all
+        self.begun = []  # uploads
 
     def push(self):
         fresh = os.urandom(self.size)
@@ -62,6 +63,18 @@ class Bench:
             self.unread.append(sha256(fresh))
             self.kept.append(sha256(fresh))
         return answer
+
+    def begin(self):
+        answer = self.place.call("POST", "blobs/uploads/")
+        if answer.status == 202:
+            self.begun.append(answer["Location"])
+        return answer
+
+    def cancel(self):
+        """Else this token would have more uploads open than it may; those of one before it are none of its own."""
+        while self.begun:
+            answer = self.place.call("DELETE", self.begun.pop())
+            assert answer.status in (204, 404), (answer.status, answer.body)
 
     def pull(self):
         """For the first time, if there is a blob that nobody has pulled."""
@@ -84,7 +97,7 @@ class Bench:
             "pull a manifest": lambda: place.call("GET", "manifests/one"),
             "pull a blob": self.pull,
             "push a blob": self.push,
-            "begin an upload": lambda: place.call("POST", "blobs/uploads/"),
+            "begin an upload": self.begin,
             "push a manifest": lambda: place.call("PUT", f"manifests/m{random.randrange(1 << 30)}", self.manifest, manifest),
             "list tags": lambda: place.call("GET", "tags/list"),
         }
@@ -122,6 +135,7 @@ class Bench:
             assert good or time.monotonic() < until, f"{case}: still {answers} after {seconds} s"
             time.sleep(0.2)
         assert self.server.process.poll() is None, "sijild has ended"
+        self.cancel()
 
 
 def timed(call):
