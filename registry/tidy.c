@@ -50,7 +50,8 @@ static struct result expire(struct registry *registry, const struct expired_uplo
     struct expire_change change = {.change = {.run = run_expire, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = expired->upload};
     job_recorder_init(&recorder, registry->sequencer, permit);
     const struct result recorded =
-        recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "expired", &change.change, err);
+        recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, expired->makes_room ? "idle, made room" : "expired",
+                                 &change.change, err);
     *ended_out = recorded.ok;
     if (!recorded.ok && err->kind == ERROR_NOT_FOUND) return SUCCESS; /* its client was here meanwhile, or another gateway */
     return recorded; /* cppcheck-suppress returnDanglingLifetime ; a result is a truth value, and keeps no address */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "registry/upload_priv.h"
@@ -184,6 +185,7 @@ struct result upload_claim(struct upload *upload, struct pg *pg, struct error *e
     assert(!upload->is_claimed);
     TRY(upload_table_take(upload->registry->uploads, &upload->row.upload, &upload->live, err));
     upload->is_claimed = true;
+    upload->safe_ms = clock_monotonic_ms();
     if (kept_writer_fits(upload)) return SUCCESS;
     upload->is_dead = true; /* until it is open */
     TRY(open_writer(upload, pg, err));
@@ -213,7 +215,8 @@ bool upload_can_save(const struct upload *upload)
 
 bool upload_must_save(const struct upload *upload)
 {
-    return !upload->is_dead && blob_writer_is_checkpoint_due(upload->live.writer);
+    if (upload->is_dead) return false;
+    return blob_writer_is_checkpoint_due(upload->live.writer) || clock_monotonic_ms() - upload->safe_ms >= UPLOAD_SAVE_EVERY_MS;
 }
 
 /*
@@ -257,6 +260,7 @@ static struct result save(struct upload *upload, struct pg *pg, struct recorder 
     blob_writer_committed(upload->live.writer);
     upload->row.checkpoint = change.checkpoint;
     upload->live.sequence = change.checkpoint.sequence;
+    upload->safe_ms = clock_monotonic_ms();
     return SUCCESS;
 }
 

@@ -2,7 +2,7 @@
  * registry/upload.h -- upload sessions: begun, written in pieces, resumed anywhere, committed once.
  *
  * A session belongs to one subject, credential, repository and region, is known by a secret in its Location, and
- * ends 24 hours after it last got on. Its row says what is safe; a writer that still lives in this process goes on in its
+ * ends 24 hours after it last got on, or after one hour where its owner or project has half of what it may have. Its row says what is safe; a writer that still lives in this process goes on in its
  * extent, any other resumes from the last checkpoint (docs/formats/sjb1.md, "Uploads that pause"). Only the writer
  * that claimed the row last can save or commit.
  * OCI Distribution Specification 1.1.1, "Pushing blobs".
@@ -18,6 +18,7 @@
 
 #define UPLOAD_SESSIONS_PER_PROJECT 1000 /* open at the same time; more are ERROR_LIMIT */
 #define UPLOAD_SESSIONS_PER_OWNER   250  /* of them by one subject and credential, so that nobody takes them all */
+#define UPLOAD_SAVE_EVERY_MS        900000 /* a slow body is made safe so often; well under the hour after which a session is idle */
 #define UPLOAD_COPIES_MAX           2    /* are read again for their SHA-512 at the same time; more are ERROR_LIMIT */
 
 /* ---- POST ---- */
@@ -91,7 +92,7 @@ bool upload_must_reserve(const struct upload *upload, size_t length);
 void upload_expect(struct upload *upload, uint64_t length);
 /** After a failure only upload_free() may follow; the client goes on from the last offset that was saved. */
 RESULT upload_write(struct upload *upload, struct bytes content, struct error *err);
-/** 64 MiB since the last time. */
+/** 64 MiB or a quarter of an hour since the last time. */
 bool upload_must_save(const struct upload *upload);
 /** Its writer is sound: what it wrote so far can be kept. */
 bool upload_can_save(const struct upload *upload);

@@ -17,6 +17,7 @@ struct upload {
     struct upload_row row;
     struct blob_store *blobs;
     struct live_upload live; /* while is_claimed */
+    int64_t safe_ms;         /* monotonic; when it was claimed, or last saved */
     bool is_claimed;
     bool is_dead;            /* the writer may not go on */
 };

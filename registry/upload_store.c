@@ -17,6 +17,15 @@
     " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - g.reserved_bytes FROM gone g"                  \
     " WHERE q.project_id = g.project_id AND g.reserved_bytes > 0)"
 
+/*
+ * Nothing was saved in it for an hour: a save, or a claim, moves the end to 24 hours from then, once less than 23 are left.
+ * Such a session ends early where its owner, or its project, has more than half of what it may have.
+ */
+#define IS_IDLE    "expires_at < now() + interval '22 hours'"
+#define IS_CROWDED "(2 * c.own > $2 OR 2 * c.whole > coalesce(q.sessions_max, $3))"
+#define GOES_ON                                                                                                    \
+    "expires_at = CASE WHEN expires_at < now() + interval '23 hours' THEN now() + interval '24 hours' ELSE expires_at END"
+
 #define IS_COUNTED(project) "EXISTS (SELECT FROM project_quota q WHERE q.project_id = " project " AND q.bytes_max IS NOT NULL)"
 
 #define INSERT                                                                                                      \
@@ -59,12 +68,11 @@ static const struct pg_statement statements[] = {
      "SELECT " IS_COUNTED("u.project_id") " FROM upload u WHERE u.upload_id = $1 AND u.writer_epoch = $2",
      "uuid int8", "bool"},
     {"upload_claim",
-     "UPDATE upload SET writer_epoch = writer_epoch + 1 WHERE upload_id = $1 AND expires_at > now()"
+     "UPDATE upload SET writer_epoch = writer_epoch + 1, " GOES_ON " WHERE upload_id = $1 AND expires_at > now()"
      " RETURNING " CHECKPOINT_COLUMNS,
      "uuid", CHECKPOINT_TYPES},
     {"upload_save", /* moves the end now and then only: its index need not know of each piece */
-     "UPDATE upload SET checkpoint_epoch = $2, sequence = $3, offset_bytes = $4, checkpoint_digest = $5, expires_at ="
-     " CASE WHEN expires_at < now() + interval '23 hours' THEN now() + interval '24 hours' ELSE expires_at END"
+     "UPDATE upload SET checkpoint_epoch = $2, sequence = $3, offset_bytes = $4, checkpoint_digest = $5, " GOES_ON
      " WHERE upload_id = $1 AND writer_epoch = $2 AND sequence < $3",
      "uuid int8 int8 int8 bytea", ""},
     {"upload_is_gone",
@@ -79,13 +87,18 @@ static const struct pg_statement statements[] = {
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id",
      "uuid uuid text bytea bytea", "uuid"},
     {"upload_expired",
-     "SELECT u.upload_id, u.blob_id, p.organisation_id, u.project_id, u.repository_id,"
-     " o.name || '/' || p.name || '/' || r.name, u.region_id FROM upload u JOIN repository r USING (repository_id)"
+     "WITH c AS (SELECT project_id, bound_to, count(*) AS own, sum(count(*)) OVER (PARTITION BY project_id) AS whole"
+     " FROM upload WHERE project_id IN (SELECT project_id FROM upload WHERE " IS_IDLE ") GROUP BY project_id, bound_to)"
+     " SELECT u.upload_id, u.blob_id, p.organisation_id, u.project_id, u.repository_id,"
+     " o.name || '/' || p.name || '/' || r.name, u.region_id, u.expires_at > now()"
+     " FROM upload u JOIN repository r USING (repository_id)"
      " JOIN project p ON p.project_id = u.project_id JOIN organisation o USING (organisation_id)"
-     " WHERE u.expires_at <= now() ORDER BY u.expires_at LIMIT $1",
-     "int8", "uuid uuid uuid uuid uuid text text"},
-    {"upload_expire",
-     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND expires_at <= now()" RETURNING_ENDED ")," RELEASE
+     " JOIN c ON c.project_id = u.project_id AND c.bound_to = u.bound_to"
+     " LEFT JOIN project_quota q ON q.project_id = u.project_id"
+     " WHERE u.expires_at <= now() OR (u." IS_IDLE " AND " IS_CROWDED ") ORDER BY u.expires_at LIMIT $1",
+     "int8 int8 int8", "uuid uuid uuid uuid uuid text text bool"},
+    {"upload_expire", /* unless it got on since it was listed */
+     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND " IS_IDLE RETURNING_ENDED ")," RELEASE
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
      "uuid", ""},
     {"tidy_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"},
@@ -416,13 +429,15 @@ struct result upload_rows_expired(struct pg *pg, struct expired_upload *expired_
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_int8(&arguments, (int64_t)capacity);
+    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_OWNER);
+    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
     TRY(pg_run(pg, "upload_expired", &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {
         struct expired_upload *expired = &expired_out[i];
         *expired = (struct expired_upload){.upload = pg_uuid(rows, i, 0), .blob = pg_uuid(rows, i, 1),
                                            .organisation = pg_uuid(rows, i, 2), .project = pg_uuid(rows, i, 3),
-                                           .repository = pg_uuid(rows, i, 4)};
+                                           .repository = pg_uuid(rows, i, 4), .makes_room = pg_bool(rows, i, 7)};
         (void)snprintf(expired->name, sizeof expired->name, "%s", pg_text(rows, i, 5));
         (void)snprintf(expired->region, sizeof expired->region, "%s", pg_text(rows, i, 6));
     }
@@ -437,7 +452,7 @@ struct result upload_row_expire(struct pg *pg, const struct uuid *upload, struct
 
     pg_add_uuid(&arguments, upload);
     TRY(pg_run(pg, "upload_expire", &arguments, &rows, err));
-    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the session is gone, or does not expire now");
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the session is gone, or got on");
 }
 
 struct result abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out,

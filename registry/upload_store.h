@@ -88,11 +88,12 @@ RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uui
 struct expired_upload {
     struct uuid upload, blob, organisation, project, repository;
     char name[RESOURCE_NAME_MAX + 1], region[REGION_ID_MAX + 1];
+    bool makes_room; /* it is idle where sessions run out, and would have lived longer */
 };
-/** At most `capacity` sessions that have expired. */
+/** At most `capacity` sessions that have expired, or that shall make room; the oldest first. */
 RESULT upload_rows_expired(struct pg *pg, struct expired_upload *expired_out, size_t capacity, size_t *count_out,
                            struct error *err);
-/** Ends an expired session. ERROR_NOT_FOUND if it is gone, or does not expire now. */
+/** Ends such a session. ERROR_NOT_FOUND if it is gone, or got on meanwhile. */
 RESULT upload_row_expire(struct pg *pg, const struct uuid *upload, struct error *err);
 
 struct abandoned_object {

@@ -313,33 +313,6 @@ static void an_old_one_is_reaped(void **state)
     assert_int_equal(count, 0);
 }
 
-static void one_that_goes_on_does_not_expire(void **state)
-{
-    struct resource where = fixture_repository(&fixture.models, "slow");
-    const struct upload_begin begun = fixture_begin(&where);
-    static const char shorten[] = "UPDATE upload SET expires_at = now() + interval '%s' FROM repository r"
-                                  " WHERE r.repository_id = upload.repository_id AND r.name = 'slow'";
-    static const char is_long[] = "SELECT expires_at > now() + interval '23 h 55 min' FROM upload"
-                                  " JOIN repository USING (repository_id) WHERE name = 'slow'";
-    static const struct {
-        const char *before, *after;
-    } rows[] = {{"1 h", "t"}, {"23 h 30 min", "f"}};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct job_recorder recorder;
-        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
-        char statement[sizeof shorten + 20];
-        (void)snprintf(statement, sizeof statement, shorten, rows[i].before);
-        execute(statement);
-        MUST(upload_claim(upload, fixture.stack->pg, &err));
-        MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
-        MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
-        assert_string_equal(ask(is_long), rows[i].after);
-        if (i > 0) MUST(upload_drop(upload, fixture.stack->pg, "done", &recorder.recorder, &err));
-    }
-}
-
 static void the_second_of_two_equal_ones_is_dropped(void **state)
 {
     struct resource first = fixture_repository(&fixture.models, "twin/a");
@@ -378,41 +351,6 @@ static void nothing_is_a_blob_too(void **state)
     fixture_push(&where, 7, 0, digest);
     assert_string_equal(digest, "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     fixture_check(&where, 7, 0);
-}
-
-static void copy_sessions(const char *owner, unsigned count)
-{
-    char sql[1024];
-
-    (void)snprintf(sql, sizeof sql,
-                   "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, key_version,"
-                   " wrapped_key, commitment, digest_algorithm, bound_to, secret_hash)"
-                   " SELECT gen_random_uuid(), repository_id, project_id, region_id, gen_random_uuid(), key_version,"
-                   " wrapped_key, commitment, digest_algorithm, %s, secret_hash FROM (SELECT u.* FROM upload u"
-                   " JOIN repository r USING (repository_id, project_id) WHERE r.name = 'many' LIMIT 1) one,"
-                   " generate_series(1, %u)", owner, count);
-    execute(sql);
-}
-
-static void too_many_sessions_are_refused(void **state)
-{
-    struct resource where = fixture_repository(&fixture.other, "many");
-    struct principal other = fixture.principal;
-    struct upload_begin begin;
-
-    (void)state;
-    (void)snprintf(other.subject, sizeof other.subject, "somebody else");
-    (void)fixture_begin(&where);
-    copy_sessions("bound_to", UPLOAD_SESSIONS_PER_OWNER - 1);
-    MUST(upload_begin_prepare(fixture.registry, &where, &fixture.principal, DIGEST_SHA256, &begin, &err));
-    MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
-
-    /* One has his share: others can still push, until the project has all that it may have. */
-    MUST(upload_begin_prepare(fixture.registry, &where, &other, DIGEST_SHA256, &begin, &err));
-    MUST(fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
-    copy_sessions("sha256('third')", UPLOAD_SESSIONS_PER_PROJECT - UPLOAD_SESSIONS_PER_OWNER - 1);
-    MUST(upload_begin_prepare(fixture.registry, &where, &other, DIGEST_SHA256, &begin, &err));
-    MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
 }
 
 /* The POST did not say so: the bytes are read back and written once more. */
@@ -483,12 +421,10 @@ int main(void)
         cmocka_unit_test(a_cancelled_one_leaves_nothing),
         cmocka_unit_test(a_cancelled_one_leaves_nothing_to_a_request_that_still_writes),
         cmocka_unit_test(an_old_one_is_reaped),
-        cmocka_unit_test(one_that_goes_on_does_not_expire),
         cmocka_unit_test(the_second_of_two_equal_ones_is_dropped),
         cmocka_unit_test(nothing_is_a_blob_too),
         cmocka_unit_test(sha512_may_be_asked_for_at_the_end),
         cmocka_unit_test(few_are_read_again_at_a_time),
-        cmocka_unit_test(too_many_sessions_are_refused),
     };
 
     return cmocka_run_group_tests_name("uploads", tests, fixture_set_up, fixture_tear_down);

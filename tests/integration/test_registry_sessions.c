@@ -1,0 +1,156 @@
+/* How long upload sessions live, how many there may be, and which of them make room. */
+#include "tests/integration/registry_fixture.h"
+#include "registry/upload_priv.h"
+
+static void one_that_goes_on_does_not_expire(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "slow");
+    const struct upload_begin begun = fixture_begin(&where);
+    static const char shorten[] = "UPDATE upload SET expires_at = now() + interval '%s' FROM repository r"
+                                  " WHERE r.repository_id = upload.repository_id AND r.name = 'slow'";
+    static const char is_long[] = "SELECT expires_at > now() + interval '23 h 55 min' FROM upload"
+                                  " JOIN repository USING (repository_id) WHERE name = 'slow'";
+    static const struct {
+        const char *before, *after;
+        bool saves; /* a claim alone shows as well that the client is there */
+    } rows[] = {{"1 h", "t", true}, {"1 h", "t", false}, {"23 h 30 min", "f", true}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        char statement[sizeof shorten + 20];
+        (void)snprintf(statement, sizeof statement, shorten, rows[i].before);
+        execute(statement);
+        if (!rows[i].saves) upload_table_clear(fixture.registry->uploads); /* a kept writer need not claim */
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
+        if (rows[i].saves) MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
+        assert_string_equal(ask(is_long), rows[i].after);
+        if (i + 1 == COUNT(rows)) MUST(upload_drop(upload, fixture.stack->pg, "done", &recorder.recorder, &err));
+    }
+}
+
+/* At the slowest allowed rate 64 MiB take 18 hours. */
+static void a_slow_one_is_saved_by_the_clock(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "trickle");
+    const struct upload_begin begun = fixture_begin(&where);
+    struct job_recorder recorder;
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+
+    (void)state;
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
+    assert_false(upload_must_save(upload));
+    upload->safe_ms -= UPLOAD_SAVE_EVERY_MS;
+    assert_true(upload_must_save(upload));
+    MUST(upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
+    assert_false(upload_must_save(upload));
+    MUST(upload_drop(upload, fixture.stack->pg, "done", &recorder.recorder, &err));
+}
+
+static void copy_sessions(const char *owner, unsigned count)
+{
+    char sql[1024];
+
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, key_version,"
+                   " wrapped_key, commitment, digest_algorithm, bound_to, secret_hash)"
+                   " SELECT gen_random_uuid(), repository_id, project_id, region_id, gen_random_uuid(), key_version,"
+                   " wrapped_key, commitment, digest_algorithm, %s, secret_hash FROM (SELECT u.* FROM upload u"
+                   " JOIN repository r USING (repository_id, project_id) WHERE r.name = 'many' LIMIT 1) one,"
+                   " generate_series(1, %u)", owner, count);
+    execute(sql);
+}
+
+static void too_many_sessions_are_refused(void **state)
+{
+    struct resource where = fixture_repository(&fixture.other, "many");
+    struct principal other = fixture.principal;
+    struct upload_begin begin;
+
+    (void)state;
+    (void)snprintf(other.subject, sizeof other.subject, "somebody else");
+    (void)fixture_begin(&where);
+    copy_sessions("bound_to", UPLOAD_SESSIONS_PER_OWNER - 1);
+    MUST(upload_begin_prepare(fixture.registry, &where, &fixture.principal, DIGEST_SHA256, &begin, &err));
+    MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
+
+    /* One has his share: others can still push, until the project has all that it may have. */
+    MUST(upload_begin_prepare(fixture.registry, &where, &other, DIGEST_SHA256, &begin, &err));
+    MUST(fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
+    copy_sessions("sha256('third')", UPLOAD_SESSIONS_PER_PROJECT - UPLOAD_SESSIONS_PER_OWNER - 1);
+    MUST(upload_begin_prepare(fixture.registry, &where, &other, DIGEST_SHA256, &begin, &err));
+    MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
+}
+
+static void leave_sessions(const char *owner, unsigned count)
+{
+    char sql[512];
+
+    (void)snprintf(sql, sizeof sql,
+                   "DELETE FROM upload WHERE bound_to = %s AND upload_id NOT IN"
+                   " (SELECT upload_id FROM upload WHERE bound_to = %s LIMIT %u)", owner, owner, count);
+    execute(sql);
+}
+
+static void age_sessions(const char *owner, unsigned count, const char *rest)
+{
+    char sql[512];
+
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE upload SET expires_at = now() + interval '%s' WHERE upload_id IN"
+                   " (SELECT upload_id FROM upload WHERE bound_to = %s ORDER BY expires_at DESC LIMIT %u)", rest, owner, count);
+    execute(sql);
+}
+
+/* What killed jobs left behind does not keep others out for a day; where there is room, nobody loses his session. */
+static void idle_ones_make_room(void **state)
+{
+    struct resource where = fixture_repository(&fixture.other, "many");
+    size_t count = 0;
+
+    (void)state;
+    execute("DELETE FROM upload; DELETE FROM abandoned_object");
+    (void)fixture_begin(&where);
+    copy_sessions("sha256('third')", UPLOAD_SESSIONS_PER_OWNER / 2 + 1);
+    copy_sessions("sha256('fourth')", UPLOAD_SESSIONS_PER_OWNER / 2);
+    age_sessions("sha256('third')", 5, "21 h 59 min");
+    age_sessions("sha256('third')", 5, "22 h 1 min");
+    age_sessions("sha256('fourth')", 5, "21 h 59 min"); /* has half, which is not too much */
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_int_equal(count, 10); /* sessions, and their objects */
+    assert_string_equal(ask("SELECT count(*) FROM upload WHERE bound_to = sha256('third')"), "121");
+    assert_string_equal(ask("SELECT count(*) FROM upload WHERE bound_to = sha256('fourth')"), "125");
+
+    /* Now too many of the project are open, whoever has them. */
+    copy_sessions("sha256(gen_random_uuid()::text::bytea)", UPLOAD_SESSIONS_PER_PROJECT / 2 - 247);
+    assert_string_equal(ask("SELECT count(*) FROM upload"), "500");
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_int_equal(count, 0);
+    copy_sessions("sha256('one more')", 1);
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_int_equal(count, 10);
+    leave_sessions("sha256('fourth')", 1);
+    execute("INSERT INTO project_quota (project_id, bytes_used, sessions_max) SELECT DISTINCT project_id, 0, 900 FROM upload");
+    age_sessions("sha256('fourth')", 1, "1 h");
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_int_equal(count, 0);
+    execute("UPDATE project_quota SET sessions_max = 100");
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_int_equal(count, 2);
+    execute("DELETE FROM project_quota");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_goes_on_does_not_expire),
+        cmocka_unit_test(a_slow_one_is_saved_by_the_clock),
+        cmocka_unit_test(too_many_sessions_are_refused),
+        cmocka_unit_test(idle_ones_make_room),
+    };
+
+    return cmocka_run_group_tests_name("upload sessions", tests, fixture_set_up, fixture_tear_down);
+}
