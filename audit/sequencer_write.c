@@ -106,11 +106,11 @@ static struct result gather_roots(struct sequencer *sequencer, struct group *gro
     const uint64_t first = last - (TILE_WIDTH - 1);
     uint64_t stored_until = last + 1;
 
-    for (size_t i = 0; i < group->tile_count; i++) {
+    for (size_t i = group->tile_count; i-- > 0;) { /* those of a level are in order: backwards, the last one found is the first */
         const struct group_tile *tile = &group->tiles[i];
         if (tile->level != level || tile->index < first) continue;
         roots_out[tile->index - first] = tile->root;
-        if (tile->index < stored_until) stored_until = tile->index;
+        stored_until = tile->index;
     }
     return audit_load_tile_roots(sequencer->pg, level, first, (size_t)(stored_until - first), roots_out, err);
 }

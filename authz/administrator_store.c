@@ -65,6 +65,7 @@ struct result administrator_create(struct pg *pg, struct robot_create *create_ou
         return result;
     }
     *create_out = create;
+    create_out->change.detail = create_out->detail;
     return SUCCESS;
 }
 

@@ -1,12 +1,13 @@
 /*
- * Bodies that are gathered in memory: forms, manifests, documents. All of them together have one limit, whatever their clients
- * announce: memory is taken as bytes come, and counted as it is taken.
+ * Bodies that are gathered in memory: forms, manifests, documents. Manifests and documents together have one limit, whatever their
+ * clients announce: memory is taken as bytes come, and counted as it is taken. Forms come from strangers: a limit for all of them would
+ * be one that strangers can use up, so that nobody gets a token. They are small, and as many as there are connections at most.
  */
 #include "crypto/secret.h"
 #include "gateway/exchange_priv.h"
 #include "gateway/server_priv.h"
 
-/* What comes before a decision has a share of its own, so that strangers do not keep out who may send. */
+/* What comes before a decision has a share of its own, so that who may nothing does not keep out who may send. */
 static _Atomic int64_t *count_of(struct exchange *exchange)
 {
     struct server *server = exchange->server;
@@ -21,10 +22,12 @@ static int64_t share_of(const struct exchange *exchange)
     return exchange->request.route->body == BODY_ALLOWED ? all - undecided : undecided;
 }
 
-static int64_t count(struct exchange *exchange, int64_t bytes)
+/* Whether all that is gathered with this is still within its share. */
+static bool count(struct exchange *exchange, int64_t bytes)
 {
     metric_add(&metrics_gateway[METRIC_GATHERED], bytes);
-    return atomic_fetch_add(count_of(exchange), bytes) + bytes;
+    if (exchange->request.route->body == BODY_FORM) return true;
+    return atomic_fetch_add(count_of(exchange), bytes) + bytes <= share_of(exchange);
 }
 
 void gather_begin(struct exchange *exchange)
@@ -48,8 +51,8 @@ static struct result add(struct exchange *exchange, const char *data, size_t siz
     const size_t before = exchange->body.capacity;
 
     const struct result added = buffer_add(&exchange->body, data, size, err);
-    const int64_t all = count(exchange, (int64_t)(exchange->body.capacity - before));
-    if (!added.ok || all <= share_of(exchange)) return added;
+    const bool is_within = count(exchange, (int64_t)(exchange->body.capacity - before));
+    if (!added.ok || is_within) return added;
     exchange_count_unrecorded(exchange, METRIC_REFUSED_BUSY);
     return failure(err, ERROR_UNAVAILABLE, "too many bodies are being gathered already; try again in a second");
 }

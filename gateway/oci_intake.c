@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "crypto/secret.h"
 #include "gateway/oci_upload_priv.h"
@@ -90,11 +91,25 @@ void intake_let_go(struct intake_state *state, struct pg *pg)
     struct error ignored = {0};
 
     if (state->upload == NULL) return;
-    if (state->is_whole)
+    if (upload_is_lost(state->upload))
+        (void)upload_drop(state->upload, pg, "what it had is lost", recorder, &ignored).ok;
+    else if (state->is_whole)
         (void)upload_drop(state->upload, pg, "its only request failed", recorder, &ignored).ok;
     else
         (void)upload_give_back(state->upload, recorder, &ignored).ok;
     intake_end(state);
+}
+
+/* Clients begin anew when they hear that an upload is unknown; one that is lost is, from now on. */
+static struct result give_up(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+    const bool is_lost = state->upload != NULL && upload_is_lost(state->upload);
+
+    intake_let_go(state, pg);
+    if (!is_lost) return intake_refuse(request, err);
+    log_error("what an upload had made safe is gone or damaged; it was ended", err);
+    return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "what was stored of this upload is lost: begin a new one");
 }
 
 bool intake_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
@@ -103,8 +118,7 @@ bool intake_claim(struct request *request, struct pg *pg, struct result found, s
     struct intake_state *state = request->handler_state;
 
     if (found.ok && upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok) return true;
-    intake_let_go(state, pg);
-    *result_out = intake_refuse(request, err);
+    *result_out = give_up(request, pg, err);
     return false;
 }
 
@@ -122,9 +136,7 @@ struct result intake_write(struct request *request, struct pg *pg, struct bytes 
 {
     struct intake_state *state = request->handler_state;
 
-    if (write(state, pg, bytes, err).ok) return SUCCESS;
-    intake_let_go(state, pg);
-    return intake_refuse(request, err);
+    return write(state, pg, bytes, err).ok ? SUCCESS : give_up(request, pg, err);
 }
 
 struct result intake_commit(struct request *request, struct pg *pg, struct error *err)
@@ -133,10 +145,7 @@ struct result intake_commit(struct request *request, struct pg *pg, struct error
     char digest[DIGEST_TEXT_SIZE];
 
     const struct result committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
-    if (!committed.ok) {
-        intake_let_go(state, pg);
-        return intake_refuse(request, err);
-    }
+    if (!committed.ok) return give_up(request, pg, err);
     intake_end(state);
     digest_format(&state->digest, digest);
     upload_created(request, digest);

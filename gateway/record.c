@@ -144,11 +144,15 @@ static struct result record_and_wait(struct exchange *exchange, struct change *c
     return not_recorded(&exchange->record, err);
 }
 
-/* Decides anew, and records a denial: what was allowed a moment ago is not any more. */
+/* Decides anew, and records a denial: what was allowed a moment ago is not any more, or the mount that is asked for is not. */
 static struct result decide_again(struct exchange *exchange, struct error *err)
 {
     TRY(exchange_decide(exchange, err));
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
+    if (!exchange->is_recorded && denial_is_one_too_many(exchange)) {
+        exchange_count_unrecorded(exchange, METRIC_REFUSED_DENIED);
+        return failure(err, ERROR_LIMIT, "too many requests in a row were denied; ask for less, or slower");
+    }
     TRY(record_and_wait(exchange, NULL, err));
     exchange->is_denied_late = exchange->has_failure = true;
     return failure(err, ERROR_DENIED, "not allowed any more");

@@ -18,7 +18,7 @@ enum record_kind {
 
 enum body_kind {
     BODY_NONE,     /* a body is refused with 400 */
-    BODY_FORM,     /* gathered before authentication, because credentials may be in it; at most 64 KiB */
+    BODY_FORM,     /* gathered before authentication, because credentials may be in it; at most 32 KiB */
     BODY_GATHERED, /* gathered after authentication, because `target` reads it; at most 64 KiB */
     BODY_ALLOWED,  /* gathered once the request is allowed, up to the row's limit; when it is there that is decided again */
     BODY_STREAMED  /* decided and recorded before the first byte is taken; then begin, write..., finish */

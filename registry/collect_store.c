@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "registry/upload.h"
+#include "registry/upload_store.h"
 
 /* What a read may still need of a blob that is collected: a moment, until it has opened the files. */
 #define GRACE "interval '30 seconds'"
@@ -57,7 +59,7 @@ static const struct pg_statement statements[] = {
     {"collect_tag_count", "SELECT count(*) FROM (SELECT FROM tag WHERE repository_id = $1 ORDER BY name LIMIT $2) t", "uuid int8",
      "int8"},
     {"collect_count", "SELECT count(*) FROM blob WHERE $1::uuid IS NULL OR project_id = $1", "uuid", "int8"},
-    {"collect_expired", "SELECT count(*) FROM upload WHERE expires_at <= now()", "", "int8"},
+    {"collect_expired", UPLOADS_THAT_END "SELECT count(*) FROM ending", "int8 int8", "int8"},
     {"collect_manifest",
      "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m"
      " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest"
@@ -203,9 +205,12 @@ struct result collect_has_too_many_tags(struct pg *pg, const struct uuid *reposi
 
 struct result collect_count_expired(struct pg *pg, int64_t *count_out, struct error *err)
 {
+    struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, "collect_expired", NULL, &rows, err));
+    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_OWNER);
+    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
+    TRY(pg_run(pg, "collect_expired", &arguments, &rows, err));
     *count_out = pg_int8(rows, 0, 0);
     return SUCCESS;
 }

@@ -150,6 +150,17 @@ static struct result open_at_checkpoint(struct upload *upload, const struct secr
     return blob_writer_open(upload->blobs, &session, key, &upload->row.checkpoint, &upload->live.writer, err);
 }
 
+struct result upload_note_loss(struct upload *upload, const struct error *err)
+{
+    upload->is_lost = err->kind == ERROR_CORRUPT;
+    return (struct result){.ok = false};
+}
+
+bool upload_is_lost(const struct upload *upload)
+{
+    return upload->is_lost;
+}
+
 /*
  * Whoever claims it between our claim and our opening saves under his own, and removes the checkpoint that we were told of:
  * then the upload is not lost, but further.
@@ -160,10 +171,12 @@ static struct result open_newest(struct upload *upload, struct pg *pg, const str
         const uint64_t sequence = upload->row.checkpoint.sequence;
         struct error gone;
         if (open_at_checkpoint(upload, key, err).ok) return SUCCESS;
-        if (err->kind != ERROR_NOT_FOUND) return (struct result){.ok = false};
+        if (err->kind != ERROR_NOT_FOUND) return upload_note_loss(upload, err);
         gone = *err;
         TRY(upload_row_claim(pg, &upload->row, err));
-        if (upload->row.checkpoint.sequence == sequence) return failure(err, gone.kind, "%s", gone.message);
+        if (upload->row.checkpoint.sequence != sequence) continue;
+        (void)failure(err, ERROR_CORRUPT, "%s", gone.message).ok;
+        return upload_note_loss(upload, err);
     }
 }
 
@@ -205,7 +218,7 @@ struct result upload_write(struct upload *upload, struct bytes content, struct e
     upload_table_touch(upload->registry->uploads, &upload->live);
     const struct result written = blob_writer_write(upload->live.writer, content, err);
     upload->is_dead = !written.ok;
-    return written;
+    return written.ok ? SUCCESS : upload_note_loss(upload, err);
 }
 
 bool upload_can_save(const struct upload *upload)

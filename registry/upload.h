@@ -94,6 +94,8 @@ void upload_expect(struct upload *upload, uint64_t length);
 RESULT upload_write(struct upload *upload, struct bytes content, struct error *err);
 /** 64 MiB or a quarter of an hour since the last time. */
 bool upload_must_save(const struct upload *upload);
+/** What had been made safe is gone or damaged, so that nobody can go on: to be dropped. Decision 24. */
+bool upload_is_lost(const struct upload *upload);
 /** Its writer is sound: what it wrote so far can be kept. */
 bool upload_can_save(const struct upload *upload);
 /** Makes what was written durable and records it. ERROR_CONFLICT when another writer has claimed the session. */

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "registry/upload_priv.h"
 
@@ -34,18 +35,32 @@ static struct result open_original(const struct upload *upload, const struct blo
     return blob_reader_open(upload->blobs, &identity, content, key, reader_out, err);
 }
 
+/* For hours, perhaps: nothing is saved meanwhile, but the session is not idle. */
+static struct result go_on(struct upload *upload, struct pg *pg, int64_t *shown_ms, struct error *err)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    upload_table_touch(upload->registry->uploads, &upload->live);
+    if (now_ms - *shown_ms < UPLOAD_SAVE_EVERY_MS) return SUCCESS;
+    *shown_ms = now_ms;
+    return upload_row_go_on(pg, &upload->row, err);
+}
+
 /* Whoever tries again meanwhile finds that it is being worked on. */
-static struct result copy(struct upload *upload, struct blob_reader *reader, struct blob_writer *writer, struct error *err)
+static struct result copy(struct upload *upload, struct pg *pg, struct blob_reader *reader, struct blob_writer *writer,
+                          struct error *err)
 {
     const uint64_t length = blob_reader_length(reader);
+    int64_t shown_ms = upload->safe_ms;
     uint8_t *piece = memory_resize(NULL, BLOB_READ_SIZE);
     struct result result = SUCCESS;
 
     if (piece == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to copy a blob");
     for (uint64_t at = 0; at < length && result.ok;) {
         const size_t size = length - at < BLOB_READ_SIZE ? (size_t)(length - at) : BLOB_READ_SIZE;
-        upload_table_touch(upload->registry->uploads, &upload->live);
-        result = blob_reader_read(reader, at, piece, size, err);
+        result = go_on(upload, pg, &shown_ms, err);
+        if (!result.ok) break;
+        result = blob_reader_read(reader, at, piece, size, err).ok ? SUCCESS : upload_note_loss(upload, err);
         if (result.ok) result = blob_writer_write(writer, (struct bytes){piece, size}, err);
         at += size;
     }
@@ -64,18 +79,24 @@ static struct result wrap_again(const struct upload *upload, const struct secret
     return keyd_wrap(upload->registry->keyd, &binding, key, &record->wrapped, err);
 }
 
-static struct result write_again(struct upload *upload, const struct blob_content *content,
-                                 const struct digest *expected, const struct secret *key,
+/* `closed` has the content of the original, and then that of the copy. */
+static struct result write_again(struct upload *upload, struct pg *pg, const struct digest *expected, const struct secret *key,
                                  struct closed_blob *closed, struct error *err)
 {
     OWNED(blob_reader) *reader = NULL;
     OWNED(blob_writer) *writer = NULL;
 
-    TRY(open_original(upload, content, &reader, err));
+    TRY(open_original(upload, &closed->content, &reader, err));
     TRY(open_copy(upload, &closed->key, key, &writer, err));
-    TRY(copy(upload, reader, writer, err));
+    TRY(copy(upload, pg, reader, writer, err));
     TRY(blob_writer_close(writer, expected, &closed->content, err));
     return wrap_again(upload, key, &closed->key, err);
+}
+
+static struct result close_writer(struct upload *upload, const struct digest *expected, struct blob_content *content_out,
+                                  struct error *err)
+{
+    return blob_writer_close(upload->live.writer, expected, content_out, err).ok ? SUCCESS : upload_note_loss(upload, err);
 }
 
 static struct result close_again(struct upload *upload, struct pg *pg, const struct digest *expected,
@@ -88,11 +109,10 @@ static struct result close_again(struct upload *upload, struct pg *pg, const str
 
     (void)blob_writer_digests(upload->live.writer, digests);
     upload->is_dead = true;
-    TRY(blob_writer_close(upload->live.writer, &digests[0], &closed.content, err));
-    const struct blob_content original = closed.content;
+    TRY(close_writer(upload, &digests[0], &closed.content, err));
     TRY(upload_key_new(upload->registry, &upload->where, &closed.key, &key, err));
     TRY(abandoned_reserve(pg, &closed.key.id, upload->where.region, err));
-    const struct result written = write_again(upload, &original, expected, key, &closed, err);
+    const struct result written = write_again(upload, pg, expected, key, &closed, err);
     if (!written.ok) {
         copied.blob = closed.key.id;
         (void)snprintf(copied.region, sizeof copied.region, "%s", upload->where.region);
@@ -125,7 +145,7 @@ struct result upload_close(struct upload *upload, struct pg *pg, const struct di
 
     if (expected->algorithm == DIGEST_SHA512 && upload->row.algorithm != DIGEST_SHA512)
         return close_again_in_turn(upload, pg, expected, closed_out, err);
-    TRY(blob_writer_close(upload->live.writer, expected, &closed.content, err));
+    TRY(close_writer(upload, expected, &closed.content, err));
     *closed_out = closed;
     return SUCCESS;
 }

@@ -20,11 +20,14 @@ struct upload {
     int64_t safe_ms;         /* monotonic; when it was claimed, or last saved */
     bool is_claimed;
     bool is_dead;            /* the writer may not go on */
+    bool is_lost;            /* nor may any other: what was safe is gone, or damaged */
 };
 
 /** Hash of who a session belongs to: issuer, subject, credential and confirmation. */
 void upload_owner_hash(const struct principal *principal, uint8_t hash_out[SHA256_SIZE]);
 void upload_secret_hash(const struct upload_location *location, uint8_t hash_out[SHA256_SIZE]);
+/** Fails with `err`, and notes whether it means that the upload is lost. */
+RESULT upload_note_loss(struct upload *upload, const struct error *err);
 /** A fresh blob id with its data key, wrapped. Stores nothing. */
 RESULT upload_key_new(struct registry *registry, const struct resource *where, struct key_record *record_out,
                       struct secret **key_out, struct error *err);

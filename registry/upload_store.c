@@ -17,12 +17,7 @@
     " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - g.reserved_bytes FROM gone g"                  \
     " WHERE q.project_id = g.project_id AND g.reserved_bytes > 0)"
 
-/*
- * Nothing was saved in it for an hour: a save, or a claim, moves the end to 24 hours from then, once less than 23 are left.
- * Such a session ends early where its owner, or its project, has more than half of what it may have.
- */
-#define IS_IDLE    "expires_at < now() + interval '22 hours'"
-#define IS_CROWDED "(2 * c.own > $2 OR 2 * c.whole > coalesce(q.sessions_max, $3))"
+/* Moves the end, now and then only: the index need not know of each piece. */
 #define GOES_ON                                                                                                    \
     "expires_at = CASE WHEN expires_at < now() + interval '23 hours' THEN now() + interval '24 hours' ELSE expires_at END"
 
@@ -65,16 +60,16 @@ static const struct pg_statement statements[] = {
      " UPDATE upload u SET reserved_bytes = $3 FROM room r WHERE u.upload_id = r.upload_id",
      "uuid int8 int8", ""},
     {"upload_is_counted",
-     "SELECT " IS_COUNTED("u.project_id") " FROM upload u WHERE u.upload_id = $1 AND u.writer_epoch = $2",
-     "uuid int8", "bool"},
+     "SELECT " IS_COUNTED("u.project_id") " FROM upload u WHERE u.upload_id = $1 AND u.writer_epoch = $2", "uuid int8", "bool"},
     {"upload_claim",
      "UPDATE upload SET writer_epoch = writer_epoch + 1, " GOES_ON " WHERE upload_id = $1 AND expires_at > now()"
      " RETURNING " CHECKPOINT_COLUMNS,
      "uuid", CHECKPOINT_TYPES},
-    {"upload_save", /* moves the end now and then only: its index need not know of each piece */
+    {"upload_save",
      "UPDATE upload SET checkpoint_epoch = $2, sequence = $3, offset_bytes = $4, checkpoint_digest = $5, " GOES_ON
      " WHERE upload_id = $1 AND writer_epoch = $2 AND sequence < $3",
      "uuid int8 int8 int8 bytea", ""},
+    {"upload_goes_on", "UPDATE upload SET " GOES_ON " WHERE upload_id = $1 AND writer_epoch = $2", "uuid int8", ""},
     {"upload_is_gone",
      "SELECT NOT EXISTS (SELECT FROM upload WHERE upload_id = $1) AND NOT EXISTS (SELECT FROM blob WHERE blob_id = $2)",
      "uuid uuid", "bool"},
@@ -87,26 +82,20 @@ static const struct pg_statement statements[] = {
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id",
      "uuid uuid text bytea bytea", "uuid"},
     {"upload_expired",
-     "WITH c AS (SELECT project_id, bound_to, count(*) AS own, sum(count(*)) OVER (PARTITION BY project_id) AS whole"
-     " FROM upload WHERE project_id IN (SELECT project_id FROM upload WHERE " IS_IDLE ") GROUP BY project_id, bound_to)"
-     " SELECT u.upload_id, u.blob_id, p.organisation_id, u.project_id, u.repository_id,"
+     UPLOADS_THAT_END "SELECT u.upload_id, u.blob_id, p.organisation_id, u.project_id, u.repository_id,"
      " o.name || '/' || p.name || '/' || r.name, u.region_id, u.expires_at > now()"
-     " FROM upload u JOIN repository r USING (repository_id)"
+     " FROM ending u JOIN repository r USING (repository_id)"
      " JOIN project p ON p.project_id = u.project_id JOIN organisation o USING (organisation_id)"
-     " JOIN c ON c.project_id = u.project_id AND c.bound_to = u.bound_to"
-     " LEFT JOIN project_quota q ON q.project_id = u.project_id"
-     " WHERE u.expires_at <= now() OR (u." IS_IDLE " AND " IS_CROWDED ") ORDER BY u.expires_at LIMIT $1",
-     "int8 int8 int8", "uuid uuid uuid uuid uuid text text bool"},
+     " ORDER BY u.expires_at LIMIT $3", "int8 int8 int8", "uuid uuid uuid uuid uuid text text bool"},
     {"upload_expire", /* unless it got on since it was listed */
-     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND " IS_IDLE RETURNING_ENDED ")," RELEASE
+     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND " UPLOAD_IS_IDLE RETURNING_ENDED ")," RELEASE
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
      "uuid", ""},
     {"tidy_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"},
     {"tidy_unlock", "SELECT pg_advisory_unlock(7307, 4)", "", "bool"},
     {"abandoned_insert", "INSERT INTO abandoned_object (blob_id, region_id) VALUES ($1, $2)", "uuid text", ""},
     {"abandoned_reserve",
-     "INSERT INTO abandoned_object (blob_id, region_id, abandoned_at) VALUES ($1, $2, now() + interval '1 day')",
-     "uuid text", ""},
+     "INSERT INTO abandoned_object (blob_id, region_id, abandoned_at) VALUES ($1, $2, now() + interval '1 day')", "uuid text", ""},
     {"abandoned_list",
      "SELECT blob_id, region_id FROM abandoned_object WHERE region_id = $1 AND abandoned_at <= now()"
      " ORDER BY abandoned_at, blob_id OFFSET $2 LIMIT $3",
@@ -131,7 +120,7 @@ static struct result why_no_upload(struct pg *pg, const struct uuid *project, st
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     if (pg_bool(rows, 0, 1)) return quota_is_used_up(err);
     return failure(err, ERROR_LIMIT,
-                   "you have %d open uploads in this project, or all have %lld: finish or cancel some, or wait until they expire",
+                   "you have %d open uploads in this project, or all have %lld: finish or cancel some, or wait: idle ones end after an hour or two",
                    UPLOAD_SESSIONS_PER_OWNER, (long long)pg_int8(rows, 0, 0));
 }
 
@@ -323,6 +312,17 @@ struct result upload_row_give_back(struct pg *pg, const struct upload_row *uploa
     return pg_run(pg, "upload_give_back", &arguments, NULL, err);
 }
 
+struct result upload_row_go_on(struct pg *pg, const struct upload_row *upload, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &upload->upload);
+    pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
+    TRY(pg_run(pg, "upload_goes_on", &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
+}
+
 struct result upload_row_is_gone(struct pg *pg, const struct upload_row *upload, bool *is_gone_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -428,9 +428,9 @@ struct result upload_rows_expired(struct pg *pg, struct expired_upload *expired_
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_int8(&arguments, (int64_t)capacity);
     pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_OWNER);
     pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
+    pg_add_int8(&arguments, (int64_t)capacity);
     TRY(pg_run(pg, "upload_expired", &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {

@@ -80,10 +80,25 @@ RESULT upload_row_add_commit(struct pg *pg, const struct upload_commit_row *comm
 void upload_row_take_commit(const struct pg_rows *answer, const struct upload_row *upload, struct dropped_blobs *dropped_out);
 /** Ends the session of its writer; its object is in abandoned_object. ERROR_CONFLICT. */
 RESULT upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err);
+/** Its writer is at work although nothing is saved: it is not idle. ERROR_CONFLICT. */
+RESULT upload_row_go_on(struct pg *pg, const struct upload_row *upload, struct error *err);
 /** It ended without a blob: cancelled, dropped or expired, so that its bytes are nobody's. */
 RESULT upload_row_is_gone(struct pg *pg, const struct upload_row *upload, bool *is_gone_out, struct error *err);
 /** Ends the session of this owner; its object is in abandoned_object. ERROR_NOT_FOUND. */
 RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uuid *blob_out, struct error *err);
+
+/*
+ * Sessions that end: those that expired, and idle ones that make room. Idle is one in which nothing was saved for an hour: a save, or a
+ * claim, moves the end to 24 hours from then, once less than 23 are left. Room is made where its owner or its project has more than
+ * half of what it may have: $1 and $2, UPLOAD_SESSIONS_PER_OWNER and _PER_PROJECT.
+ */
+#define UPLOAD_IS_IDLE "expires_at < now() + interval '22 hours'"
+#define UPLOADS_THAT_END                                                                                                    \
+    "WITH counted AS (SELECT project_id, bound_to, count(*) AS own, sum(count(*)) OVER (PARTITION BY project_id) AS whole"   \
+    " FROM upload WHERE project_id IN (SELECT project_id FROM upload WHERE " UPLOAD_IS_IDLE ") GROUP BY project_id, bound_to)," \
+    " ending AS (SELECT u.* FROM upload u JOIN counted c USING (project_id, bound_to) LEFT JOIN project_quota q USING (project_id)" \
+    " WHERE u.expires_at <= now() OR (u." UPLOAD_IS_IDLE                                                                     \
+    " AND (2 * c.own > $1 OR 2 * c.whole > coalesce(q.sessions_max, $2)))) "
 
 struct expired_upload {
     struct uuid upload, blob, organisation, project, repository;

@@ -193,6 +193,33 @@ static void a_database_away_for_longer_than_anybody_waits(void **state)
     audit_log_close(&log);
 }
 
+/* Cut off while it waits, COMMIT and all, and not told before everybody has given up: it never came true. */
+static void a_group_that_is_cut_off_and_did_not_come_true(void **state)
+{
+    struct batched records[TOGETHER];
+    struct outcome_list list = {.count = 0};
+    struct audit_log log;
+    struct batch batch;
+
+    (void)state;
+    open_with_deadline(&log, 400);
+    wait_until_recorded(&log, &list);
+    hold_log(&log);
+    make_batch(records);
+    begin_batch(log.sequencer, &batch, records, TOGETHER);
+    (void)usleep(100000); /* it is sent, and waits for the log */
+    arm(1u << FAULT_QUERY, 1, FOR_EVER);
+    database_disconnect_all(log.database);
+    await_batch(&batch);
+    (void)disarm();
+    database_reconnect(log.database);
+    for (size_t i = 0; i < TOGETHER; i++) assert_int_equal(records[i].record.status, RECORD_UNAVAILABLE);
+    note_batch(&list, records);
+    wait_until_recorded(&log, &list);
+    stop_and_check(&log, &list);
+    audit_log_close(&log);
+}
+
 #define POISON "00000000-0000-4000-8000-000000000bad"
 
 /* The server answers, and refuses: only what it refuses is given up, however many went with it. */
@@ -370,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_failure_in_any_thread_is_survived),
         cmocka_unit_test(a_database_away_for_longer_than_anybody_waits),
+        cmocka_unit_test(a_group_that_is_cut_off_and_did_not_come_true),
         cmocka_unit_test(one_entry_that_the_server_refuses_harms_no_other),
         cmocka_unit_test(who_has_no_key_yet_when_it_stops_is_told),
         cmocka_unit_test(what_waits_for_a_held_log_when_it_stops_is_told),

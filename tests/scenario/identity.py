@@ -385,47 +385,6 @@ def lists_name_nothing_that_is_hidden():
         assert pages >= 3 and own <= seen <= {"main", "main/models"}, (kind, seen, pages)
 
 
-def in_the_log():
-    """Denials that have an event each, and how many refusals were counted."""
-    row = server.sql("SELECT count(*) FILTER (WHERE outcome = 'denied' AND action = 'robot.read'), coalesce(sum((convert_from(leaf,"
-                     " 'UTF8')::json->'why'->>'count')::int) FILTER (WHERE action = 'http.refused'), 0) FROM audit_entry")
-    return [int(number) for number in row.split("|")]
-
-
-def refused_for(why):
-    """As /metrics has it; "" stands for all reasons."""
-    return sum(int(line.split()[-1]) for line in admin.call("GET", "/metrics").body.decode().splitlines()
-               if line.startswith("sijil_refused_total{why=\"" + why))
-
-
-def who_is_denied_for_ever_does_not_fill_the_log():
-    login = make_robot(server, "stubborn", "consumer", "main/models")
-    client = server.client(login)
-    client.token("repository:main/models/a:pull")
-    denied = in_the_log()[0]
-
-    def insist(_):
-        connection = client.connection()
-        answers = [client.call("GET", "/api/v1/robots", connection=connection, scope="registry:admin:*") for _ in range(75)]
-        connection.close()
-        return answers
-
-    began = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        answers = [answer for some in pool.map(insist, range(8)) for answer in some]
-    took = time.monotonic() - began
-    late = [answer for answer in answers if answer.status == 429]
-    assert {answer.status for answer in answers} <= {401, 403, 429} and late, {answer.status for answer in answers}
-    assert all(answer["Retry-After"] for answer in late)
-    assert 200 <= len(answers) - len(late) <= 200 + 20 * (took + 1), (len(late), took)
-    assert client.call("GET", "/v2/main/models/a/tags/list", scope="repository:main/models/a:pull").status in (200, 404)
-    assert refused_for("denied_limit") == len(late)
-    until = time.monotonic() + 60
-    while in_the_log() != [denied + len(answers) - len(late), refused_for("")]:  # each request is in it, one way or the other
-        assert time.monotonic() < until, (in_the_log(), denied, len(late), refused_for(""))
-        time.sleep(0.5)
-
-
 def an_administrator_has_no_content():
     repository = admin.repository("main/models/secret")
     assert claims(admin.token("repository:main/models/secret:pull,push,delete")).get("access", []) == []
@@ -487,6 +446,5 @@ if __name__ == "__main__":
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,
         who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
         lists_name_nothing_that_is_hidden, an_administrator_has_no_content,
-        who_is_denied_for_ever_does_not_fill_the_log,
         the_key_process_forgets_what_opened_its_keys, no_program_leaves_its_memory_in_a_core_file,
         server=server)

@@ -1,0 +1,120 @@
+"""Who asks for what he may not have, for ever: nobody else is kept out, and the log is not filled."""
+import concurrent.futures
+import http.client
+import json
+import ssl
+import time
+import urllib.parse
+
+from sijil_test import Server, make_robot, run, sha256
+
+RATE, BURST = 20, 200  # denials of one principal that have an event each: a second, and at first
+SHARE = 16 << 20       # of documents that are gathered before it is decided whether they may be sent
+DOCUMENT = 64 << 10
+
+server = Server().start()
+admin = server.client(server.admin)
+
+
+def in_the_log(action):
+    """Denials of it that have an event each, and how many refusals were counted."""
+    row = server.sql(f"SELECT count(*) FILTER (WHERE outcome = 'denied' AND action = '{action}'), coalesce(sum((convert_from(leaf,"
+                     " 'UTF8')::json->'why'->>'count')::int) FILTER (WHERE action = 'http.refused'), 0) FROM audit_entry")
+    return [int(number) for number in row.split("|")]
+
+
+def refused_for(why):
+    """As /metrics has it; "" stands for all reasons."""
+    return sum(int(line.split()[-1]) for line in admin.call("GET", "/metrics").body.decode().splitlines()
+               if line.startswith("sijil_refused_total{why=\"" + why))
+
+
+def insist(ask, threads, times):
+    """Answers and the seconds that they took."""
+    def one(_):
+        return [ask() for _ in range(times)]
+
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        answers = [answer for some in pool.map(one, range(threads)) for answer in some]
+    return answers, time.monotonic() - began
+
+
+def each_is_accounted_for(action, recorded):
+    until = time.monotonic() + 60
+    while in_the_log(action) != [recorded, refused_for("")]:
+        assert time.monotonic() < until, (in_the_log(action), recorded, refused_for(""))
+        time.sleep(0.5)
+
+
+def who_is_denied_for_ever_does_not_fill_the_log():
+    client = server.client(make_robot(server, "stubborn", "consumer", "main/models"))
+    client.token("repository:main/models/a:pull")
+    answers, took = insist(lambda: client.call("GET", "/api/v1/robots", scope="registry:admin:*"), 8, 75)
+    late = [answer for answer in answers if answer.status == 429]
+    assert {answer.status for answer in answers} <= {401, 403, 429} and late, {answer.status for answer in answers}
+    assert all(answer["Retry-After"] for answer in late)
+    assert BURST <= len(answers) - len(late) <= BURST + RATE * (took + 1), (len(late), took)
+    assert client.call("GET", "/v2/main/models/a/tags/list", scope="repository:main/models/a:pull").status in (200, 404)
+    assert refused_for("denied_limit") == len(late)
+    each_is_accounted_for("robot.read", len(answers) - len(late))
+
+
+def denied_mounts_become_uploads_and_do_not_fill_the_log():
+    admin.api("POST", "/organisations", {"name": "victim"})
+    admin.api("POST", "/projects", {"organisation": "victim", "name": "models"})
+    client = server.client(make_robot(server, "prober", "publisher", "main/models"))
+    scope, before = "repository:main/models/a:pull,push", refused_for("denied_limit")
+    path = f"/v2/main/models/a/blobs/uploads/?mount={sha256(b'x')}&from=victim/models/a"
+    client.token(scope)
+    answers, took = insist(lambda: client.call("POST", path, scope=scope), 8, 75)
+    assert {answer.status for answer in answers} <= {202, 429}, {answer.status for answer in answers}  # 250 may be open
+    assert sum(answer.status == 202 for answer in answers) == 250
+    late = refused_for("denied_limit") - before
+    assert late > 0
+    assert BURST <= len(answers) - late <= BURST + RATE * (took + 1), (late, took)
+    each_is_accounted_for("blob.mount", len(answers) - late)
+
+
+def half_sent(token, address):
+    """All of a document but its end."""
+    context = ssl.create_default_context(cafile=server.ca_file)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=60, source_address=(address, 0))
+    headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+    connection.putrequest("POST", "/api/v1/projects")
+    for name, value in {"Content-Length": str(DOCUMENT), **headers}.items():
+        connection.putheader(name, value)
+    connection.endheaders(b" " * (DOCUMENT - 1))
+    return connection
+
+
+def who_may_nothing_keeps_nobody_out():
+    robots = [server.client(make_robot(server, f"idler{i}", "consumer", "main/models")) for i in range(3)]
+    login = make_robot(server, "publisher", "publisher", "main/models")
+    waiting = []
+    for i, robot in enumerate(robots):
+        token = robot.token("registry:admin:*")
+        waiting += [half_sent(token, f"127.0.0.{i + 2}") for _ in range(SHARE // DOCUMENT // len(robots) + 2)]
+    document = json.dumps({"organisation": "victim", "name": "other"})
+    kept_out = admin.call("POST", "/api/v1/projects", document, {"Content-Type": "application/json"}, scope="registry:admin:*")
+    assert kept_out.status == 503 and kept_out["Retry-After"], kept_out.body  # their share is full
+    robot, secret = login
+    form = urllib.parse.urlencode({"grant_type": "password", "service": "sijil", "client_id": "test", "username": robot,
+                                   "password": secret, "scope": "repository:main/models/a:pull"})
+    answer = admin.call("POST", "/token", form, {"Content-Type": "application/x-www-form-urlencoded"})
+    assert answer.status == 200, answer.body  # strangers send forms
+    repository = server.client(login).repository("main/models/a")
+    repository.push_blob(b"content")
+    assert repository.put_manifest("v1", repository.manifest(b"content")).status == 201
+    for connection in waiting:
+        connection.close()
+    until = time.monotonic() + 30
+    while admin.call("POST", "/api/v1/projects", document, {"Content-Type": "application/json"},
+                     scope="registry:admin:*").status != 201:
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    run(who_is_denied_for_ever_does_not_fill_the_log, denied_mounts_become_uploads_and_do_not_fill_the_log,
+        who_may_nothing_keeps_nobody_out, server=server)
