@@ -91,25 +91,32 @@ void intake_let_go(struct intake_state *state, struct pg *pg)
     struct error ignored = {0};
 
     if (state->upload == NULL) return;
-    if (upload_is_lost(state->upload))
-        (void)upload_drop(state->upload, pg, "what it had is lost", recorder, &ignored).ok;
-    else if (state->is_whole)
+    if (state->is_whole)
         (void)upload_drop(state->upload, pg, "its only request failed", recorder, &ignored).ok;
     else
         (void)upload_give_back(state->upload, recorder, &ignored).ok;
     intake_end(state);
 }
 
-/* Clients begin anew when they hear that an upload is unknown; one that is lost is, from now on. */
+/* Clients begin anew when they hear that an upload is unknown; one that is lost is, from now on, unless another writer has it. */
+static struct result end_lost(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    log_error("what an upload had made safe is gone or damaged, so it ends", err);
+    const struct result dropped = upload_drop(state->upload, pg, "what it had is lost", &state->recorder.recorder, err);
+    intake_end(state);
+    if (!dropped.ok) return intake_refuse(request, err);
+    return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "what was stored of this upload is lost: begin a new one");
+}
+
 static struct result give_up(struct request *request, struct pg *pg, struct error *err)
 {
     struct intake_state *state = request->handler_state;
-    const bool is_lost = state->upload != NULL && upload_is_lost(state->upload);
 
+    if (state->upload != NULL && upload_is_lost(state->upload)) return end_lost(request, pg, err);
     intake_let_go(state, pg);
-    if (!is_lost) return intake_refuse(request, err);
-    log_error("what an upload had made safe is gone or damaged; it was ended", err);
-    return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "what was stored of this upload is lost: begin a new one");
+    return intake_refuse(request, err);
 }
 
 bool intake_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
