@@ -51,6 +51,28 @@ static void a_slow_one_is_saved_by_the_clock(void **state)
     MUST(upload_drop(upload, fixture.stack->pg, "done", &recorder.recorder, &err));
 }
 
+/* All of it is read and written once more, for hours perhaps, and nothing is saved meanwhile. */
+static void one_that_is_written_again_is_not_idle(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "again");
+    const struct upload_begin begun = fixture_begin(&where);
+    const struct digest other = digest_of(DIGEST_SHA512, bytes_of_text("something else"));
+
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        struct job_recorder recorder;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
+        execute("UPDATE upload SET expires_at = now() + interval '1 h' FROM repository r"
+                " WHERE r.repository_id = upload.repository_id AND r.name = 'again'");
+        if (waits == 1) upload->safe_ms -= UPLOAD_SAVE_EVERY_MS;
+        MUST_FAIL(ERROR_INVALID, upload_commit(upload, fixture.stack->pg, &other, &recorder.recorder, &err));
+        assert_string_equal(ask("SELECT expires_at > now() + interval '23 h' FROM upload"
+                                " JOIN repository USING (repository_id) WHERE name = 'again'"), waits == 1 ? "t" : "f");
+    }
+}
+
 static void copy_sessions(const char *owner, unsigned count)
 {
     char sql[1024];
@@ -152,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_goes_on_does_not_expire),
         cmocka_unit_test(a_slow_one_is_saved_by_the_clock),
+        cmocka_unit_test(one_that_is_written_again_is_not_idle),
         cmocka_unit_test(too_many_sessions_are_refused),
         cmocka_unit_test(idle_ones_make_room),
     };
