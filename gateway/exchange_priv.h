@@ -177,5 +177,6 @@ bool exchange_may_decide_again(struct exchange *exchange);
 /* gateway/denial.c */
 /** Whether exchange->decision denies somebody known who was denied too often of late: that is counted, not recorded by itself. */
 bool denial_is_one_too_many(struct exchange *exchange);
+#define DENIED_TOO_OFTEN "too many requests in a row were denied; ask for less, or slower" /* what he is told then */
 /** The answer to a decision that is not VERDICT_ALLOW. */
 void denial_answer(struct exchange *exchange, const struct decision *decision);

@@ -209,7 +209,7 @@ static enum way step_decide(struct exchange *exchange, struct pg *pg)
     require_actions(request);
     if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
     if (!denial_is_one_too_many(exchange)) return WAY_NEXT;
-    return too_many(exchange, "too many requests in a row were denied; ask for less, or slower", METRIC_REFUSED_DENIED);
+    return too_many(exchange, DENIED_TOO_OFTEN, METRIC_REFUSED_DENIED);
 }
 
 static size_t step_of_decide(void);

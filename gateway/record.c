@@ -151,7 +151,7 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
     if (!exchange->is_recorded && denial_is_one_too_many(exchange)) {
         exchange_count_unrecorded(exchange, METRIC_REFUSED_DENIED);
-        return failure(err, ERROR_LIMIT, "too many requests in a row were denied; ask for less, or slower");
+        return failure(err, ERROR_LIMIT, DENIED_TOO_OFTEN);
     }
     TRY(record_and_wait(exchange, NULL, err));
     exchange->is_denied_late = exchange->has_failure = true;

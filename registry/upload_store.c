@@ -312,15 +312,21 @@ struct result upload_row_give_back(struct pg *pg, const struct upload_row *uploa
     return pg_run(pg, "upload_give_back", &arguments, NULL, err);
 }
 
-struct result upload_row_go_on(struct pg *pg, const struct upload_row *upload, struct error *err)
+/* A statement that changes the one row, of whoever claimed it last. */
+static struct result run_as_writer(struct pg *pg, const char *statement, const struct upload_row *upload, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, &upload->upload);
     pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
-    TRY(pg_run(pg, "upload_goes_on", &arguments, &rows, err));
+    TRY(pg_run(pg, statement, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
+}
+
+struct result upload_row_go_on(struct pg *pg, const struct upload_row *upload, struct error *err)
+{
+    return run_as_writer(pg, "upload_goes_on", upload, err);
 }
 
 struct result upload_row_is_gone(struct pg *pg, const struct upload_row *upload, bool *is_gone_out, struct error *err)
@@ -352,13 +358,7 @@ struct result abandoned_reserve(struct pg *pg, const struct uuid *blob, const ch
 
 struct result upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err)
 {
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    pg_add_uuid(&arguments, &upload->upload);
-    pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
-    TRY(pg_run(pg, "upload_drop", &arguments, &rows, err));
-    return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
+    return run_as_writer(pg, "upload_drop", upload, err);
 }
 
 static struct result drop(struct pg *pg, const struct uuid *blob, const char *region, struct dropped_blobs *dropped,

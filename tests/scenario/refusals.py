@@ -1,8 +1,6 @@
 """Who asks for what he may not have, for ever: nobody else is kept out, and the log is not filled."""
 import concurrent.futures
-import http.client
 import json
-import ssl
 import time
 import urllib.parse
 
@@ -76,14 +74,13 @@ def denied_mounts_become_uploads_and_do_not_fill_the_log():
     each_is_accounted_for("blob.mount", len(answers) - late)
 
 
-def half_sent(token, address):
+def half_sent(client, address):
     """All of a document but its end."""
-    context = ssl.create_default_context(cafile=server.ca_file)
-    connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=context, timeout=60, source_address=(address, 0))
-    headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+    connection = client.connection(address=address)
     connection.putrequest("POST", "/api/v1/projects")
-    for name, value in {"Content-Length": str(DOCUMENT), **headers}.items():
-        connection.putheader(name, value)
+    connection.putheader("Authorization", "Bearer " + client.token("registry:admin:*"))
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", str(DOCUMENT))
     connection.endheaders(b" " * (DOCUMENT - 1))
     return connection
 
@@ -93,8 +90,7 @@ def who_may_nothing_keeps_nobody_out():
     login = make_robot(server, "publisher", "publisher", "main/models")
     waiting = []
     for i, robot in enumerate(robots):
-        token = robot.token("registry:admin:*")
-        waiting += [half_sent(token, f"127.0.0.{i + 2}") for _ in range(SHARE // DOCUMENT // len(robots) + 2)]
+        waiting += [half_sent(robot, f"127.0.0.{i + 2}") for _ in range(SHARE // DOCUMENT // len(robots) + 2)]
     document = json.dumps({"organisation": "victim", "name": "other"})
     kept_out = admin.call("POST", "/api/v1/projects", document, {"Content-Type": "application/json"}, scope="registry:admin:*")
     assert kept_out.status == 503 and kept_out["Retry-After"], kept_out.body  # their share is full

@@ -265,10 +265,12 @@ class Client:
         self.server, self.login, self.tokens = server, login, {}
         self.port = port or server.port
 
-    def connection(self, timeout=60):
+    def connection(self, timeout=60, address=None):
+        """`address`: where it comes from, such as "127.0.0.2"."""
         context = ssl.create_default_context(cafile=self.server.ca_file)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=timeout)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=timeout,
+                                           source_address=address and (address, 0))
 
     def call(self, method, path, body=None, headers=None, connection=None, scope=None, encode_chunked=False):
         link = connection or self.connection()
