@@ -2,8 +2,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -83,6 +85,15 @@ static size_t leave_escaped(void *context, struct MHD_Connection *connection, ch
     return strlen(text);
 }
 
+static enum MHD_Result may_connect(void *context, const struct sockaddr *address, socklen_t length)
+{
+    const struct server *server = context;
+
+    (void)address;
+    (void)length;
+    return atomic_load(&server->is_draining) ? MHD_NO : MHD_YES;
+}
+
 static unsigned event_threads(const struct settings *settings)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -121,7 +132,7 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
 
     /* The logger goes first: with any other order the first complaints would go to standard error. */
     struct MHD_Daemon *daemon = MHD_start_daemon(
-        flags | MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        flags | MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, may_connect, server,
         exchange_continue, server, MHD_OPTION_ARRAY, common, MHD_OPTION_ARRAY, own, MHD_OPTION_END);
     if (daemon == NULL) return failure(err, ERROR_UNAVAILABLE, "libmicrohttpd does not start");
     *daemon_out = daemon;
@@ -298,27 +309,41 @@ static void cut_all(struct server *server, const char *message)
     watcher_cut_all(server->watcher);
 }
 
+/*
+ * From now on the kernel refuses whoever connects. libmicrohttpd 0.9.75 can't be told so while it runs: MHD_quiesce_daemon() and
+ * the daemon's thread may both take the socket out of its epoll set, and the second of them ends the program. So what it listens on
+ * becomes something that nobody can connect to; the kernel takes the socket out of the set when it is closed by that. A thread
+ * takes it out itself only at its limit of connections. Where one could be there by now it stays, and may_connect() closes who comes.
+ */
+static void stop_listening(const struct server *server, struct MHD_Daemon *daemon)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    const uint64_t threads = event_threads(server->gateway->settings);
+    const uint64_t limit_of_each = (uint64_t)server->gateway->settings->connections_max / threads;
+
+    /* Each thread may just let in one more. */
+    if (info == NULL || info->num_connections + threads >= limit_of_each) return;
+    info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_LISTEN_FD);
+    if (info == NULL || info->listen_fd < 0) return;
+    const int nothing = eventfd(0, EFD_CLOEXEC);
+    if (nothing < 0) return;
+    (void)dup3(nothing, info->listen_fd, O_CLOEXEC);
+    (void)close(nothing);
+}
+
 void server_stop(struct server *server)
 {
     const int64_t longest_ms = server->gateway->settings->shutdown_timeout * 1000;
 
     atomic_store(&server->is_draining, true);
-    /* Closed at the end only: the daemon's thread may take it out of its epoll set at this moment, and aborts if it is closed. */
-    int listening[sizeof server->daemons / sizeof server->daemons[0]];
-    const unsigned daemon_count = server->daemon_count;
-    for (unsigned i = 0; i < daemon_count; i++) {
-        listening[i] = MHD_quiesce_daemon(server->daemons[i]);
-        if (listening[i] >= 0) (void)shutdown(listening[i], SHUT_RDWR);
-    }
+    for (unsigned i = 0; i < server->daemon_count; i++) stop_listening(server, server->daemons[i]);
     if (!wait_for_none(&server->exchanges, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
     /* Whoever came in before this is waited for, or cut. Nobody is suspended afterwards: libmicrohttpd ends the program when it
        finds one at its end. */
     atomic_store(&server->is_open, false);
     while (!wait_for_none(&server->exchanges, longest_ms)) cut_all(server, "requests are still being worked on");
     while (!wait_for_none(&server->suspended, longest_ms)) continue; /* who resumed the last ones is out of libmicrohttpd */
-    for (unsigned i = 0; i < daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
-    for (unsigned i = 0; i < daemon_count; i++)
-        if (listening[i] >= 0) (void)close(listening[i]);
+    for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     server->daemon_count = 0;
     while (!wait_for_none(&server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);
     if (server->gateway->settings->listen_socket[0] != '\0') (void)unlink(server->gateway->settings->listen_socket);

@@ -29,7 +29,7 @@ struct server {
     _Atomic int64_t undecided_bytes, allowed_bytes; /* memory of gathered bodies: gateway/gather.c */
     _Atomic int first_reads;  /* of answers, on threads that others wait for */
     _Atomic bool is_open;     /* requests are taken in: all of it stands, and it does not end yet */
-    _Atomic bool is_draining; /* answers say Connection: close */
+    _Atomic bool is_draining; /* nobody new may connect, and answers say Connection: close */
     _Atomic bool is_stopping; /* bodies are broken off */
 };
 

@@ -8,7 +8,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "authz/authenticate.h"
 #include "base/file.h"
@@ -34,6 +38,17 @@ static void pause_ms(uint64_t milliseconds)
 {
     const struct timespec pause = {.tv_sec = (time_t)(milliseconds / 1000), .tv_nsec = (long)(milliseconds % 1000) * 1000000};
     (void)nanosleep(&pause, NULL);
+}
+
+/* In the place of libc's, also for libmicrohttpd: whose threads get time to meet where a listening socket is taken out of a set. */
+__attribute__((visibility("default"))) int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+    int is_listening = 0;
+    socklen_t length = sizeof is_listening;
+
+    if (operation == EPOLL_CTL_DEL && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &length) == 0 && is_listening)
+        pause_ms(3);
+    return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
 }
 
 static struct result target_named(struct request *request, struct pg *pg, struct error *err)

@@ -30,6 +30,14 @@ begun = time.monotonic()
 server.process.send_signal(signal.SIGTERM)
 
 
+def is_refused_by_the_kernel():
+    try:
+        socket.create_connection(("127.0.0.1", server.port), timeout=2).close()
+        return False
+    except ConnectionRefusedError:
+        return True
+
+
 def is_refused():
     try:
         server.connect(timeout=2).close()
@@ -38,7 +46,7 @@ def is_refused():
         return True
 
 
-check_soon("nothing new is accepted", is_refused)
+check_soon("nothing new is accepted", is_refused_by_the_kernel)
 for thread in threads:
     thread.join()
 check("what ran was finished", results["slow"][0] == 200 and results["down"] == (200, 3000000) and results["up"][0] == 201, results)
@@ -57,6 +65,38 @@ time.sleep(0.5)
 begun = time.monotonic()
 server.stop()
 check("stalled clients are cut", 1.5 < time.monotonic() - begun < 30, time.monotonic() - begun)
+
+# Again and again while others connect.
+for round_number in range(10):
+    server = Server()
+    is_over = threading.Event()
+
+    def connect_on():
+        while not is_over.is_set():
+            try:
+                socket.create_connection(("127.0.0.1", server.port), timeout=5).close()
+            except OSError:
+                break
+
+    threads = [threading.Thread(target=connect_on) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.05)
+    server.stop()  # checks that it ends cleanly
+    is_over.set()
+    for thread in threads:
+        thread.join()
+
+# At the limit of connections nobody new is let in, or he is let go at once; nobody who is in is cut.
+server = Server(connections_max=8)
+slow = threading.Thread(target=ask, args=("full", "/a?sleep_ms=2000"))
+slow.start()
+idle = [server.connect() for _ in range(5)]
+server.process.send_signal(signal.SIGTERM)
+check_soon("nobody new is let in beside few others", is_refused)
+slow.join()
+check("who was in is answered", results["full"][0] == 200, results["full"])
+server.stop()
 
 # Again and again under load.
 for round_number in range(3):
