@@ -22,7 +22,7 @@ import growth
 import parts
 import rows
 import tables
-from registries import GIB, MIB, DockerRegistry, Sijil, Sink, Zot
+from registries import GIB, MIB, DockerRegistry, Sijil, Sink, StraightLine, Zot
 
 DISK_NEEDED = 45 * GIB  # of a whole run: nothing that is pushed is removed before the end
 
@@ -59,7 +59,8 @@ def compare(options, folder, results):
         if zot:
             targets.append(peers.enter_context(Zot(sijil, folder, zot)))
         results["registries"] = [target.name for target in targets]
-        results["rows"] = rows.measure([*targets, peers.enter_context(Sink(sijil, folder))], options.quick, tell)
+        results["rows"] = rows.measure([*targets, *(peers.enter_context(sink(sijil, folder)) for sink in (Sink, StraightLine))],
+                                       options.quick, tell)
         results["push and its parts"] = parts.push_against_parts(results["rows"], alone, os.cpu_count())
         tell("tokens, events, nginx")
         results["tokens"] = parts.tokens_per_second(sijil, options.quick)

@@ -37,16 +37,19 @@ def parts_alone(folder, times=3):
 
 def push_against_parts(rows, parts, cores):
     """The server's CPU time of a push beside the sum of its parts. The part of TLS is what a server needs that takes the same
-    bytes from the same client and throws them away; it was measured in turn with the registries."""
+    bytes from the same client and throws them away; it was measured in turn with the registries. In a straight line, all parts
+    are in one program that does nothing else."""
     found = {}
     for title, figures in rows.items():
         if "tls-sink" not in figures:
             continue
         whole = {**parts, "tls receive": figures["tls-sink"]["server_cpu_seconds_per_gb"]}
         total, ours = sum(whole.values()), figures["sijil"]
+        straight = figures["straight-line"]["server_cpu_seconds_per_gb"]
         client = figures["tls-sink"]["client_cpu_seconds_per_gb"]
         found[title] = {"parts": whole, "sum": total, "sijil": ours["server_cpu_seconds_per_gb"],
-                        "ratio": ours["server_cpu_seconds_per_gb"] / total, "client": client,
+                        "ratio": ours["server_cpu_seconds_per_gb"] / total, "straight line": straight,
+                        "ratio to straight line": ours["server_cpu_seconds_per_gb"] / straight, "client": client,
                         "bound MB/s": 1000 * cores / (total + client), "sijil MB/s": ours["mb_per_second"]}
     return found
 

@@ -154,6 +154,22 @@ class Sink(Peer):
         return [os.path.join(BUILD, "bench/tls_sink"), str(self.port), self.certificate, self.key]
 
 
+class StraightLine(Sink):
+    """All parts of a push in a straight line, and nothing else."""
+    name = "straight-line"
+
+    def command(self):
+        os.makedirs(self.folder + "/data", exist_ok=True)
+        return [*super().command(), self.folder + "/data"]
+
+    def forget(self):
+        """The blobs that it has: nobody pulls them, and they would need the disk's room to the end."""
+        for folder, _, names in os.walk(self.folder + "/data"):
+            for path in (os.path.join(folder, name) for name in names):
+                if os.path.getsize(path) >= MIB:
+                    os.unlink(path)
+
+
 class Nginx(Peer):
     """The plain file over TLS: what a pull is held against."""
     name = "nginx"

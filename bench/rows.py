@@ -1,7 +1,7 @@
 """The rows of the table: what is asked of each registry, in turn, so that the machine's mood is the same for all."""
 import os
 
-from registries import MIB, REPOSITORY, Sink, load
+from registries import MIB, REPOSITORY, Sink, StraightLine, load
 
 
 class Row:
@@ -64,6 +64,8 @@ def measure_row(row, targets):
         for target in targets[first:] + targets[:first]:
             settle()
             runs[target.name].append(load(target, **row.options))
+            if isinstance(target, StraightLine):
+                target.forget()
     return {title: {name: middle([run[phase] for run in found]) for name, found in runs.items()}
             for phase, title in row.phases.items()}
 

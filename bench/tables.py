@@ -77,6 +77,7 @@ def push_and_parts(found):
         parts = " + ".join(f"{name} {value:.2f}" for name, value in figures["parts"].items())
         lines.append(f"server CPU of {title}: {figures['sijil']:.2f} s/GB; its parts alone: {parts} = {figures['sum']:.2f}; "
                      f"ratio {figures['ratio']:.2f}")
+        lines.append(f"  the parts in a straight line: {figures['straight line']:.2f}; ratio {figures['ratio to straight line']:.2f}")
         lines.append(f"  at most {figures['bound MB/s']:.0f} MB/s on these cores: the parts and {figures['client']:.2f} s/GB of the "
                      f"client; Sijil {figures['sijil MB/s']:.0f}, {figures['sijil MB/s'] / figures['bound MB/s']:.2f} of it")
     return "\n".join(lines)

@@ -1,10 +1,13 @@
 /*
- * bench/tls_sink.c -- what taking in a push costs before a byte of it is looked at: TLS, and nothing else.
+ * bench/tls_sink.c -- what taking in a push costs before a byte of it is looked at: TLS, and nothing else. Or the least that a
+ * push can be: TLS, hashing, sealing and writing in a straight line.
  *
- * usage: tls_sink PORT CERTIFICATE KEY
- * Answers the POST and PUT of an upload on 127.0.0.1 and throws the body away. A thread for each connection, which waits
- * in recv(); many records with one call of the kernel, as the gateway reads them. Its CPU time under sijil-load is the
- * part of a push that TLS needs, with the very client that pushes to the registries. Runs until it is killed.
+ * usage: tls_sink PORT CERTIFICATE KEY [FOLDER]
+ * Answers the POST and PUT of an upload on 127.0.0.1 and throws the body away, or keeps it in FOLDER, made into a region, with the
+ * gateway's own functions. A thread for each connection, which waits in recv(); many records with one call of the kernel, as the
+ * gateway reads them. Its CPU time under sijil-load is the part of a push that TLS needs, with the very client that pushes to the
+ * registries; with FOLDER it is that of all parts when each has what the one before left in the cache. It asks nobody, records
+ * nothing, and nothing else can run beside its bodies. Runs until it is killed.
  */
 #include <gnutls/gnutls.h>
 #include <netinet/in.h>
@@ -19,10 +22,17 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "crypto/aead.h"
+#include "crypto/digest.h"
+#include "storage/driver.h"
 
 enum {
-    INBOX = 128 << 10, /* as the gateway reads ahead */
-    HEAD = 16 << 10,   /* a head with a token of 12 KiB */
+    INBOX = 128 << 10,  /* as the gateway reads ahead */
+    HEAD = 16 << 10,    /* a head with a token of 12 KiB */
+    PIECE = 64 << 10,   /* that is hashed, and sealed, at a time */
+    APPEND = 256 << 10, /* to a blob's file */
+    TURNS = 1 + DRIVER_APPENDS_HELD, /* blocks that are appended from in turn */
+    STRIDE = APPEND + 4096,          /* from one to the next: the last piece's tag goes behind a block */
 };
 
 struct connection {
@@ -34,6 +44,19 @@ struct connection {
 };
 
 static gnutls_certificate_credentials_t credentials;
+static struct driver *driver; /* NULL: bodies are thrown away */
+
+/* A body that is kept: hashed, and sealed into blocks which are appended to a file. */
+struct keeping {
+    struct hasher *hasher;
+    struct gcm *gcm;
+    struct driver_extent *extent;
+    uint8_t *blocks;
+    size_t length; /* in the block whose turn it is */
+    unsigned turn;
+    uint64_t sealed;
+    uint8_t piece[PIECE];
+};
 
 static ssize_t pull(gnutls_transport_ptr_t context, void *place, size_t length)
 {
@@ -79,16 +102,99 @@ static bool read_head(struct connection *connection, uint64_t *body_out, uint64_
     return true;
 }
 
+static bool append(struct keeping *keeping)
+{
+    const uint8_t *block = keeping->blocks + (size_t)keeping->turn * STRIDE;
+    struct error err = {0};
+
+    if (!driver->operations->extent_append(keeping->extent, (struct bytes){block, keeping->length}, &err).ok) return false;
+    keeping->turn = (keeping->turn + 1) % TURNS;
+    keeping->length = 0;
+    return true;
+}
+
+/* What the gateway's mover does with a piece, but for the tag, which the next piece overwrites. */
+static bool keep(struct keeping *keeping, size_t length)
+{
+    uint8_t nonce[GCM_NONCE_SIZE] = {0};
+    uint8_t *target = keeping->blocks + (size_t)keeping->turn * STRIDE + keeping->length;
+    struct error err = {0};
+
+    hasher_add(keeping->hasher, (struct bytes){keeping->piece, length});
+    store_u64(nonce, keeping->sealed++);
+    if (!gcm_seal(keeping->gcm, nonce, (struct bytes){0}, (struct bytes){keeping->piece, length}, target, &err).ok) return false;
+    keeping->length += length;
+    return keeping->length < APPEND || append(keeping);
+}
+
+static void keeping_end(struct keeping *keeping)
+{
+    if (keeping->extent != NULL) driver->operations->extent_close(keeping->extent);
+    hasher_free(keeping->hasher);
+    gcm_free(keeping->gcm);
+    free(keeping->blocks);
+    free(keeping);
+}
+
+static struct keeping *keeping_begin(void)
+{
+    static const uint8_t key[GCM_KEY_SIZE];
+    const struct driver_history nothing = {0};
+    const struct uuid blob = uuid_random();
+    struct keeping *keeping = memory_zeroed(1, sizeof *keeping);
+    struct error err = {0};
+
+    if (keeping == NULL) return NULL;
+    keeping->blocks = aligned_alloc(4096, (size_t)TURNS * STRIDE);
+    if (keeping->blocks != NULL && hasher_new(DIGEST_SHA256, &keeping->hasher, &err).ok && gcm_new(key, &keeping->gcm, &err).ok &&
+        driver->operations->extent_create(driver, &blob, &nothing, &keeping->extent, &err).ok)
+        return keeping;
+    keeping_end(keeping);
+    return NULL;
+}
+
+/* Reads up to PIECE bytes; how many there were, 0 at a broken connection. */
+static size_t read_piece(struct connection *connection, uint8_t *piece, uint64_t left)
+{
+    const size_t wanted = left < PIECE ? (size_t)left : PIECE;
+    size_t length = 0;
+
+    while (length < wanted) {
+        const ssize_t count = gnutls_record_recv(connection->session, piece + length, wanted - length);
+        if (count <= 0) return 0;
+        length += (size_t)count;
+    }
+    return length;
+}
+
+static bool throw_body(struct connection *connection, uint64_t left)
+{
+    static _Thread_local uint8_t piece[PIECE];
+
+    for (size_t count; left > 0; left -= count)
+        if ((count = read_piece(connection, piece, left)) == 0) return false;
+    return true;
+}
+
+static bool keep_body(struct connection *connection, uint64_t left)
+{
+    struct keeping *keeping = keeping_begin();
+    struct error err = {0};
+    bool ok = keeping != NULL;
+
+    for (size_t count; ok && left > 0; left -= count) {
+        count = read_piece(connection, keeping->piece, left);
+        ok = count > 0 && keep(keeping, count);
+    }
+    if (ok && keeping->length > 0) ok = append(keeping);
+    if (ok) ok = driver->operations->extent_finish(keeping->extent, &err).ok;
+    if (keeping != NULL) keeping_end(keeping);
+    return ok;
+}
+
 static bool take_body(struct connection *connection, uint64_t left)
 {
-    static _Thread_local uint8_t piece[INBOX];
-
-    while (left > 0) {
-        const ssize_t count = gnutls_record_recv(connection->session, piece, left < sizeof piece ? (size_t)left : sizeof piece);
-        if (count <= 0) return false;
-        left -= (uint64_t)count;
-    }
-    return true;
+    return driver == NULL || left == 0 ? throw_body(connection, left) : keep_body(connection, left);
 }
 
 static bool serve_one(struct connection *connection)
@@ -135,9 +241,14 @@ int main(int count, char **words)
 {
     uint64_t port = 0;
 
-    if (count != 4 || !text_to_u64(bytes_of_text(words[1]), 65535, &port)) {
-        (void)fprintf(stderr, "usage: tls_sink PORT CERTIFICATE KEY\n");
+    if (count < 4 || count > 5 || !text_to_u64(bytes_of_text(words[1]), 65535, &port)) {
+        (void)fprintf(stderr, "usage: tls_sink PORT CERTIFICATE KEY [FOLDER]\n");
         return 2;
+    }
+    struct error err = {0};
+    if (count == 5 && !driver_fs_open(words[4], &driver, &err).ok) {
+        (void)fprintf(stderr, "tls_sink: %s\n", err.message);
+        return 1;
     }
     const int listener = listen_on((uint16_t)port);
     if (listener < 0 || gnutls_certificate_allocate_credentials(&credentials) != 0 ||

@@ -166,7 +166,7 @@ static void account(struct exchange *exchange)
 
 static void leave_quota(struct exchange *exchange)
 {
-    for (size_t i = 0; i < sizeof exchange->tickets / sizeof exchange->tickets[0]; i++)
+    for (size_t i = 0; i < TICKETS; i++)
         quota_leave(exchange->server->gateway->quota, &exchange->tickets[i]);
 }
 
@@ -263,8 +263,7 @@ static enum MHD_Result leave_head(struct exchange *exchange)
     return MHD_YES;
 }
 
-static enum MHD_Result refuse_busy(struct exchange *exchange, unsigned status, const char *why,
-                                   enum gateway_metric metric)
+void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
     struct request *request = &exchange->request;
 
@@ -272,8 +271,13 @@ static enum MHD_Result refuse_busy(struct exchange *exchange, unsigned status, c
         response_oci_error(request, status, status == 429 ? "TOOMANYREQUESTS" : "UNAVAILABLE", why, NULL);
     else
         response_problem(request, status, status == 429 ? "Too many requests" : "The server is busy", why);
-    response_header(request, "Retry-After", "%d", 1);
+    response_header(request, "Retry-After", "%u", wait_s);
     exchange_count_unrecorded(exchange, metric);
+}
+
+static enum MHD_Result refuse_at_head(struct exchange *exchange, unsigned status, const char *why, enum gateway_metric metric)
+{
+    exchange_refuse(exchange, status, why, 1, metric);
     exchange->phase = PHASE_ANSWER;
     return leave_head(exchange);
 }
@@ -288,11 +292,11 @@ static enum MHD_Result admit(struct exchange *exchange)
 
     request->speaks_oci = strncmp(exchange->target, "/v2/", 4) == 0;
     if (!atomic_load(&exchange->server->is_open))
-        return refuse_busy(exchange, 503, "the server starts or ends just now; try again in a second", METRIC_REFUSED_BUSY);
-    if (!quota_enter(gateway->quota, "address", request->client_address, &limits, &exchange->tickets[0], &err).ok)
-        return refuse_busy(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
+        return refuse_at_head(exchange, 503, "the server starts or ends just now; try again in a second", METRIC_REFUSED_BUSY);
+    if (!quota_enter(gateway->quota, "address", request->client_address, &limits, &exchange->tickets[TICKET_ADDRESS], &err).ok)
+        return refuse_at_head(exchange, 429, err.message, METRIC_REFUSED_ADDRESS);
     if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)
-        return refuse_busy(exchange, 503, "too many requests wait already; try again in a second", METRIC_REFUSED_BUSY);
+        return refuse_at_head(exchange, 503, "too many requests wait already; try again in a second", METRIC_REFUSED_BUSY);
     exchange->phase = PHASE_WORK;
     exchange_suspend(exchange);
     pipeline_start(exchange);

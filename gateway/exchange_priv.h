@@ -22,6 +22,8 @@
 #include "gateway/route.h"
 #include "gateway/transport_priv.h"
 
+enum { TICKET_ADDRESS, TICKET_PRINCIPAL, TICKETS };
+
 enum phase {
     PHASE_HEAD,   /* the head is arriving, or just arrived */
     PHASE_WORK,   /* suspended: a worker or the sequencer has it */
@@ -96,7 +98,7 @@ struct exchange {
     bool is_stream;              /* counted among the bodies that move */
     bool is_refused_by_parser;   /* MHD answered by itself, which server.c counted */
     bool is_given_up;            /* the client sends more than we are willing to throw away */
-    struct quota_ticket tickets[2];
+    struct quota_ticket tickets[TICKETS];
 
     pthread_mutex_t mutex;       /* for all below */
     bool is_busy;                /* a job is queued or runs on the rings */
@@ -120,6 +122,8 @@ void exchange_resume(struct exchange *exchange, enum phase phase);
 void exchange_free(struct exchange *exchange);
 /** If nothing says what became of it yet, a counter does, which becomes an event. Before the answer goes out. */
 void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric metric);
+/** Makes the answer that it can't be now, 429 or 503, and when to try again; it is counted, and has no event of its own. */
+void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric);
 /** MHD is done with it and no job runs: frees it, on a worker if that may take time. */
 void exchange_leave(struct exchange *exchange);
 /** Queues a job; false when there are too many. */

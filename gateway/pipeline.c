@@ -147,19 +147,12 @@ static struct result enter_quota(struct exchange *exchange, struct error *err)
 
     if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS;
     (void)snprintf(key, sizeof key, "%s %s", request->principal.issuer, request->principal.subject);
-    return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->tickets[1], err);
+    return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->tickets[TICKET_PRINCIPAL], err);
 }
 
 static enum way too_many(struct exchange *exchange, const char *why, enum gateway_metric metric)
 {
-    struct request *request = &exchange->request;
-
-    if (request->speaks_oci)
-        response_oci_error(request, 429, "TOOMANYREQUESTS", why, NULL);
-    else
-        response_problem(request, 429, "Too many requests", why);
-    response_header(request, "Retry-After", "%d", 1);
-    exchange_count_unrecorded(exchange, metric);
+    exchange_refuse(exchange, 429, why, 1, metric);
     return WAY_ANSWER;
 }
 

@@ -17,6 +17,7 @@ struct slot {
     uint64_t key;         /* 0: never used */
     unsigned at_a_time;
     unsigned rate;
+    int64_t held_bytes;
     int64_t tokens_milli; /* thousandths of a request that may still come */
     int64_t filled_ms;
 };
@@ -112,13 +113,27 @@ struct result quota_enter(struct quota *quota, const char *kind, const char *key
     return result;
 }
 
+bool quota_hold(struct quota *quota, struct quota_ticket *ticket, int64_t bytes, int64_t most)
+{
+    if (ticket->slot == 0) return true;
+    struct slot *slot = &quota->slots[ticket->slot - 1];
+    pthread_mutex_lock(&quota->mutex);
+    slot->held_bytes += bytes;
+    const bool is_within = slot->held_bytes <= most;
+    pthread_mutex_unlock(&quota->mutex);
+    ticket->held_bytes += bytes;
+    return is_within;
+}
+
 void quota_leave(struct quota *quota, struct quota_ticket *ticket)
 {
     if (ticket->slot == 0) return;
+    struct slot *slot = &quota->slots[ticket->slot - 1];
     pthread_mutex_lock(&quota->mutex);
-    quota->slots[ticket->slot - 1].at_a_time--;
+    slot->held_bytes -= ticket->held_bytes;
+    slot->at_a_time--;
     pthread_mutex_unlock(&quota->mutex);
-    ticket->slot = 0;
+    *ticket = (struct quota_ticket){0};
 }
 
 void quota_free(struct quota *quota)

@@ -1,5 +1,5 @@
 /*
- * gateway/quota.h -- how many requests one address or one principal may have at a time, and a second.
+ * gateway/quota.h -- how many requests one address or one principal may have at a time, and a second, and how much memory.
  *
  * Nobody can take all workers, or fill the audit log, for others. Keys are hashed; the table has a fixed size, and
  * when it is full a new key is refused like one that has too many.
@@ -18,7 +18,8 @@ struct quota_limits {
 
 /** Taken by quota_enter(), given back by quota_leave(). Zeroed: none. */
 struct quota_ticket {
-    unsigned slot; /* 1 + index */
+    unsigned slot;      /* 1 + index */
+    int64_t held_bytes; /* quota_hold() */
 };
 
 /** Room for `keys` keys at a time. */
@@ -26,6 +27,11 @@ RESULT quota_new(unsigned keys, struct quota **quota_out, struct error *err);
 /** ERROR_LIMIT, whose message names the limit. `kind` keeps addresses and principals apart. */
 RESULT quota_enter(struct quota *quota, const char *kind, const char *key, const struct quota_limits *limits,
                    struct quota_ticket *ticket_out, struct error *err);
+/**
+ * Counts memory that the ticket's key has: bytes, less than 0 when they are given back. False: it has more than `most` now; that
+ * counts, too, until it is given back, or the ticket is. Without a ticket nothing is counted, and it is true.
+ */
+bool quota_hold(struct quota *quota, struct quota_ticket *ticket, int64_t bytes, int64_t most);
 void quota_leave(struct quota *quota, struct quota_ticket *ticket);
 
 void quota_free(struct quota *quota);

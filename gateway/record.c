@@ -46,9 +46,7 @@ static void too_many_of_project(struct exchange *exchange, unsigned wait_s)
 {
     static const char why[] = "the project's quota of requests for this minute is used up; Retry-After says when to come again";
 
-    response_oci_error(&exchange->request, 429, "TOOMANYREQUESTS", why, NULL);
-    response_header(&exchange->request, "Retry-After", "%u", wait_s);
-    exchange_count_unrecorded(exchange, METRIC_REFUSED_PROJECT);
+    exchange_refuse(exchange, 429, why, wait_s, METRIC_REFUSED_PROJECT);
 }
 
 /* What is denied is not a project's: strangers could use up its quota. Nor is what its administrators do. */

@@ -8,6 +8,7 @@ from sijil_test import Server, make_robot, run, sha256
 
 RATE, BURST = 20, 200  # denials of one principal that have an event each: a second, and at first
 SHARE = 16 << 20       # of documents that are gathered before it is decided whether they may be sent
+PRINCIPALS = 8         # that have all of it together
 DOCUMENT = 64 << 10
 
 server = Server().start()
@@ -85,15 +86,32 @@ def half_sent(client, address):
     return connection
 
 
+def create_project(client, name):
+    return client.call("POST", "/api/v1/projects", json.dumps({"organisation": "victim", "name": name}),
+                       {"Content-Type": "application/json"}, scope="registry:admin:*")
+
+
+def wait_until_gathered(size):
+    until = time.monotonic() + 30
+    while f"sijil_gathered_bytes {size}\n" not in admin.call("GET", "/metrics").body.decode():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
 def who_may_nothing_keeps_nobody_out():
-    robots = [server.client(make_robot(server, f"idler{i}", "consumer", "main/models")) for i in range(3)]
+    robots = [server.client(make_robot(server, f"idler{i}", "consumer", "main/models")) for i in range(PRINCIPALS)]
     login = make_robot(server, "publisher", "publisher", "main/models")
     waiting = []
     for i, robot in enumerate(robots):
-        waiting += [half_sent(robot, f"127.0.0.{i + 2}") for _ in range(SHARE // DOCUMENT // len(robots) + 2)]
-    document = json.dumps({"organisation": "victim", "name": "other"})
-    kept_out = admin.call("POST", "/api/v1/projects", document, {"Content-Type": "application/json"}, scope="registry:admin:*")
-    assert kept_out.status == 503 and kept_out["Retry-After"], kept_out.body  # their share is full
+        waiting += [half_sent(robot, f"127.0.0.{i + 2}") for _ in range(SHARE // DOCUMENT // PRINCIPALS)]
+        wait_until_gathered(SHARE // PRINCIPALS * (i + 1))
+        if i > 0:
+            continue
+        late = create_project(robot, "more")
+        assert late.status == 429 and late["Retry-After"], late.body  # one has no more than a part of the share
+        assert create_project(admin, "beside-one").status == 201
+    kept_out = create_project(admin, "other")
+    assert kept_out.status == 503 and kept_out["Retry-After"], kept_out.body  # the share is full
     robot, secret = login
     form = urllib.parse.urlencode({"grant_type": "password", "service": "sijil", "client_id": "test", "username": robot,
                                    "password": secret, "scope": "repository:main/models/a:pull"})
@@ -105,8 +123,7 @@ def who_may_nothing_keeps_nobody_out():
     for connection in waiting:
         connection.close()
     until = time.monotonic() + 30
-    while admin.call("POST", "/api/v1/projects", document, {"Content-Type": "application/json"},
-                     scope="registry:admin:*").status != 201:
+    while create_project(admin, "other").status != 201:
         assert time.monotonic() < until
         time.sleep(0.2)
 

@@ -1,4 +1,4 @@
-/* Paths, queries, ranges, heads, routes and quotas: what is understood of a request before anybody acts on it. */
+/* Paths, queries, ranges, heads and routes: what is understood of a request before anybody acts on it. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include "gateway/http_check.h"
 #include "gateway/path.h"
 #include "gateway/query.h"
-#include "gateway/quota.h"
 #include "gateway/range.h"
 #include "gateway/response.h"
 #include "gateway/route.h"
@@ -363,83 +362,18 @@ static void each_route_is_complete(void **state)
     }
 }
 
-/* ---- quotas ---- */
-static void a_quota_counts_and_forgets(void **state)
-{
-    const struct quota_limits limits = {.at_a_time = 2};
-    struct quota_ticket tickets[3] = {0};
-    OWNED(quota) *quota = NULL;
-    struct error err = {0};
-
-    (void)state;
-    assert_true(quota_new(8, &quota, &err).ok);
-    assert_true(quota_enter(quota, "address", "a", &limits, &tickets[0], &err).ok);
-    assert_true(quota_enter(quota, "address", "a", &limits, &tickets[1], &err).ok);
-    assert_false(quota_enter(quota, "address", "a", &limits, &tickets[2], &err).ok);
-    assert_int_equal(err.kind, ERROR_LIMIT);
-    assert_int_equal(tickets[2].slot, 0);
-    assert_true(quota_enter(quota, "principal", "a", &limits, &tickets[2], &err).ok);
-    quota_leave(quota, &tickets[0]);
-    quota_leave(quota, &tickets[0]);
-    assert_true(quota_enter(quota, "address", "a", &limits, &tickets[0], &err).ok);
-    assert_false(quota_enter(quota, "address", "a", &(struct quota_limits){.at_a_time = 2}, &(struct quota_ticket){0}, &err).ok);
-}
-
-static void a_rate_allows_a_burst_and_no_more(void **state)
-{
-    const struct quota_limits limits = {.at_a_time = 1, .rate = 2};
-    OWNED(quota) *quota = NULL;
-    struct error err = {0};
-    unsigned allowed = 0;
-
-    (void)state;
-    assert_true(quota_new(8, &quota, &err).ok);
-    for (int i = 0; i < 100; i++) {
-        struct quota_ticket ticket = {0};
-        allowed += quota_enter(quota, "principal", "a", &limits, &ticket, &err).ok;
-        quota_leave(quota, &ticket);
-    }
-    assert_in_range(allowed, 20, 21);
-    assert_int_equal(err.kind, ERROR_LIMIT);
-}
-
-static void a_full_table_refuses_and_recovers(void **state)
-{
-    const struct quota_limits limits = {.at_a_time = 1};
-    struct quota_ticket tickets[64] = {0};
-    OWNED(quota) *quota = NULL;
-    struct error err = {0};
-    unsigned entered = 0;
-    char key[8];
-
-    (void)state;
-    assert_true(quota_new(8, &quota, &err).ok);
-    for (unsigned i = 0; i < COUNT(tickets); i++) {
-        (void)snprintf(key, sizeof key, "%u", i);
-        entered += quota_enter(quota, "address", key, &limits, &tickets[i], &err).ok;
-    }
-    assert_int_equal(entered, 16);
-    for (unsigned i = 0; i < COUNT(tickets); i++) quota_leave(quota, &tickets[i]);
-    assert_true(quota_enter(quota, "address", "another", &limits, &tickets[0], &err).ok);
-}
-
 static struct result read_once(void *context, struct error *err)
 {
     OWNED(arena) *arena = NULL;
-    OWNED(quota) *quota = NULL;
-    const struct quota_limits limits = {.at_a_time = 1};
     struct path path;
     struct route_match match;
     struct fields fields;
-    struct quota_ticket ticket;
 
     (void)context;
     TRY_UNTOUCHED_BYTES(arena, arena_new(ARENA_SIZE, &arena, err));
     TRY_UNTOUCHED_BYTES(path, path_split(bytes_of_text("/v2/a/b/manifests/latest"), arena, &path, err));
     TRY_UNTOUCHED_BYTES(match, route_find(&route_table, &path, METHOD_GET, arena, &match, err));
     TRY_UNTOUCHED_BYTES(fields, query_read(bytes_of_text("a=b&c=d"), arena, &fields, err));
-    TRY_UNTOUCHED_BYTES(quota, quota_new(8, &quota, err));
-    TRY_UNTOUCHED_BYTES(ticket, quota_enter(quota, "address", "a", &limits, &ticket, err));
     return SUCCESS;
 }
 
@@ -476,10 +410,9 @@ static void reading_survives_lack_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(a_path_of_too_many_segments),       cmocka_unit_test(a_range_is_for_get_and_the_same_bytes),
-        cmocka_unit_test(each_route_is_complete),            cmocka_unit_test(a_quota_counts_and_forgets),
-        cmocka_unit_test(a_rate_allows_a_burst_and_no_more), cmocka_unit_test(a_full_table_refuses_and_recovers),
-        cmocka_unit_test(warnings_are_quoted_and_bounded),   cmocka_unit_test(reading_survives_lack_of_memory),
+        cmocka_unit_test(a_path_of_too_many_segments),     cmocka_unit_test(a_range_is_for_get_and_the_same_bytes),
+        cmocka_unit_test(each_route_is_complete),          cmocka_unit_test(warnings_are_quoted_and_bounded),
+        cmocka_unit_test(reading_survives_lack_of_memory),
     };
 
     return RUN_TABLE(path_rows, paths_are_decoded_once) + RUN_TABLE(target_rows, targets_are_split) +
