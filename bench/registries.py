@@ -163,7 +163,7 @@ class StraightLine(Sink):
         return [*super().command(), self.folder + "/data"]
 
     def forget(self):
-        """The blobs that it has: nobody pulls them, and they would need the disk's room to the end."""
+        """The blobs that it has: nobody pulls them, and they would need the disk's room."""
         for folder, _, names in os.walk(self.folder + "/data"):
             for path in (os.path.join(folder, name) for name in names):
                 if os.path.getsize(path) >= MIB:

@@ -136,10 +136,10 @@ static void keeping_end(struct keeping *keeping)
     free(keeping);
 }
 
-static struct keeping *keeping_begin(void)
+static struct keeping *keeping_begin(uint64_t length)
 {
     static const uint8_t key[GCM_KEY_SIZE];
-    const struct driver_history nothing = {0};
+    const struct driver_history nothing = {.expected = length};
     const struct uuid blob = uuid_random();
     struct keeping *keeping = memory_zeroed(1, sizeof *keeping);
     struct error err = {0};
@@ -169,16 +169,19 @@ static size_t read_piece(struct connection *connection, uint8_t *piece, uint64_t
 
 static bool throw_body(struct connection *connection, uint64_t left)
 {
-    static _Thread_local uint8_t piece[PIECE];
+    static _Thread_local uint8_t piece[INBOX];
 
-    for (size_t count; left > 0; left -= count)
-        if ((count = read_piece(connection, piece, left)) == 0) return false;
+    while (left > 0) {
+        const ssize_t count = gnutls_record_recv(connection->session, piece, left < sizeof piece ? (size_t)left : sizeof piece);
+        if (count <= 0) return false;
+        left -= (uint64_t)count;
+    }
     return true;
 }
 
 static bool keep_body(struct connection *connection, uint64_t left)
 {
-    struct keeping *keeping = keeping_begin();
+    struct keeping *keeping = keeping_begin(left);
     struct error err = {0};
     bool ok = keeping != NULL;
 

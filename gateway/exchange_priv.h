@@ -93,6 +93,7 @@ struct exchange {
     bool has_sequence;
     bool has_failure;            /* an event says that it failed */
     bool is_denied_late;         /* request_record() decided again, and the answer is now no */
+    bool is_denied_too_often;    /* ... and that is counted, not recorded */
     uint64_t sequence;
     bool has_begun;              /* the handler ran, so its release must */
     bool is_stream;              /* counted among the bodies that move */

@@ -1,7 +1,8 @@
 /*
  * Bodies that are gathered in memory: forms, manifests, documents. Manifests and documents together have one limit, whatever their
- * clients announce: memory is taken as bytes come, and counted as it is taken; one principal may have a part of it. Forms come from strangers: a limit for all of them would
- * be one that strangers can use up, so that nobody gets a token. They are small, and as many as there are connections at most.
+ * clients announce: memory is taken as bytes come, and counted as it is taken; one principal may have a part of it. Forms come from
+ * strangers: a limit for all of them would be one that strangers can use up, so that nobody gets a token. They are small, and as
+ * many as there are connections at most.
  */
 #include "crypto/secret.h"
 #include "gateway/exchange_priv.h"
@@ -10,38 +11,38 @@
 #define PRINCIPALS 8 /* at least as many are needed to use up what all have together */
 
 /* What comes before a decision has a share of its own, so that who may nothing does not keep out who may send. */
-static _Atomic int64_t *count_of(struct exchange *exchange)
-{
-    struct server *server = exchange->server;
+enum kind { UNDECIDED, ALLOWED, KINDS };
+_Static_assert(KINDS == QUOTA_HELD, "both are counted for each principal");
 
-    return exchange->request.route->body == BODY_ALLOWED ? &server->allowed_bytes : &server->undecided_bytes;
-}
+struct share {
+    enum kind kind;
+    int64_t of_all, of_one;
+};
 
-static int64_t share_of(const struct exchange *exchange)
+static struct share share_of(const struct exchange *exchange)
 {
     const int64_t all = exchange->server->gateway->settings->gathered_size_max, undecided = all / 4;
+    const bool is_allowed = exchange->request.route->body == BODY_ALLOWED;
+    struct share share = {.kind = is_allowed ? ALLOWED : UNDECIDED, .of_all = is_allowed ? all - undecided : undecided};
+    const int64_t one_body = 1 + (is_allowed ? BODY_ALLOWED_MAX : BODY_UNDECIDED_MAX); /* as large as a buffer gets */
 
-    return exchange->request.route->body == BODY_ALLOWED ? all - undecided : undecided;
+    share.of_one = share.of_all / PRINCIPALS > one_body ? share.of_all / PRINCIPALS : one_body;
+    return share;
 }
 
-/* Of all that one principal has gathered at a time. One body is always within it, in a buffer of its largest size. */
-static int64_t share_of_one(const struct exchange *exchange)
+enum gathered { GATHERED, FAILED, ONE_HAS_TOO_MUCH, ALL_HAVE_TOO_MUCH };
+
+static enum gathered count(struct exchange *exchange, int64_t bytes)
 {
-    const int64_t part = share_of(exchange) / PRINCIPALS, body = (int64_t)exchange->request.route->body_limit + 1;
+    struct server *server = exchange->server;
+    const struct share share = share_of(exchange);
 
-    return part > body ? part : body;
-}
-
-enum counted { WITHIN, ONE_HAS_TOO_MUCH, ALL_HAVE_TOO_MUCH };
-
-static enum counted count(struct exchange *exchange, int64_t bytes)
-{
     metric_add(&metrics_gateway[METRIC_GATHERED], bytes);
-    if (exchange->request.route->body == BODY_FORM) return WITHIN;
-    const int64_t all = atomic_fetch_add(count_of(exchange), bytes) + bytes;
-    struct quota *quota = exchange->server->gateway->quota;
-    if (!quota_hold(quota, &exchange->tickets[TICKET_PRINCIPAL], bytes, share_of_one(exchange))) return ONE_HAS_TOO_MUCH;
-    return all <= share_of(exchange) ? WITHIN : ALL_HAVE_TOO_MUCH;
+    if (exchange->request.route->body == BODY_FORM) return GATHERED;
+    const int64_t all = atomic_fetch_add(&server->gathered_bytes[share.kind], bytes) + bytes;
+    if (!quota_hold(server->gateway->quota, &exchange->tickets[TICKET_PRINCIPAL], share.kind, bytes, share.of_one))
+        return ONE_HAS_TOO_MUCH;
+    return all <= share.of_all ? GATHERED : ALL_HAVE_TOO_MUCH;
 }
 
 void gather_begin(struct exchange *exchange)
@@ -60,24 +61,33 @@ void gather_end(struct exchange *exchange)
     buffer_done(body);
 }
 
-/* False: there is an answer that says why not. */
-static bool add(struct exchange *exchange, const char *data, size_t size)
+static enum gathered add(struct exchange *exchange, const char *data, size_t size, struct error *err)
+{
+    const size_t before = exchange->body.capacity;
+    const bool added = buffer_add(&exchange->body, data, size, err).ok;
+    const int64_t more = (int64_t)(exchange->body.capacity - before);
+    const enum gathered counted = more == 0 ? GATHERED : count(exchange, more);
+
+    return added ? counted : FAILED;
+}
+
+static void refuse(struct exchange *exchange, enum gathered why, const struct error *err)
 {
     static const char one[] = "this client has too many manifests and documents on their way at a time; try again in a second";
     static const char all[] = "too many manifests and documents are on their way already; try again in a second";
-    const size_t before = exchange->body.capacity;
-    struct error err = {0};
 
-    const bool added = buffer_add(&exchange->body, data, size, &err).ok;
-    const enum counted counted = count(exchange, (int64_t)(exchange->body.capacity - before));
-    if (!added) response_failure(&exchange->request, &err);
-    else if (counted == ONE_HAS_TOO_MUCH) exchange_refuse(exchange, 429, one, 1, METRIC_REFUSED_PRINCIPAL);
-    else if (counted == ALL_HAVE_TOO_MUCH) exchange_refuse(exchange, 503, all, 1, METRIC_REFUSED_BUSY);
-    return added && counted == WITHIN;
+    switch (why) {
+    case ONE_HAS_TOO_MUCH: exchange_refuse(exchange, 429, one, 1, METRIC_REFUSED_PRINCIPAL); return;
+    case ALL_HAVE_TOO_MUCH: exchange_refuse(exchange, 503, all, 1, METRIC_REFUSED_BUSY); return;
+    case FAILED: response_failure(&exchange->request, err); return;
+    case GATHERED: return;
+    }
 }
 
 enum MHD_Result gather_take(struct exchange *exchange, const char *data, size_t *data_size)
 {
+    struct error err = {0};
+
     if (*data_size == 0) {
         exchange->is_body_done = true;
         exchange->request.body = buffer_bytes(&exchange->body);
@@ -87,9 +97,11 @@ enum MHD_Result gather_take(struct exchange *exchange, const char *data, size_t 
         return MHD_YES;
     }
     exchange->body_bytes += *data_size;
-    if (!add(exchange, data, *data_size)) {
+    const enum gathered gathered = add(exchange, data, *data_size, &err);
+    if (gathered != GATHERED) {
+        gather_end(exchange); /* at once, so that it stands in nobody's way; the rest is only drained */
+        refuse(exchange, gathered, &err);
         exchange->phase = PHASE_ANSWER;
-        gather_end(exchange); /* the rest is only drained */
     }
     *data_size = 0;
     return MHD_YES;

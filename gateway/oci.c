@@ -35,6 +35,11 @@ struct result oci_fail(struct request *request, const char *code, struct error *
     return SUCCESS;
 }
 
+struct result oci_fail_to_delete(struct request *request, const char *code, struct error *err)
+{
+    return err->kind == ERROR_CONFLICT ? oci_refuse(request, 405, "UNSUPPORTED", err->message) : oci_fail(request, code, err);
+}
+
 struct result oci_target(struct request *request, struct pg *pg, enum action action, struct resource **resource_out,
                          struct error *err)
 {

@@ -128,10 +128,7 @@ static struct result delete(struct request *request, struct pg *pg, struct error
 
     (void)pg;
     blob_unlink_prepare(oci_where(request), request->reference, &unlink);
-    if (!request_record(request, &unlink.change, err).ok) {
-        if (err->kind != ERROR_CONFLICT) return oci_fail(request, "BLOB_UNKNOWN", err);
-        return oci_refuse(request, 405, "UNSUPPORTED", err->message);
-    }
+    if (!request_record(request, &unlink.change, err).ok) return oci_fail_to_delete(request, "BLOB_UNKNOWN", err);
     response_empty(request, 202);
     return SUCCESS;
 }

@@ -236,7 +236,7 @@ static struct result delete(struct request *request, struct pg *pg, struct error
     } else {
         tag_delete_prepare(oci_where(request), request->reference, &deletion.tag);
     }
-    if (!request_record(request, change, err).ok) return oci_fail(request, "MANIFEST_UNKNOWN", err);
+    if (!request_record(request, change, err).ok) return oci_fail_to_delete(request, "MANIFEST_UNKNOWN", err);
     response_empty(request, 202);
     return SUCCESS;
 }

@@ -17,6 +17,8 @@ RESULT oci_refuse(struct request *request, unsigned status, const char *code, co
  * damage have answers of their own. What is not the caller's business is passed on as the failure that it is.
  */
 RESULT oci_fail(struct request *request, const char *code, struct error *err);
+/** The same, where a conflict is that something needs what is to be deleted. */
+RESULT oci_fail_to_delete(struct request *request, const char *code, struct error *err);
 
 /** One pair for this request's repository: checks the name (400 NAME_INVALID), resolves ids and region. *resource_out
  *  is NULL when an answer was made. */

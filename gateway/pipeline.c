@@ -75,8 +75,12 @@ static enum way step_route(struct exchange *exchange, struct pg *pg)
 
     (void)pg;
     if (!find_route(exchange, &match, &err).ok) {
-        if (err.kind == ERROR_LIMIT) response_problem(request, 414, "The query is too long", err.message);
-        return err.kind == ERROR_LIMIT ? WAY_ANSWER : answer_failure(exchange, &err);
+        if (err.kind != ERROR_LIMIT) return answer_failure(exchange, &err);
+        if (request->speaks_oci)
+            response_oci_error(request, 414, "UNSUPPORTED", err.message, NULL);
+        else
+            response_problem(request, 414, "The query is too long", err.message);
+        return WAY_ANSWER;
     }
     if (match.answer != ROUTE_FOUND) return unrouted(exchange, &match);
     request->route = match.route;
@@ -316,6 +320,8 @@ static void answer_unless_denied(struct exchange *exchange, const struct error *
 {
     if (exchange->is_denied_late)
         denial_answer(exchange, exchange->record.decision);
+    else if (exchange->is_denied_too_often)
+        exchange_refuse(exchange, 429, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
     else
         response_failure(&exchange->request, err);
 }

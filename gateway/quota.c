@@ -17,7 +17,7 @@ struct slot {
     uint64_t key;         /* 0: never used */
     unsigned at_a_time;
     unsigned rate;
-    int64_t held_bytes;
+    int64_t held_bytes[QUOTA_HELD];
     int64_t tokens_milli; /* thousandths of a request that may still come */
     int64_t filled_ms;
 };
@@ -113,15 +113,15 @@ struct result quota_enter(struct quota *quota, const char *kind, const char *key
     return result;
 }
 
-bool quota_hold(struct quota *quota, struct quota_ticket *ticket, int64_t bytes, int64_t most)
+bool quota_hold(struct quota *quota, struct quota_ticket *ticket, unsigned kind, int64_t bytes, int64_t most)
 {
     if (ticket->slot == 0) return true;
     struct slot *slot = &quota->slots[ticket->slot - 1];
     pthread_mutex_lock(&quota->mutex);
-    slot->held_bytes += bytes;
-    const bool is_within = slot->held_bytes <= most;
+    slot->held_bytes[kind] += bytes;
+    const bool is_within = slot->held_bytes[kind] <= most;
     pthread_mutex_unlock(&quota->mutex);
-    ticket->held_bytes += bytes;
+    ticket->held_bytes[kind] += bytes;
     return is_within;
 }
 
@@ -130,7 +130,7 @@ void quota_leave(struct quota *quota, struct quota_ticket *ticket)
     if (ticket->slot == 0) return;
     struct slot *slot = &quota->slots[ticket->slot - 1];
     pthread_mutex_lock(&quota->mutex);
-    slot->held_bytes -= ticket->held_bytes;
+    for (size_t i = 0; i < QUOTA_HELD; i++) slot->held_bytes[i] -= ticket->held_bytes[i];
     slot->at_a_time--;
     pthread_mutex_unlock(&quota->mutex);
     *ticket = (struct quota_ticket){0};

@@ -9,6 +9,8 @@
 #include "base/owned.h"
 #include "base/result.h"
 
+#define QUOTA_HELD 2 /* kinds of memory, which are counted apart */
+
 struct quota;
 
 struct quota_limits {
@@ -18,8 +20,8 @@ struct quota_limits {
 
 /** Taken by quota_enter(), given back by quota_leave(). Zeroed: none. */
 struct quota_ticket {
-    unsigned slot;      /* 1 + index */
-    int64_t held_bytes; /* quota_hold() */
+    unsigned slot;                  /* 1 + index */
+    int64_t held_bytes[QUOTA_HELD]; /* quota_hold() */
 };
 
 /** Room for `keys` keys at a time. */
@@ -28,10 +30,10 @@ RESULT quota_new(unsigned keys, struct quota **quota_out, struct error *err);
 RESULT quota_enter(struct quota *quota, const char *kind, const char *key, const struct quota_limits *limits,
                    struct quota_ticket *ticket_out, struct error *err);
 /**
- * Counts memory that the ticket's key has: bytes, less than 0 when they are given back. False: it has more than `most` now; that
- * counts, too, until it is given back, or the ticket is. Without a ticket nothing is counted, and it is true.
+ * Counts memory of one kind (less than QUOTA_HELD) that the ticket's key has: bytes, less than 0 when they are given back. False: it
+ * has more than `most` now; that counts, too, until it is given back, or the ticket is. Without a ticket nothing is counted: true.
  */
-bool quota_hold(struct quota *quota, struct quota_ticket *ticket, int64_t bytes, int64_t most);
+bool quota_hold(struct quota *quota, struct quota_ticket *ticket, unsigned kind, int64_t bytes, int64_t most);
 void quota_leave(struct quota *quota, struct quota_ticket *ticket);
 
 void quota_free(struct quota *quota);

@@ -149,6 +149,7 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
     if (!exchange->is_recorded && denial_is_one_too_many(exchange)) {
         exchange_count_unrecorded(exchange, METRIC_REFUSED_DENIED);
+        exchange->is_denied_too_often = true;
         return failure(err, ERROR_LIMIT, DENIED_TOO_OFTEN);
     }
     TRY(record_and_wait(exchange, NULL, err));
@@ -202,7 +203,8 @@ struct result request_record_instead(struct request *request, const struct actio
     }
     decision_free(exchange->decision);
     exchange->decision = own;
-    exchange->is_denied_late = exchange->has_failure = exchange->is_recorded = exchange->has_sequence = false;
+    exchange->is_denied_late = exchange->is_denied_too_often = exchange->has_failure = false;
+    exchange->is_recorded = exchange->has_sequence = false;
     memcpy(request->pairs, own_pairs, sizeof own_pairs);
     request->pair_count = own_count;
     return result;

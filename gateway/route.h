@@ -24,6 +24,10 @@ enum body_kind {
     BODY_STREAMED  /* decided and recorded before the first byte is taken; then begin, write..., finish */
 };
 
+/* The longest limit that a row may have. */
+#define BODY_UNDECIDED_MAX (64 << 10) /* of BODY_FORM and BODY_GATHERED */
+#define BODY_ALLOWED_MAX   (4 << 20)
+
 /** How strict authentication is. */
 enum credential_kind {
     CREDENTIAL_NONE,    /* probes */

@@ -66,6 +66,7 @@ static void server_log(void *context, const char *format, va_list args)
 {
     struct server *server = context;
 
+    if (strncmp(format, "Error accepting connection", 26) == 0) atomic_store(&server->is_out_of_descriptors, true);
     if (strstr(format, "HTTP response code is %u") == NULL) return;
     const unsigned status = va_arg(args, unsigned);
     char text[12];
@@ -109,11 +110,12 @@ static size_t connection_memory(const struct settings *settings)
            CONNECTION_ROOM;
 }
 
+/* Takes over the socket among `own`, also when it fails: libmicrohttpd may have closed it then. */
 static struct result start_daemon(struct server *server, unsigned flags, struct MHD_OptionItem *own,
                                   struct MHD_Daemon **daemon_out, struct error *err)
 {
     const struct settings *settings = server->gateway->settings;
-    const unsigned threads = event_threads(settings);
+    const unsigned threads = server->threads;
     struct MHD_OptionItem common[] = {
         {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)server_log, server},
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, server},
@@ -161,10 +163,10 @@ static struct result listen_on(int fd, const struct sockaddr *address, socklen_t
 
     if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "can't make a socket: %s", strerror(errno));
     if (address->sa_family != AF_UNIX) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(fd, address, length) != 0 || listen(fd, BACKLOG) != 0)
-        return failure(err, errno == EADDRINUSE ? ERROR_CONFLICT : ERROR_INVALID, "can't listen on %s: %s", what,
-                       strerror(errno));
-    return SUCCESS;
+    if (bind(fd, address, length) == 0 && listen(fd, BACKLOG) == 0) return SUCCESS;
+    failure_write(err, errno == EADDRINUSE ? ERROR_CONFLICT : ERROR_INVALID, "can't listen on %s: %s", what, strerror(errno));
+    (void)close(fd);
+    return (struct result){.ok = false};
 }
 
 static struct result bound_port(int fd, int *port_out, struct error *err)
@@ -208,10 +210,8 @@ static struct result start_tls(struct server *server, struct error *err)
     char what[INET6_ADDRSTRLEN + 16];
 
     (void)snprintf(what, sizeof what, "%.45s port %d", settings->listen_address, (int)settings->listen_port);
-    struct result result = listen_on(fd, (struct sockaddr *)&address, length, what, err);
-    if (result.ok) result = start_tls_on(server, fd, err);
-    if (!result.ok && fd >= 0) (void)close(fd);
-    return result;
+    TRY(listen_on(fd, (struct sockaddr *)&address, length, what, err));
+    return start_tls_on(server, fd, err);
 }
 
 /* Plain HTTP for a proxy on this machine: whoever may open the socket file may speak. */
@@ -227,13 +227,13 @@ static struct result start_unix(struct server *server, struct error *err)
     (void)unlink(path);
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const mode_t mask = umask(0117);
-    struct result result = listen_on(fd, (struct sockaddr *)&address, sizeof address, path, err);
+    const struct result result = listen_on(fd, (struct sockaddr *)&address, sizeof address, path, err);
     (void)umask(mask);
+    if (!result.ok) return result;
     struct MHD_OptionItem own[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
-    if (result.ok) result = start_daemon(server, 0, own, &server->daemons[server->daemon_count], err);
-    if (result.ok) server->daemon_count++;
-    if (!result.ok && fd >= 0) (void)close(fd);
-    return result;
+    TRY(start_daemon(server, 0, own, &server->daemons[server->daemon_count], err));
+    server->daemon_count++;
+    return SUCCESS;
 }
 
 static void server_free(struct server *server)
@@ -256,6 +256,7 @@ static struct result server_fill(struct server *server, struct error *err)
     server->limits = (struct http_limits){.headers = (size_t)settings->header_size_max,
                                           .path = (size_t)settings->path_size_max,
                                           .query = (size_t)settings->query_size_max};
+    server->threads = event_threads(settings);
     TRY(blocks_new(BLOCK_SIZE, &server->blocks, err));
     TRY(tls_new(settings, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
@@ -290,14 +291,18 @@ int server_port(const struct server *server)
     return server->port;
 }
 
+static void wait_a_moment(void)
+{
+    const struct timespec moment = {.tv_nsec = 10 * 1000000L};
+    (void)nanosleep(&moment, NULL);
+}
+
 /* Waits until a number is zero; false when the time is over. */
 static bool wait_for_none(const _Atomic int *count, int64_t longest_ms)
 {
-    const struct timespec moment = {.tv_nsec = 10 * 1000000L};
-
     for (const int64_t end_ms = clock_monotonic_ms() + longest_ms; atomic_load(count) > 0;) {
         if (clock_monotonic_ms() > end_ms) return false;
-        (void)nanosleep(&moment, NULL);
+        wait_a_moment();
     }
     return true;
 }
@@ -311,33 +316,49 @@ static void cut_all(struct server *server, const char *message)
 
 /*
  * From now on the kernel refuses whoever connects. libmicrohttpd 0.9.75 can't be told so while it runs: MHD_quiesce_daemon() and
- * the daemon's thread may both take the socket out of its epoll set, and the second of them ends the program. So what it listens on
- * becomes something that nobody can connect to; the kernel takes the socket out of the set when it is closed by that. A thread
- * takes it out itself only at its limit of connections. Where one could be there by now it stays, and may_connect() closes who comes.
+ * the daemon's thread may both take the socket out of its epoll set, and the second of them ends the program. So what it listens
+ * on becomes something that nobody can connect to; the kernel takes the socket out of the set when it is closed by that. A thread
+ * takes it out itself at its limit of connections, or once it could not accept. False: one could be there by now, so it stays for
+ * the moment; may_connect() lets go who comes.
  */
-static void stop_listening(const struct server *server, struct MHD_Daemon *daemon)
+static bool stop_listening(const struct server *server, struct MHD_Daemon *daemon)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-    const uint64_t threads = event_threads(server->gateway->settings);
-    const uint64_t limit_of_each = (uint64_t)server->gateway->settings->connections_max / threads;
+    const uint64_t limit_of_each = (uint64_t)server->gateway->settings->connections_max / server->threads;
 
     /* Each thread may just let in one more. */
-    if (info == NULL || info->num_connections + threads >= limit_of_each) return;
+    if (info == NULL || info->num_connections + server->threads >= limit_of_each) return false;
     info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_LISTEN_FD);
-    if (info == NULL || info->listen_fd < 0) return;
+    if (info == NULL || info->listen_fd < 0) return false;
     const int nothing = eventfd(0, EFD_CLOEXEC);
-    if (nothing < 0) return;
-    (void)dup3(nothing, info->listen_fd, O_CLOEXEC);
+    if (nothing < 0) return false;
+    const bool may_stop = !atomic_load(&server->is_out_of_descriptors);
+    if (may_stop) (void)dup3(nothing, info->listen_fd, O_CLOEXEC);
     (void)close(nothing);
+    return may_stop;
+}
+
+/* Lets nobody new in, and waits for requests to end; false when the time is over. */
+static bool drain(struct server *server, int64_t longest_ms)
+{
+    const int64_t end_ms = clock_monotonic_ms() + longest_ms;
+    bool has_stopped[SERVER_DAEMONS] = {false};
+
+    atomic_store(&server->is_draining, true);
+    do {
+        for (unsigned i = 0; i < server->daemon_count; i++)
+            has_stopped[i] = has_stopped[i] || stop_listening(server, server->daemons[i]);
+        if (atomic_load(&server->exchanges) == 0) return true;
+        wait_a_moment();
+    } while (clock_monotonic_ms() < end_ms);
+    return false;
 }
 
 void server_stop(struct server *server)
 {
     const int64_t longest_ms = server->gateway->settings->shutdown_timeout * 1000;
 
-    atomic_store(&server->is_draining, true);
-    for (unsigned i = 0; i < server->daemon_count; i++) stop_listening(server, server->daemons[i]);
-    if (!wait_for_none(&server->exchanges, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
+    if (!drain(server, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
     /* Whoever came in before this is waited for, or cut. Nobody is suspended afterwards: libmicrohttpd ends the program when it
        finds one at its end. */
     atomic_store(&server->is_open, false);

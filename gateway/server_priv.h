@@ -7,6 +7,7 @@
 #include "gateway/gateway.h"
 #include "gateway/http_check.h"
 #include "gateway/link_priv.h"
+#include "gateway/quota.h"
 #include "gateway/server.h"
 
 struct blocks;
@@ -22,12 +23,14 @@ struct server {
     struct blocks *blocks;
     struct MHD_Daemon *daemons[SERVER_DAEMONS];
     unsigned daemon_count;
+    unsigned threads;         /* of each daemon */
     int port;
     _Atomic int suspended;    /* connections; MHD must not be stopped before there are none */
     _Atomic int exchanges;
     _Atomic int streams;
-    _Atomic int64_t undecided_bytes, allowed_bytes; /* memory of gathered bodies: gateway/gather.c */
+    _Atomic int64_t gathered_bytes[QUOTA_HELD]; /* memory of gathered bodies, by their kind: gateway/gather.c */
     _Atomic int first_reads;  /* of answers, on threads that others wait for */
+    _Atomic bool is_out_of_descriptors; /* libmicrohttpd could not accept somebody, once */
     _Atomic bool is_open;     /* requests are taken in: all of it stands, and it does not end yet */
     _Atomic bool is_draining; /* nobody new may connect, and answers say Connection: close */
     _Atomic bool is_stopping; /* bodies are broken off */

@@ -40,14 +40,18 @@ bool manifest_media_type_is_known(struct bytes content_type)
 }
 
 /* RFC 6838, 4.2: restricted-name "/" restricted-name. */
+/* RFC 6838, 4.2; clients also name layers with parameters ("text/plain; charset=utf-8"). Nothing that JSON or a header would escape. */
 static bool is_media_type(const char *text)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&-^_.+";
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&-^_.+"
+    static const char letters[] = LETTERS, parameters[] = LETTERS ";= ,/:*";
     const size_t type = strspn(text, letters);
 
     if (type == 0 || text[type] != '/' || strlen(text) > MEDIA_TYPE_MAX) return false;
-    const size_t subtype = strspn(text + type + 1, letters);
-    return subtype > 0 && text[type + 1 + subtype] == '\0';
+    text += type + 1;
+    const size_t subtype = strspn(text, letters);
+    text += subtype;
+    return subtype > 0 && (*text == '\0' || (*text == ';' && text[strspn(text, parameters)] == '\0'));
 }
 
 /* A member that is absent, or a media type: copied, else "" stays. */

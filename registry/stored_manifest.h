@@ -50,7 +50,8 @@ bool stored_manifest_recall(struct registry *registry, const struct manifest_que
 void stored_manifest_free(struct stored_manifest *manifest);
 DEFINE_OWNED(stored_manifest);
 
-/** A change: the manifest with all its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable. */
+/** A change: the manifest with all its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable; ERROR_CONFLICT while an
+ *  index lists it. */
 struct manifest_delete {
     struct change change;
     struct resource where;

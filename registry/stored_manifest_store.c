@@ -15,9 +15,10 @@
 #define AFTER(m) m ".digest > $3 AND ($4 = '' OR " m ".artifact_type = $4) ORDER BY " m ".digest LIMIT $5)"
 #define COLUMN_TYPES "text text text int4 uuid int4 bytea bytea bytea"
 
-/* What stands against a push. */
+/* What stands against a push, or against a manifest's end. */
 #define TAG_STAYS "1"
 #define NO_ROOM   "2"
+#define LISTED    "3"
 
 static const struct pg_statement statements[] = {
     /* What stands against a push: found before a row is touched. OFFSET 0: each digest is looked up by index. The plan is made
@@ -64,9 +65,11 @@ static const struct pg_statement statements[] = {
             ") u ORDER BY digest LIMIT $5) m JOIN project_key k USING (key_id) WHERE m.bytes_before < $6"
             " ORDER BY m.digest",
      "uuid text text text int8 int8 text", COLUMN_TYPES},
-    {"manifest_immutable_tag",
-     "SELECT name FROM tag WHERE repository_id = $1 AND manifest_digest = $2 AND tag_is_immutable($1, name) LIMIT 1",
-     "uuid text", "text"},
+    {"manifest_must_stay",
+     "SELECT name, " TAG_STAYS " FROM tag WHERE repository_id = $1 AND manifest_digest = $2 AND tag_is_immutable($1, name)"
+     " UNION ALL SELECT manifest_digest, " LISTED " FROM manifest_reference WHERE repository_id = $1 AND digest = $2"
+     " AND is_manifest LIMIT 1",
+     "uuid text", "text int4"},
     {"manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""},
     {"manifest_delete",
      "WITH counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - m.size_bytes FROM manifest m, repository r"
@@ -195,18 +198,24 @@ struct result manifest_rows_insert(struct pg *pg, struct manifest_push *push, st
     return insert_tags(pg, push, err);
 }
 
+static struct result must_stay(const struct pg_rows *reasons, struct error *err)
+{
+    const char *what = pg_text(reasons, 0, 0);
+
+    if (pg_int8(reasons, 0, 1) == 3) return failure(err, ERROR_CONFLICT, "%s lists it: delete that first", what);
+    return failure(err, ERROR_DENIED, "it can't be deleted: the project's rules make its tag %s immutable", what);
+}
+
 struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest,
                                   struct error *err)
 {
     struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL, *immutable = NULL;
+    OWNED(pg_rows) *rows = NULL, *reasons = NULL;
 
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);
-    TRY(pg_run(pg, "manifest_immutable_tag", &arguments, &immutable, err));
-    if (pg_rows_count(immutable) > 0)
-        return failure(err, ERROR_DENIED, "it can't be deleted: the project's rules make its tag %s immutable",
-                       pg_text(immutable, 0, 0));
+    TRY(pg_run(pg, "manifest_must_stay", &arguments, &reasons, err));
+    if (pg_rows_count(reasons) > 0) return must_stay(reasons, err);
     TRY(pg_run(pg, "manifest_untag", &arguments, NULL, err));
     TRY(pg_run(pg, "manifest_delete", &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS

@@ -9,7 +9,7 @@
 /** Inserts manifest, references and tags. ERROR_NOT_FOUND fills in push->missing; ERROR_DENIED for an immutable tag that would
  *  move, and when the project's quota has no room. */
 RESULT manifest_rows_insert(struct pg *pg, struct manifest_push *push, struct error *err);
-/** With its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable. */
+/** With its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable; ERROR_CONFLICT while an index lists it. */
 RESULT manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest, struct error *err);
 
 /** A row as it is read: views of `rows`. */

@@ -112,6 +112,25 @@ def skopeo_copies_it_out_and_in_unchanged():
     assert copied.call("GET", "manifests/v1").status == copied.call("GET", "manifests/" + state["digest"]).status == 404
 
 
+def skopeo_sends_a_ci_systems_token_as_it_is():
+    """Nothing is exchanged: the token that the issuer signed is the credential of each request."""
+    admin, issuer = server.client(server.admin), sijil_test.Issuer("https://token.actions.example", f"https://127.0.0.1:{server.port}")
+    admin.api("POST", "/issuers", {"url": issuer.url, "algorithms": ["ES256"], "jwks": issuer.jwks, "lifetime_max": 900})
+    admin.api("POST", "/bindings", {"issuer": issuer.url, "subject": "repo:acme/train:ref:refs/heads/main", "role": "publisher",
+                                    "scope": "main/models/ci"})
+    token, target, tls = issuer.token(), f"docker://{host()}/main/models/ci:v1", work + "/certificates"
+    until = time.monotonic() + 30
+    while admin.call("POST", "/v2/main/models/ci/blobs/uploads/", headers={"Authorization": "Bearer " + token}).status != 202:
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    skopeo("copy", "--dest-cert-dir", tls, "--dest-registry-token", token, "--preserve-digests", f"dir:{work}/copy", target)
+    skopeo("copy", "--src-cert-dir", tls, "--src-registry-token", token, target, f"dir:{work}/from-ci")
+    assert filecmp.cmp(work + "/copy/manifest.json", work + "/from-ci/manifest.json", shallow=False)
+    done = subprocess.run(["skopeo", "copy", "--dest-cert-dir", tls, "--dest-registry-token", token, f"dir:{work}/copy",
+                           f"docker://{host()}/main/models/other:v1"], text=True, capture_output=True, timeout=300)
+    assert done.returncode != 0, done.stdout
+
+
 def curl_pushes_and_pulls_unchanged():
     def curl(*words):
         done = subprocess.run(["curl", "-fsS", "--cacert", server.ca_file, *words], capture_output=True, timeout=120)
@@ -422,7 +441,7 @@ state["login"] = sijil_test.make_robot(server, "ci", "publisher", "main/models")
 try:
     sijil_test.run(
         logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack, a_dataset_is_one,
-        skopeo_copies_it_out_and_in_unchanged, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
+        skopeo_copies_it_out_and_in_unchanged, skopeo_sends_a_ci_systems_token_as_it_is, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
         a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew,
         pieces_that_are_small_go_in_one_request, a_registry_that_wants_sessions_gets_them, who_still_writes_is_waited_for,
         tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, an_administrator_works_by_command,

@@ -603,6 +603,12 @@ def an_index_and_its_subject():
     answer = expect(there.put_manifest("all", index, INDEX), 201)
     assert answer["OCI-Subject"] == UNKNOWN
     assert expect(there.call("GET", "manifests/all"), 200)["Content-Type"] == INDEX
+    refused = expect(there.call("DELETE", "manifests/" + sha256(child)), 405, "UNSUPPORTED")
+    assert sha256(index) in refused.json["errors"][0]["message"], refused.body  # which of them must go first
+    expect(there.call("DELETE", "manifests/all"), 202)
+    expect(there.call("DELETE", "manifests/" + sha256(child)), 405, "UNSUPPORTED")
+    expect(there.call("DELETE", "manifests/" + sha256(index)), 202)
+    expect(there.call("DELETE", "manifests/" + sha256(child)), 202)
 
 
 def unknown_manifests_are_404():

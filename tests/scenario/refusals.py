@@ -4,10 +4,12 @@ import json
 import time
 import urllib.parse
 
+from fleet import Fleet
 from sijil_test import Server, make_robot, run, sha256
 
 RATE, BURST = 20, 200  # denials of one principal that have an event each: a second, and at first
-SHARE = 16 << 20       # of documents that are gathered before it is decided whether they may be sent
+GATHERED = 16 << 20    # of all bodies
+SHARE = GATHERED // 4  # of documents that are gathered before it is decided whether they may be sent
 PRINCIPALS = 8         # that have all of it together
 DOCUMENT = 64 << 10
 
@@ -22,10 +24,14 @@ def in_the_log(action):
     return [int(number) for number in row.split("|")]
 
 
-def refused_for(why):
+def metric(start, client=admin):
+    """The sum of all that begin so."""
+    return sum(int(line.split()[-1]) for line in client.call("GET", "/metrics").body.decode().splitlines() if line.startswith(start))
+
+
+def refused_for(why, client=admin):
     """As /metrics has it; "" stands for all reasons."""
-    return sum(int(line.split()[-1]) for line in admin.call("GET", "/metrics").body.decode().splitlines()
-               if line.startswith("sijil_refused_total{why=\"" + why))
+    return metric("sijil_refused_total{why=\"" + why, client)
 
 
 def insist(ask, threads, times):
@@ -87,45 +93,48 @@ def half_sent(client, address):
 
 
 def create_project(client, name):
-    return client.call("POST", "/api/v1/projects", json.dumps({"organisation": "victim", "name": name}),
+    return client.call("POST", "/api/v1/projects", json.dumps({"organisation": "main", "name": name}),
                        {"Content-Type": "application/json"}, scope="registry:admin:*")
 
 
-def wait_until_gathered(size):
-    until = time.monotonic() + 30
-    while f"sijil_gathered_bytes {size}\n" not in admin.call("GET", "/metrics").body.decode():
-        assert time.monotonic() < until
-        time.sleep(0.1)
+def fill_the_share(root, robots, waiting):
+    for i, robot in enumerate(robots):
+        waiting += [half_sent(robot, f"127.0.0.{i + 2}") for _ in range(SHARE // DOCUMENT // PRINCIPALS)]
+        until = time.monotonic() + 60
+        while (gathered := metric("sijil_gathered_bytes ", root)) < SHARE // PRINCIPALS * (i + 1):
+            assert time.monotonic() < until, (i, gathered)
+            time.sleep(0.1)
+        if i > 0:
+            continue
+        before = refused_for("principal_limit", root)
+        late = create_project(robot, "more")
+        assert late.status == 429 and late["Retry-After"], late.body  # one has no more than a part of it
+        assert refused_for("principal_limit", root) == before + 1
+        assert create_project(root, "beside-one").status == 201
 
 
 def who_may_nothing_keeps_nobody_out():
-    robots = [server.client(make_robot(server, f"idler{i}", "consumer", "main/models")) for i in range(PRINCIPALS)]
-    login = make_robot(server, "publisher", "publisher", "main/models")
-    waiting = []
-    for i, robot in enumerate(robots):
-        waiting += [half_sent(robot, f"127.0.0.{i + 2}") for _ in range(SHARE // DOCUMENT // PRINCIPALS)]
-        wait_until_gathered(SHARE // PRINCIPALS * (i + 1))
-        if i > 0:
-            continue
-        late = create_project(robot, "more")
-        assert late.status == 429 and late["Retry-After"], late.body  # one has no more than a part of the share
-        assert create_project(admin, "beside-one").status == 201
-    kept_out = create_project(admin, "other")
-    assert kept_out.status == 503 and kept_out["Retry-After"], kept_out.body  # the share is full
-    robot, secret = login
-    form = urllib.parse.urlencode({"grant_type": "password", "service": "sijil", "client_id": "test", "username": robot,
-                                   "password": secret, "scope": "repository:main/models/a:pull"})
-    answer = admin.call("POST", "/token", form, {"Content-Type": "application/x-www-form-urlencoded"})
-    assert answer.status == 200, answer.body  # strangers send forms
-    repository = server.client(login).repository("main/models/a")
-    repository.push_blob(b"content")
-    assert repository.put_manifest("v1", repository.manifest(b"content")).status == 201
-    for connection in waiting:
-        connection.close()
-    until = time.monotonic() + 30
-    while create_project(admin, "other").status != 201:
-        assert time.monotonic() < until
-        time.sleep(0.2)
+    # Bodies that stand still are not cut while the share is filled with them.
+    with Fleet(1, gathered_size_max=GATHERED, rate_window=300, idle_timeout=300) as crowded:
+        root, waiting = crowded.client(crowded.admin), []
+        robots = [crowded.client(make_robot(crowded, f"idler{i}", "consumer", "main/models")) for i in range(PRINCIPALS)]
+        login = make_robot(crowded, "publisher", "publisher", "main/models")
+        fill_the_share(root, robots, waiting)
+        kept_out = create_project(root, "other")
+        assert kept_out.status == 503 and kept_out["Retry-After"], kept_out.body  # the share is full
+        form = urllib.parse.urlencode({"grant_type": "password", "service": "sijil", "client_id": "test", "username": login[0],
+                                       "password": login[1], "scope": "repository:main/models/a:pull"})
+        answer = root.call("POST", "/token", form, {"Content-Type": "application/x-www-form-urlencoded"})
+        assert answer.status == 200, answer.body  # strangers send forms
+        repository = crowded.client(login).repository("main/models/a")
+        repository.push_blob(b"content")
+        assert repository.put_manifest("v1", repository.manifest(b"content")).status == 201
+        for connection in waiting:
+            connection.close()
+        until = time.monotonic() + 30
+        while create_project(root, "other").status != 201:
+            assert time.monotonic() < until
+            time.sleep(0.2)
 
 
 if __name__ == "__main__":

@@ -358,7 +358,8 @@ static void each_route_is_complete(void **state)
         }
         assert_int_equal(route->body_limit > 0, route->body != BODY_NONE && route->body != BODY_STREAMED);
         /* Who may not send more than a form is told so before it is stored: manifests once were gathered from everybody known. */
-        if (route->body == BODY_FORM || route->body == BODY_GATHERED) assert_true(route->body_limit <= 65536);
+        if (route->body == BODY_FORM || route->body == BODY_GATHERED) assert_true(route->body_limit <= BODY_UNDECIDED_MAX);
+        if (route->body == BODY_ALLOWED) assert_true(route->body_limit <= BODY_ALLOWED_MAX);
     }
 }
 

@@ -76,20 +76,21 @@ static void memory_is_counted_until_it_is_given_back(void **state)
     assert_true(quota_enter(quota, "principal", "a", &limits, &first, &err).ok);
     assert_true(quota_enter(quota, "principal", "a", &limits, &second, &err).ok);
     assert_true(quota_enter(quota, "principal", "b", &limits, &other, &err).ok);
-    assert_true(quota_hold(quota, &first, 60, 100));
-    assert_true(quota_hold(quota, &second, 40, 100));
-    assert_false(quota_hold(quota, &second, 1, 100));
-    assert_true(quota_hold(quota, &other, 100, 100));
-    assert_true(quota_hold(quota, &none, 1000, 100));
-    assert_true(quota_hold(quota, &second, -1, 100));
+    assert_true(quota_hold(quota, &first, 0, 60, 100));
+    assert_true(quota_hold(quota, &second, 0, 40, 100));
+    assert_false(quota_hold(quota, &second, 0, 1, 100));
+    assert_true(quota_hold(quota, &other, 0, 100, 100));
+    assert_true(quota_hold(quota, &none, 0, 1000, 100));
+    assert_true(quota_hold(quota, &first, 1, 100, 100)); /* of another kind */
+    assert_true(quota_hold(quota, &second, 0, -1, 100));
     quota_leave(quota, &first);
     quota_leave(quota, &first);
-    assert_true(quota_hold(quota, &first, 1000, 100)); /* it is no ticket any more */
-    assert_true(quota_hold(quota, &second, 60, 100));
-    assert_false(quota_hold(quota, &second, 1, 100));
+    assert_true(quota_hold(quota, &first, 0, 1000, 100)); /* it is no ticket any more */
+    assert_true(quota_hold(quota, &second, 0, 60, 100));
+    assert_false(quota_hold(quota, &second, 0, 1, 100));
     quota_leave(quota, &second);
     assert_true(quota_enter(quota, "principal", "a", &limits, &first, &err).ok);
-    assert_true(quota_hold(quota, &first, 100, 100));
+    assert_true(quota_hold(quota, &first, 0, 100, 100));
 }
 
 static struct result enter_once(void *context, struct error *err)
