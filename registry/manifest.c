@@ -39,7 +39,8 @@ bool manifest_media_type_is_known(struct bytes content_type)
     return media_type_find(without_parameters(content_type)) != NULL;
 }
 
-/* RFC 6838, 4.2: restricted-name "/" restricted-name. Clients also name layers with parameters ("text/plain; charset=utf-8"). Nothing that JSON or a header would escape. */
+/* RFC 6838, 4.2: restricted-name "/" restricted-name. Clients also name layers with parameters ("text/plain; charset=utf-8"), which may
+   have nothing that JSON or a header would escape. */
 static bool is_media_type(const char *text)
 {
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&-^_.+"
