@@ -56,10 +56,7 @@ static void challenge(struct request *request)
         refuse_token(request);
         return;
     }
-    if (request->speaks_oci)
-        response_oci_error(request, 401, "UNAUTHORIZED", why, NULL);
-    else
-        response_problem(request, 401, "A credential is needed", why);
+    response_error(request, 401, "UNAUTHORIZED", "A credential is needed", why);
     challenge_header(request);
 }
 

@@ -266,11 +266,10 @@ static enum MHD_Result leave_head(struct exchange *exchange)
 void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
     struct request *request = &exchange->request;
+    const bool is_too_much = status == 429;
 
-    if (request->speaks_oci)
-        response_oci_error(request, status, status == 429 ? "TOOMANYREQUESTS" : "UNAVAILABLE", why, NULL);
-    else
-        response_problem(request, status, status == 429 ? "Too many requests" : "The server is busy", why);
+    response_error(request, status, is_too_much ? "TOOMANYREQUESTS" : "UNAVAILABLE",
+                   is_too_much ? "Too many requests" : "The server is busy", why);
     response_header(request, "Retry-After", "%u", wait_s);
     exchange_count_unrecorded(exchange, metric);
 }

@@ -44,9 +44,6 @@ void response_failure(struct request *request, const struct error *err)
     const struct answer answer = answer_of(err->kind);
     const char *detail = answer.advice == NULL ? err->message : answer.advice;
 
-    if (request->speaks_oci)
-        response_oci_error(request, answer.status, answer.code, detail, NULL);
-    else
-        response_problem(request, answer.status, answer.title, detail);
+    response_error(request, answer.status, answer.code, answer.title, detail);
     if (answer.status == 503) response_header(request, "Retry-After", "%d", 2);
 }

@@ -35,10 +35,7 @@ static void not_allowed(struct request *request, unsigned methods)
         if ((methods & METHOD_BIT(method)) != 0)
             length += (size_t)snprintf(allow + length, sizeof allow - length, "%s%s", length == 0 ? "" : ", ",
                                        method_name((enum method)method));
-    if (request->speaks_oci)
-        response_oci_error(request, 405, "UNSUPPORTED", "this path has no such method", NULL);
-    else
-        response_problem(request, 405, "Method not allowed", "this path has no such method");
+    response_error(request, 405, "UNSUPPORTED", "Method not allowed", "this path has no such method");
     response_header(request, "Allow", "%s", allow);
 }
 
@@ -76,10 +73,7 @@ static enum way step_route(struct exchange *exchange, struct pg *pg)
     (void)pg;
     if (!find_route(exchange, &match, &err).ok) {
         if (err.kind != ERROR_LIMIT) return answer_failure(exchange, &err);
-        if (request->speaks_oci)
-            response_oci_error(request, 414, "UNSUPPORTED", err.message, NULL);
-        else
-            response_problem(request, 414, "The query is too long", err.message);
+        response_error(request, 414, "UNSUPPORTED", "The query is too long", err.message);
         return WAY_ANSWER;
     }
     if (match.answer != ROUTE_FOUND) return unrouted(exchange, &match);

@@ -161,6 +161,14 @@ void response_unknown(struct request *request)
         response_problem(request, 404, "There is no such thing", "it does not exist, or not for you");
 }
 
+void response_error(struct request *request, unsigned status, const char *code, const char *title, const char *why)
+{
+    if (request->speaks_oci)
+        response_oci_error(request, status, code, why, NULL);
+    else
+        response_problem(request, status, title, why);
+}
+
 void response_problem_with(struct request *request, unsigned status, const char *title, const char *detail,
                            const json_t *extra)
 {

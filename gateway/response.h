@@ -71,6 +71,8 @@ void response_problem(struct request *request, unsigned status, const char *titl
 /** The same with the members of `extra` beside them (RFC 9457 section 3.2); it stays the caller's. */
 void response_problem_with(struct request *request, unsigned status, const char *title, const char *detail,
                            const json_t *extra);
+/** The one on /v2, with `code`, and the other elsewhere, with `title`. */
+void response_error(struct request *request, unsigned status, const char *code, const char *title, const char *why);
 /** 404, byte for byte the same for what does not exist and for what this caller may not know of. */
 void response_unknown(struct request *request);
 /** The answer to a failure, as OCI error on /v2 and as problem elsewhere, by the table in gateway/failure.c. */

@@ -105,10 +105,7 @@ enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusa
     struct request *request = &exchange->request;
 
     request->speaks_oci = exchange->target != NULL && strncmp(exchange->target, "/v2/", 4) == 0;
-    if (request->speaks_oci)
-        response_oci_error(request, refusal->status, "UNKNOWN", refusal->why, NULL);
-    else
-        response_problem(request, refusal->status, "The request is not well-formed", refusal->why);
+    response_error(request, refusal->status, "UNKNOWN", "The request is not well-formed", refusal->why);
     request->response->close_connection = true;
     exchange_count_unrecorded(exchange, METRIC_REFUSED_HEAD);
     return send_answer(exchange);
