@@ -291,22 +291,6 @@ int server_port(const struct server *server)
     return server->port;
 }
 
-static void wait_a_moment(void)
-{
-    const struct timespec moment = {.tv_nsec = 10 * 1000000L};
-    (void)nanosleep(&moment, NULL);
-}
-
-/* Waits until a number is zero; false when the time is over. */
-static bool wait_for_none(const _Atomic int *count, int64_t longest_ms)
-{
-    for (const int64_t end_ms = clock_monotonic_ms() + longest_ms; atomic_load(count) > 0;) {
-        if (clock_monotonic_ms() > end_ms) return false;
-        wait_a_moment();
-    }
-    return true;
-}
-
 static void cut_all(struct server *server, const char *message)
 {
     log_line(LOG_WARNING, message, NULL);
@@ -338,35 +322,35 @@ static bool stop_listening(const struct server *server, struct MHD_Daemon *daemo
     return may_stop;
 }
 
-/* Lets nobody new in, and waits for requests to end; false when the time is over. */
-static bool drain(struct server *server, int64_t longest_ms)
+/* Waits until a number is zero; false when the time is over. Tries again meanwhile to stop listening: connections only leave. */
+static bool wait_for_none(struct server *server, const _Atomic int *count, int64_t longest_ms)
 {
+    const struct timespec moment = {.tv_nsec = 10 * 1000000L};
     const int64_t end_ms = clock_monotonic_ms() + longest_ms;
-    bool has_stopped[SERVER_DAEMONS] = {false};
 
-    atomic_store(&server->is_draining, true);
-    do {
+    for (;;) {
         for (unsigned i = 0; i < server->daemon_count; i++)
-            has_stopped[i] = has_stopped[i] || stop_listening(server, server->daemons[i]);
-        if (atomic_load(&server->exchanges) == 0) return true;
-        wait_a_moment();
-    } while (clock_monotonic_ms() < end_ms);
-    return false;
+            server->is_deaf[i] = server->is_deaf[i] || stop_listening(server, server->daemons[i]);
+        if (atomic_load(count) <= 0) return true;
+        if (clock_monotonic_ms() > end_ms) return false;
+        (void)nanosleep(&moment, NULL);
+    }
 }
 
 void server_stop(struct server *server)
 {
     const int64_t longest_ms = server->gateway->settings->shutdown_timeout * 1000;
 
-    if (!drain(server, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
+    atomic_store(&server->is_draining, true);
+    if (!wait_for_none(server, &server->exchanges, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
     /* Whoever came in before this is waited for, or cut. Nobody is suspended afterwards: libmicrohttpd ends the program when it
        finds one at its end. */
     atomic_store(&server->is_open, false);
-    while (!wait_for_none(&server->exchanges, longest_ms)) cut_all(server, "requests are still being worked on");
-    while (!wait_for_none(&server->suspended, longest_ms)) continue; /* who resumed the last ones is out of libmicrohttpd */
+    while (!wait_for_none(server, &server->exchanges, longest_ms)) cut_all(server, "requests are still being worked on");
+    while (!wait_for_none(server, &server->suspended, longest_ms)) continue; /* who resumed the last ones is out of libmicrohttpd */
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     server->daemon_count = 0;
-    while (!wait_for_none(&server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);
+    while (!wait_for_none(server, &server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);
     if (server->gateway->settings->listen_socket[0] != '\0') (void)unlink(server->gateway->settings->listen_socket);
     server_free(server);
 }

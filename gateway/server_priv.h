@@ -23,6 +23,7 @@ struct server {
     struct blocks *blocks;
     struct MHD_Daemon *daemons[SERVER_DAEMONS];
     unsigned daemon_count;
+    bool is_deaf[SERVER_DAEMONS]; /* it does not listen any more */
     unsigned threads;         /* of each daemon */
     int port;
     _Atomic int suspended;    /* connections; MHD must not be stopped before there are none */
