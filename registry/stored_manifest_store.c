@@ -16,22 +16,25 @@
 #define COLUMN_TYPES "text text text int4 uuid int4 bytea bytea bytea"
 
 /* What stands against a push, or against a manifest's end. */
-#define TAG_STAYS "1"
-#define NO_ROOM   "2"
-#define LISTED    "3"
+#define MISSING   0
+#define TAG_STAYS 1
+#define NO_ROOM   2
+#define LISTED    3
+#define TEXT_OF(number) #number
+#define SQL(number)     TEXT_OF(number)
 
 static const struct pg_statement statements[] = {
     /* What stands against a push: found before a row is touched. OFFSET 0: each digest is looked up by index. The plan is made
      * when the tables are empty, and by that a hash over all blobs is as good. */
     {"manifest_missing",
-     "SELECT d, 0 FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN LATERAL"
+     "SELECT d, " SQL(MISSING) " FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN LATERAL"
      " (SELECT damaged_at FROM blob WHERE blob_id = r.blob_id OFFSET 0) b ON b.damaged_at IS NULL"
      " WHERE r.repository_id = $1 AND r.digest = d OFFSET 0)"
-     " UNION ALL SELECT d, 0 FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
+     " UNION ALL SELECT d, " SQL(MISSING) " FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
      " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0)"
-     " UNION ALL SELECT name, " TAG_STAYS " FROM tag WHERE repository_id = $1 AND name = ANY($4) AND manifest_digest <> $5"
+     " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND name = ANY($4) AND manifest_digest <> $5"
      " AND tag_is_immutable($1, name)"
-     " UNION ALL SELECT '', " NO_ROOM " FROM project_quota q WHERE q.project_id = $6 AND q.bytes_used + $7 > q.bytes_max"
+     " UNION ALL SELECT '', " SQL(NO_ROOM) " FROM project_quota q WHERE q.project_id = $6 AND q.bytes_used + $7 > q.bytes_max"
      " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5) LIMIT 1",
      "uuid text[] text[] text[] text uuid int8", "text int4"},
     {"manifest_insert",
@@ -66,8 +69,8 @@ static const struct pg_statement statements[] = {
             " ORDER BY m.digest",
      "uuid text text text int8 int8 text", COLUMN_TYPES},
     {"manifest_must_stay",
-     "SELECT name, " TAG_STAYS " FROM tag WHERE repository_id = $1 AND manifest_digest = $2 AND tag_is_immutable($1, name)"
-     " UNION ALL SELECT manifest_digest, " LISTED " FROM manifest_reference WHERE repository_id = $1 AND digest = $2"
+     "SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND manifest_digest = $2 AND tag_is_immutable($1, name)"
+     " UNION ALL SELECT manifest_digest, " SQL(LISTED) " FROM manifest_reference WHERE repository_id = $1 AND digest = $2"
      " AND is_manifest LIMIT 1",
      "uuid text", "text int4"},
     {"manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""},
@@ -121,8 +124,8 @@ static struct result refuse(struct pg *pg, struct manifest_push *push, const str
     const char *what = pg_text(rows, 0, 0);
 
     switch (pg_int8(rows, 0, 1)) {
-    case 0: break;
-    case 1:
+    case MISSING: break;
+    case TAG_STAYS:
         return failure(err, ERROR_DENIED, "the tag %s can't be moved: the project's rules make it immutable", what);
     default: return quota_refuse(pg, &push->where.project, (int64_t)push->size_bytes, err);
     }
@@ -202,7 +205,7 @@ static struct result must_stay(const struct pg_rows *reasons, struct error *err)
 {
     const char *what = pg_text(reasons, 0, 0);
 
-    if (pg_int8(reasons, 0, 1) == 3) return failure(err, ERROR_CONFLICT, "%s lists it: delete that first", what);
+    if (pg_int8(reasons, 0, 1) == LISTED) return failure(err, ERROR_CONFLICT, "%s lists it: delete that first", what);
     return failure(err, ERROR_DENIED, "it can't be deleted: the project's rules make its tag %s immutable", what);
 }
 
