@@ -119,10 +119,9 @@ def skopeo_sends_a_ci_systems_token_as_it_is():
     admin.api("POST", "/bindings", {"issuer": issuer.url, "subject": "repo:acme/train:ref:refs/heads/main", "role": "publisher",
                                     "scope": "main/models/ci"})
     token, target, tls = issuer.token(), f"docker://{host()}/main/models/ci:v1", work + "/certificates"
-    until = time.monotonic() + 30
-    while admin.call("POST", "/v2/main/models/ci/blobs/uploads/", headers={"Authorization": "Bearer " + token}).status != 202:
-        assert time.monotonic() < until
-        time.sleep(0.2)
+    bearer = {"Authorization": "Bearer " + token}
+    sijil_test.wait_until(lambda: admin.call("POST", "/v2/main/models/ci/blobs/uploads/", headers=bearer).status == 202, 30,
+                          "the issuer's token is not taken")
     skopeo("copy", "--dest-cert-dir", tls, "--dest-registry-token", token, "--preserve-digests", f"dir:{work}/copy", target)
     skopeo("copy", "--src-cert-dir", tls, "--src-registry-token", token, target, f"dir:{work}/from-ci")
     assert filecmp.cmp(work + "/copy/manifest.json", work + "/from-ci/manifest.json", shallow=False)

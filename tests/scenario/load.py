@@ -16,7 +16,7 @@ import threading
 import time
 
 import sijil_test
-from sijil_test import Server
+from sijil_test import Server, wait_until
 
 LONG = os.environ.get("SIJIL_SOAK") == "1"
 GIB, MIB = 1 << 30, 1 << 20
@@ -132,13 +132,6 @@ class Idle:
 def busy_beside(server, login, clients, requests):
     found = run_load(server, login, size=1024, count=1, clients=clients, requests=requests, run="push,manifest")
     return found["manifest"]
-
-
-def wait_until(what, seconds, why):
-    until = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < until, why
-        time.sleep(0.1)
 
 
 def the_next_connection_waits_for_room(server, idle):

@@ -369,6 +369,13 @@ def token_status(error):
     return error.answer.status if isinstance(error, NoToken) else None
 
 
+def wait_until(what, seconds, why):
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, why
+        time.sleep(0.1)
+
+
 def insist(call, seconds=60):
     """The answer of `call`, once it is not one that asks to come again: after a fault a server may still be finding what it lost."""
     until = time.monotonic() + seconds
