@@ -31,6 +31,10 @@ struct column {
 RESULT api_list(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
                 size_t column_count, struct error *err);
 
+/** The same of a list that comes whole, without pages. */
+RESULT api_table(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
+                 size_t column_count, struct error *err);
+
 /** Prints a value as one line of JSON; no control character is in it, so that it may go to a terminal too. */
 RESULT api_print_json(const json_t *value, struct error *err);
 /** Prints an object: --json as it is, else one line a member. */

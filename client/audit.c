@@ -16,12 +16,28 @@
 #define TAIL_MAX       1000
 #define FOLLOW_SECONDS 1
 
-/* One line an event: number, time, outcome, action, resource, who. */
+/* The rules that refused it, for a person: "H-READ-AE SYS-NO-BINDING"; "" if nothing did. */
+static void rules_text(const json_t *entry, char cell_out[CELL_MAX])
+{
+    const json_t *rules = json_object_get(json_object_get(entry, "why"), "rules");
+    size_t length = 0;
+
+    cell_out[0] = '\0';
+    for (size_t i = 0; i < json_array_size(rules); i++) {
+        char rule[CELL_MAX];
+        cell_text(json_array_get(rules, i), rule);
+        if (length + strlen(rule) + 2 > CELL_MAX) return;
+        length += (size_t)snprintf(cell_out + length, CELL_MAX - length, "%s%s", i == 0 ? "" : " ", rule);
+    }
+}
+
+/* One line an event: number, time, outcome, action, resource, who, and the rules of a denial. */
 static struct result print_event(const struct invocation *invocation, const json_t *event, struct error *err)
 {
     const json_t *entry = json_object_get(event, "entry"), *who = json_object_get(event, "who");
     int64_t sequence = 0, time_ms = 0;
     char time_text[CLOCK_TEXT_SIZE], outcome[CELL_MAX], action[CELL_MAX], resource[CELL_MAX], subject[CELL_MAX];
+    char rules[CELL_MAX];
 
     if (invocation->json) return api_print(invocation, event, err);
     (void)json_integer_of(event, "seq", &sequence);
@@ -31,7 +47,9 @@ static struct result print_event(const struct invocation *invocation, const json
     cell_text(json_object_get(entry, "act"), action);
     cell_text(json_object_get(entry, "res"), resource);
     cell_text(json_object_get(who, "subject"), subject); /* an issuer's word */
-    (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s\n", sequence, time_text, outcome, action, resource, subject);
+    rules_text(entry, rules);
+    (void)printf("%6" PRId64 "  %s  %-9s  %-18s  %-40s  %s%s%s\n", sequence, time_text, outcome, action, resource, subject,
+                 rules[0] == '\0' ? "" : "  ", rules);
     return SUCCESS;
 }
 
@@ -58,43 +76,77 @@ static struct result events_path(const struct invocation *invocation, const char
     return add_within(invocation, '&', path, err);
 }
 
-/* Prints a page, oldest first whatever its order, and says which number was the last. */
-static struct result print_page(struct invocation *invocation, const char *query, int64_t *last, struct error *err)
+static struct result fetch_page(const struct invocation *invocation, struct session *session, const char *query,
+                                json_t **page_out, struct error *err)
 {
-    OWNED_JSON answer = NULL;
     struct buffer OWNED_BUFFER path = BUFFER(2048);
 
     TRY(events_path(invocation, query, &path, err));
-    TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
-    const json_t *events = json_object_get(answer, "events");
+    return api_call_in(session, "GET", buffer_text(&path), NULL, page_out, err);
+}
+
+/* A page may end before it has all that was asked for: pages are followed until enough are there. Newest first. */
+static struct result fetch_newest(const struct invocation *invocation, struct session *session, size_t wanted,
+                                  json_t *events, struct error *err)
+{
+    char query[96], after[CELL_MAX] = "";
+
+    while (json_array_size(events) < wanted) {
+        OWNED_JSON page = NULL;
+        (void)snprintf(query, sizeof query, "order=descending&limit=%zu%s%.20s", wanted - json_array_size(events),
+                       after[0] == '\0' ? "" : "&after=", after);
+        TRY(fetch_page(invocation, session, query, &page, err));
+        if (json_array_extend(events, json_object_get(page, "events")) != 0)
+            return failure(err, ERROR_INVALID, "the registry answered without 'events'");
+        if (json_object_get(page, "next") == NULL) break;
+        cell_text(json_object_get(page, "next"), after);
+    }
+    return SUCCESS;
+}
+
+/* Prints events, oldest first, and says which number was the last. */
+static struct result print_events(const struct invocation *invocation, const json_t *events, bool newest_first,
+                                  int64_t *last, struct error *err)
+{
     const size_t count = json_array_size(events);
-    const bool descending = strstr(query, "descending") != NULL;
+
     for (size_t i = 0; i < count; i++) {
-        const json_t *event = json_array_get(events, descending ? count - 1 - i : i);
+        const json_t *event = json_array_get(events, newest_first ? count - 1 - i : i);
         TRY(print_event(invocation, event, err));
         (void)json_integer_of(event, "seq", last);
     }
     return fflush(stdout) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "can't write to standard output");
 }
 
+static struct result follow(const struct invocation *invocation, struct session *session, int64_t last, struct error *err)
+{
+    const struct timespec wait = {.tv_sec = FOLLOW_SECONDS};
+    char query[96];
+
+    for (;;) {
+        OWNED_JSON page = NULL;
+        (void)nanosleep(&wait, NULL);
+        (void)snprintf(query, sizeof query, "order=ascending&limit=1000&after=%" PRId64, last);
+        TRY(fetch_page(invocation, session, query, &page, err));
+        TRY(print_events(invocation, json_object_get(page, "events"), false, &last, err));
+    }
+}
+
 struct result command_audit_tail(struct invocation *invocation, struct error *err)
 {
+    OWNED(session) *session = NULL;
+    OWNED_JSON events = json_array();
     const char *lines_text = invocation_option(invocation, 'n');
     uint64_t lines = 20;
     int64_t last = -1;
-    char query[96];
 
     if (lines_text != NULL && (!text_to_u64(bytes_of_text(lines_text), TAIL_MAX, &lines) || lines == 0))
         return failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 to %d", lines_text, TAIL_MAX);
-    (void)snprintf(query, sizeof query, "order=descending&limit=%" PRIu64, lines);
-    TRY(print_page(invocation, query, &last, err));
-    while (invocation_option(invocation, 'f') != NULL) {
-        const struct timespec wait = {.tv_sec = FOLLOW_SECONDS};
-        (void)nanosleep(&wait, NULL);
-        (void)snprintf(query, sizeof query, "order=ascending&limit=1000&after=%" PRId64, last);
-        TRY(print_page(invocation, query, &last, err));
-    }
-    return SUCCESS;
+    if (events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(fetch_newest(invocation, session, (size_t)lines, events, err));
+    TRY(print_events(invocation, events, true, &last, err));
+    return invocation_option(invocation, 'f') == NULL ? SUCCESS : follow(invocation, session, last, err);
 }
 
 static struct result fetch_text(const struct invocation *invocation, struct session *session, const char *what,

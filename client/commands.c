@@ -30,7 +30,7 @@ static const struct option_row tail_options[] = {
     WITHIN_OPTION,
     {'n', "lines", "COUNT", "how many events, newest last (default 20, at most 1000)"},
     {'f', "follow", NULL, "go on with new events until interrupted"},
-    {'k', "key", "KEY", "only events under this key: res:acme/models/digits, out:denied, act:blob.read"},
+    {'k', "key", "KEY", "only events under this key: res:acme/models/digits, prj:acme/models, out:denied, act:PSEUDONYM"},
 };
 static const struct option_row key_options[] = {
     WITHIN_OPTION,

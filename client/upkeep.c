@@ -238,7 +238,7 @@ struct result command_keys(struct invocation *invocation, struct error *err)
     static const struct column columns[] = {{"VERSION", "version"}, {"STATE", "state"},      {"BLOBS", "blobs"},
                                             {"PROJECTS", "projects"}, {"UPLOADS", "uploads"}};
 
-    return api_list(invocation, "/keys", "versions", columns, COUNT(columns), err);
+    return api_table(invocation, "/keys", "versions", columns, COUNT(columns), err);
 }
 
 struct result command_deletion_certificate(struct invocation *invocation, struct error *err)

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "audit/format/leaf.h"
 #include "audit/query.h"
 #include "base/text.h"
 #include "crypto/ecdsa.h"
@@ -50,6 +51,9 @@ static struct result read_filter(const struct request *request, const char *afte
     filter->key = request_argument(request, "key");
     filter->ascending = order != NULL && strcmp(order, "ascending") == 0;
     filter->until = INT64_MAX;
+    if (filter->key != NULL && !leaf_key_is_possible(filter->key))
+        return failure(err, ERROR_INVALID, "no event stands under the key \"%.80s\": a key is org:, prj: or res: and a name, act: "
+                                           "and a pseudonym, anonymous or system, out:denied or out:failed", filter->key);
     if (order != NULL && !filter->ascending && strcmp(order, "descending") != 0)
         return failure(err, ERROR_INVALID, "order is ascending or descending");
     if ((after[0] != '\0' && !read_sequence(after, &cursor)) || (before != NULL && !read_sequence(before, &bound)))

@@ -80,6 +80,7 @@ static enum way step_route(struct exchange *exchange, struct pg *pg)
     request->route = match.route;
     request->name = match.name;
     request->reference = match.reference;
+    if (!query_check(match.route, &request->arguments, &err).ok) return answer_failure(exchange, &err);
     if (exchange->framing.has_body && match.route->body == BODY_NONE) {
         const struct error unasked = {ERROR_INVALID, "this request has no body"};
         return answer_failure(exchange, &unasked);

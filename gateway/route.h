@@ -51,6 +51,7 @@ struct route {
     route_target *target;         /* names what is decided; NULL only for probes */
     const struct handler *handler;
     struct metric *duration;      /* histogram; NULL: not observed */
+    const char *const *parameters; /* of the query, in one text (gateway/parameters.def); NULL: any, also below /api/v1 */
     size_t action_count;
     enum action actions[1 + ROUTE_ACTIONS_MAX]; /* from [1] on: the only ones that `target` may name */
 };

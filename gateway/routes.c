@@ -4,11 +4,18 @@
 
 #define COUNT_ACTIONS(...) (sizeof((const enum action[]){0, ##__VA_ARGS__}) / sizeof(enum action) - 1)
 
+static const char *const parameters[ROUTE_COUNT] = {
+#define PARAMETERS(row, names) [ROUTE_##row] = (names),
+#include "gateway/parameters.def"
+#undef PARAMETERS
+};
+
 static const struct route rows[ROUTE_COUNT] = {
 #define ROUTE(row, bits, shape, credentials, recording, kind, limit, function, served, ...)                  \
     [ROUTE_##row] = {.name = #row, .methods = (bits), .pattern = (shape), .credential = (credentials),       \
                      .record = (recording), .body = (kind), .body_limit = (limit), .target = (function),     \
                      .handler = &(served), .duration = &metrics_duration[ROUTE_##row],     \
+                     .parameters = &parameters[ROUTE_##row],                                                 \
                      .action_count = COUNT_ACTIONS(__VA_ARGS__), .actions = {ACTION_COUNT, ##__VA_ARGS__}},
 #include "gateway/routes.def"
 #undef ROUTE

@@ -85,6 +85,10 @@ bool leaf_text_is_valid(struct bytes text);
 
 /** Fills in key_count and the names of keys from the other members, in byte order, ordinals 0. */
 void leaf_fill_keys(struct leaf *leaf);
+/** Whether any event can stand under a key of this name: org:, prj: or res: and a name without '#', act: and a pseudonym,
+ *  "anonymous" or "system", out:denied or out:failed. */
+bool leaf_key_is_possible(const char *key);
+
 /** The first 16 bytes of the SHA-256 of a key's name: what the database indexes. */
 void leaf_key_id(const char *name, uint8_t id_out[LEAF_KEY_ID_SIZE]);
 

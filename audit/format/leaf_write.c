@@ -204,6 +204,25 @@ void leaf_fill_keys(struct leaf *leaf)
     qsort(leaf->keys, leaf->key_count, sizeof leaf->keys[0], compare_keys);
 }
 
+static bool is_actor(const char *name)
+{
+    const bool is_pseudonym = strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64;
+
+    return is_pseudonym || strcmp(name, "anonymous") == 0 || strcmp(name, "system") == 0;
+}
+
+bool leaf_key_is_possible(const char *key)
+{
+    const char *name = key + 4;
+    const size_t length = strlen(key);
+
+    if (length <= 4 || length > LEAF_KEY_MAX) return false;
+    if (strncmp(key, "act:", 4) == 0) return is_actor(name);
+    if (strncmp(key, "out:", 4) == 0) return strcmp(name, "denied") == 0 || strcmp(name, "failed") == 0;
+    return strchr(name, '#') == NULL &&
+           (strncmp(key, "org:", 4) == 0 || strncmp(key, "prj:", 4) == 0 || strncmp(key, "res:", 4) == 0);
+}
+
 void leaf_shorten(struct leaf *leaf)
 {
     for (size_t i = 1; i < leaf->target_count; i++)

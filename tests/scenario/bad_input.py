@@ -340,6 +340,28 @@ def a_full_disk_is_said_and_loses_nothing():
         small.finish(False)
 
 
+def parameters_that_a_route_does_not_take_are_refused():
+    """An answer that left out a filter would look complete."""
+    auditor, admin = server.client(server.admin_auditor), server.client(server.admin)
+    pseudonym = "0" * 64
+    for client, path in ((auditor, "/audit/events?actor=ci"), (auditor, "/audit/events?key=out:denied&key=out:failed"),
+                         (auditor, "/audit/events?limit=1&limit=2"), (auditor, "/audit/events/1?order=ascending"),
+                         (auditor, "/audit/checkpoint?size=3"), (auditor, "/audit/events?key=act:blob.read"),
+                         (auditor, "/audit/events?key=out:allowed"), (auditor, "/audit/events?key=denied"),
+                         (auditor, "/audit/events?key=res:main/models%23v1"), (admin, "/robots?organization=main"),
+                         (admin, "/projects?region=local/main"), (admin, "/keys?limit=5"),
+                         (admin, "/policies?epoch=1"), (admin, "/bindings?scope=main&scope=")):
+        answer = client.call("GET", "/api/v1" + path, scope="registry:admin:*")
+        assert answer.status == 400, (path, answer.status, answer.body)
+        assert any(word in answer.json["detail"] for word in ("query parameter", "key")), (path, answer.body)
+    for path in ("/audit/events?limit=1&order=ascending&key=out:denied&before=100", "/audit/events?key=act:" + pseudonym,
+                 "/audit/events?key=act:anonymous", "/audit/events?key=org:main&after=5"):
+        assert auditor.call("GET", "/api/v1" + path, scope="registry:admin:*").status == 200, path
+    created = admin.call("POST", "/api/v1/organisations?dry_run=true", json.dumps({"name": "dry"}), scope="registry:admin:*")
+    assert created.status == 400, created.body
+    assert "dry" not in [one["name"] for one in admin.api("GET", "/organisations")["organisations"]]
+
+
 def prepare():
     server.start()
     state["login"] = sijil_test.make_robot(server, "bad", "publisher", "main/models")
@@ -355,6 +377,6 @@ sijil_test.run(
     three_hundred_thousand_brackets_are_refused, a_manifest_of_five_mebibytes_is_too_large,
     a_manifest_whose_blobs_are_missing_names_them, a_wrong_digest_is_refused_and_loses_nothing_else,
     digests_that_are_none_are_refused, a_truncated_object_is_never_served, a_flipped_bit_is_never_served,
-    an_empty_blob_is_verified_as_others_are,
+    an_empty_blob_is_verified_as_others_are, parameters_that_a_route_does_not_take_are_refused,
     a_moved_object_is_never_served, a_stopped_database_is_a_503_and_then_it_is_over,
     a_dead_key_process_is_a_503_and_then_it_is_over, a_full_disk_is_said_and_loses_nothing, server=server)

@@ -6,6 +6,7 @@ import http.client
 import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import ssl
@@ -365,10 +366,12 @@ def refusals_name_the_rule_and_what_is_missing():
 
 
 def the_log_is_shown_and_proven_offline():
-    auditor = sijil_test.make_robot(server, "auditor", "auditor", "")
+    auditor = state["auditor"] = sijil_test.make_robot(server, "auditor", "auditor", "")
     sijil("login", host(), "--username", auditor[0], "--ca-file", server.ca_file, text=auditor[1] + "\n")
     tail = sijil("audit", "tail", host(), "--lines", "50").stdout
     assert "manifest.push" in tail and "denied" in tail, tail
+    denials = [line for line in tail.splitlines() if "  denied  " in line]
+    assert denials and all(re.search(r"  [A-Z]+-[A-Z-]+( [A-Z]+-[A-Z-]+)*$", line) for line in denials), denials
     denied = json.loads(sijil("audit", "tail", host(), "--key", "out:denied", "--lines", "1", "--json").stdout)
     key = sijil("audit", "key", host()).stdout.strip()
     sijil("audit", "proof", host(), str(denied["seq"]), "-o", work + "/proof")
@@ -382,6 +385,41 @@ def the_log_is_shown_and_proven_offline():
     with open(work + "/proof/forged.json", "w", encoding="utf-8") as file:
         file.write(forged)
     verify(work + "/proof/forged.json", 1)
+
+
+def a_long_tail_has_as_many_lines_as_were_asked():
+    """More than fit on one page of the API, oldest first, without a hole or a repeat."""
+    client, link = server.client(state["login"]), server.client().connection()
+    for _ in range(600):
+        assert client.call("HEAD", "/v2/main/models/digits/manifests/v1", connection=link,
+                           scope="repository:main/models/digits:pull").status == 200
+    link.close()
+    page = server.client(state["auditor"]).api("GET", "/audit/events?limit=1000")
+    assert len(page["events"]) < 500 and "next" in page, len(page["events"])
+    shown = sijil("audit", "tail", host(), "--lines", "500", "--json").stdout.splitlines()
+    numbers = [json.loads(line)["seq"] for line in shown]
+    assert len(numbers) == 500 and numbers == list(range(numbers[0], numbers[0] + 500)), (len(numbers), numbers[:3])
+
+
+def documented_queries_of_the_log_answer():
+    """Each GET of docs/audit.md, with the names of this registry."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/audit.md"), encoding="utf-8") as file:
+        examples = re.findall(r"^    GET /api/v1(/audit\S*)", file.read(), re.MULTILINE)
+    assert len(examples) >= 5, examples
+    client = server.client(state["auditor"])
+    pusher = client.api("GET", "/audit/events?key=res:main/models/digits&order=ascending&limit=1")["events"][0]
+    for example in examples:
+        path = example.replace("acme", "main").replace("PSEUDONYM", pusher["entry"]["actor"])
+        events = client.api("GET", path)["events"]
+        assert events, path
+        for event in events:
+            entry = event["entry"]
+            if "key=res:" in path:
+                assert "res:main/models/digits" in entry["k"], (path, entry)
+            if "key=act:" in path:
+                assert entry["actor"] == pusher["entry"]["actor"], (path, entry)
+            if "key=out:" in path:
+                assert entry["out"] == "denied", (path, entry)
 
 
 def an_administrator_works_by_command():
@@ -443,7 +481,8 @@ try:
         skopeo_copies_it_out_and_in_unchanged, skopeo_sends_a_ci_systems_token_as_it_is, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
         a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew,
         pieces_that_are_small_go_in_one_request, a_registry_that_wants_sessions_gets_them, who_still_writes_is_waited_for,
-        tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline, an_administrator_works_by_command,
+        tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline,
+        a_long_tail_has_as_many_lines_as_were_asked, documented_queries_of_the_log_answer, an_administrator_works_by_command,
         usage_errors_say_what_is_wrong,
         server=server)
 finally:
