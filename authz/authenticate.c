@@ -7,6 +7,7 @@
 #include "authz/basic.h"
 #include "authz/claims.h"
 #include "authz/token_cache.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -17,6 +18,7 @@ struct authenticator {
     char issuer[ISSUER_URL_SIZE], service[256];
     struct issuer *own;            /* our tokens, checked as any issuer's */
     struct token_cache *cache;
+    struct attempts *attempts;
     struct authz_directory *directory;
     atomic_ullong verified, cached;
 };
@@ -89,6 +91,7 @@ struct result authenticator_new(const struct authenticator_options *options,
     authenticator->directory = options->directory;
     TRY(make_own_issuer(options, authenticator, err));
     TRY(token_cache_new(&authenticator->cache, err));
+    TRY(attempts_new(&options->wrong_secrets, &authenticator->attempts, err));
     *authenticator_out = GIVE(authenticator);
     return SUCCESS;
 }
@@ -259,17 +262,38 @@ static struct result try_token(const struct attempt *attempt, struct bytes text,
     return answer(&cause, error, authentication, err);
 }
 
+/*
+ * Whether or not there is such a robot. Behind a proxy all clients are one network: there a right secret is good even
+ * after many wrong ones, or a stranger would lock all of them out.
+ */
+static const struct authz_robot *log_in(const struct attempt *attempt, struct bytes name, struct bytes secret,
+                                        struct authentication *authentication)
+{
+    struct attempts *attempts = attempt->authenticator->attempts;
+    const struct attempts_who who = {.client = attempt->credential->client, .name = name};
+    const struct authz_robot *robot = NULL;
+    unsigned wait_s = 0;
+
+    const bool is_counted = attempts_begin(attempts, &who, clock_monotonic_ms(), &wait_s);
+    if (is_counted || who.client == NULL)
+        robot = authz_snapshot_login(attempt->snapshot, name, secret, attempt->credential->now_ms);
+    if (robot == NULL && is_counted)
+        refuse(authentication, OAUTH_INVALID_CLIENT, "unknown robot, wrong secret, or the robot was revoked or has expired");
+    else if (robot == NULL)
+        refuse(authentication, OAUTH_TOO_MANY, "too many wrong names and secrets came from your network; Retry-After says when to come again");
+    else if (is_counted)
+        attempts_forgive(attempts, &who, clock_monotonic_ms());
+    authentication->wait_s = wait_s;
+    return robot;
+}
+
 static void try_robot(const struct attempt *attempt, struct bytes name, struct bytes secret,
                       struct authentication *authentication)
 {
-    const struct authz_robot *robot =
-        authz_snapshot_login(attempt->snapshot, name, secret, attempt->credential->now_ms);
+    const struct authz_robot *robot = log_in(attempt, name, secret, authentication);
     struct principal *principal = &authentication->principal;
 
-    if (robot == NULL) {
-        refuse(authentication, OAUTH_INVALID_CLIENT, "unknown robot, wrong secret, or the robot was revoked or has expired");
-        return;
-    }
+    if (robot == NULL) return;
     principal->kind = PRINCIPAL_ROBOT;
     principal->id = robot->id;
     principal->expires_ms = robot->expires_ms;
@@ -377,5 +401,6 @@ void authenticator_free(struct authenticator *authenticator)
     if (authenticator == NULL) return;
     issuer_free(authenticator->own);
     token_cache_free(authenticator->cache);
+    attempts_free(authenticator->attempts);
     free(authenticator);
 }

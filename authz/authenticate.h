@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "authz/attempts.h"
 #include "authz/snapshot.h"
 #include "crypto/keyd_client.h"
 
@@ -18,11 +19,12 @@ struct authenticator_options {
     const char *token_kid;                /* of keyd's token key (struct keyd_identity) */
     const uint8_t *token_public;          /* 65 bytes; copied */
     struct authz_directory *directory;    /* must outlive the authenticator */
+    struct attempts_limits wrong_secrets; /* how many may be tried */
 };
 RESULT authenticator_new(const struct authenticator_options *options, struct authenticator **authenticator_out,
                          struct error *err);
 
-/* constant, name in RFC 6750 or 6749, HTTP status */
+/* constant, name in RFC 6750 or 6749 (too many attempts: ours, no RFC has one for it), HTTP status */
 #define OAUTH_ERRORS(X)                                        \
     X(OAUTH_INVALID_REQUEST, "invalid_request", 400)           \
     X(OAUTH_INVALID_TOKEN, "invalid_token", 401)               \
@@ -30,7 +32,8 @@ RESULT authenticator_new(const struct authenticator_options *options, struct aut
     X(OAUTH_INVALID_GRANT, "invalid_grant", 400)               \
     X(OAUTH_INSUFFICIENT_SCOPE, "insufficient_scope", 401)     \
     X(OAUTH_INVALID_SCOPE, "invalid_scope", 400)               \
-    X(OAUTH_UNSUPPORTED_GRANT, "unsupported_grant_type", 400)
+    X(OAUTH_UNSUPPORTED_GRANT, "unsupported_grant_type", 400)  \
+    X(OAUTH_TOO_MANY, "too_many_attempts", 429)
 
 enum oauth_error {
     OAUTH_NONE = 0,
@@ -50,12 +53,14 @@ struct credential {
     enum credential_place place;
     const char *authorization;     /* the header's value; NULL without one */
     const char *thumbprint;        /* x5t#S256 of the client's certificate; NULL without one */
+    const struct sockaddr *client; /* whose wrong secrets are counted; NULL: a local proxy's, which knows the address */
     int64_t now_ms;
 };
 
 struct authentication {
     enum oauth_error error;        /* OAUTH_NONE: `principal` is set (PRINCIPAL_NONE without any credential) */
     char description[200];         /* of the error, for a person and for error_description; no secret, no quotes */
+    unsigned wait_s;               /* OAUTH_TOO_MANY: for Retry-After */
     struct principal principal;
 };
 

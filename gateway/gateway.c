@@ -72,7 +72,9 @@ static struct result open_authenticator(struct gateway *gateway, const struct ke
                                                   .service = gateway->settings->service,
                                                   .token_kid = identity->token_kid,
                                                   .token_public = identity->token_public,
-                                                  .directory = gateway->directory};
+                                                  .directory = gateway->directory,
+                                                  .wrong_secrets = {(unsigned)gateway->settings->wrong_secrets_per_network,
+                                                                    (unsigned)gateway->settings->wrong_secrets_per_name}};
     return authenticator_new(&options, &gateway->authenticator, err);
 }
 

@@ -125,6 +125,7 @@ static struct result check_credential(struct exchange *exchange, struct error *e
         .place = place_of(request->route->credential),
         .authorization = request_header(request, "Authorization"),
         .thumbprint = thumbprint[0] == '\0' ? NULL : thumbprint,
+        .client = request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client,
         .now_ms = clock_wall_ms(),
     };
 
@@ -149,9 +150,9 @@ static struct result enter_quota(struct exchange *exchange, struct error *err)
     return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->tickets[TICKET_PRINCIPAL], err);
 }
 
-static enum way too_many(struct exchange *exchange, const char *why, enum gateway_metric metric)
+static enum way too_many(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
-    exchange_refuse(exchange, 429, why, 1, metric);
+    exchange_refuse(exchange, 429, why, wait_s, metric);
     return WAY_ANSWER;
 }
 
@@ -163,8 +164,10 @@ static enum way step_authenticate(struct exchange *exchange, struct pg *pg)
     (void)pg;
     if (request->route->credential == CREDENTIAL_NONE) return WAY_NEXT;
     if (!check_credential(exchange, &err).ok) return answer_failure(exchange, &err);
+    const struct authentication *found = request->authentication;
+    if (found->error == OAUTH_TOO_MANY) return too_many(exchange, found->description, found->wait_s, METRIC_REFUSED_SECRET);
     if (enter_quota(exchange, &err).ok) return WAY_NEXT;
-    return too_many(exchange, err.message, METRIC_REFUSED_PRINCIPAL);
+    return too_many(exchange, err.message, 1, METRIC_REFUSED_PRINCIPAL);
 }
 
 /* Who has no good credential does not get his body stored, only drained. */
@@ -201,7 +204,7 @@ static enum way step_decide(struct exchange *exchange, struct pg *pg)
     require_actions(request);
     if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
     if (!denial_is_one_too_many(exchange)) return WAY_NEXT;
-    return too_many(exchange, DENIED_TOO_OFTEN, METRIC_REFUSED_DENIED);
+    return too_many(exchange, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
 }
 
 static size_t step_of_decide(void);

@@ -1,4 +1,5 @@
 """Who asks for what he may not have, for ever: nobody else is kept out, and the log is not filled."""
+import base64
 import concurrent.futures
 import json
 import time
@@ -12,6 +13,7 @@ GATHERED = 16 << 20    # of all bodies
 SHARE = GATHERED // 4  # of documents that are gathered before it is decided whether they may be sent
 PRINCIPALS = 8         # that have all of it together
 DOCUMENT = 64 << 10
+PER_NAME, PER_NETWORK = 20, 120  # wrong secrets a minute, and at once
 
 server = Server().start()
 admin = server.client(server.admin)
@@ -81,6 +83,40 @@ def denied_mounts_become_uploads_and_do_not_fill_the_log():
     each_is_accounted_for("blob.mount", len(answers) - late)
 
 
+def log_in(name, secret, address, form=False):
+    """Status and body of an answer to a name and a secret that come from `address`, as Basic or in a form."""
+    basic = {"Authorization": "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()}
+    said = urllib.parse.urlencode({"grant_type": "password", "service": "sijil", "username": name, "password": secret})
+    connection = admin.connection(address=address)
+    try:
+        if form:
+            return admin.call("POST", "/token", said, {"Content-Type": "application/x-www-form-urlencoded"}, connection)
+        return admin.call("GET", "/token", None, basic, connection)
+    finally:
+        connection.close()
+
+
+def wrong_secrets_are_limited_by_name_and_network():
+    name, secret = make_robot(server, "guessed", "consumer", "main/models")
+    counted, began = refused_for("wrong_secrets"), time.monotonic()
+    assert log_in(name, secret, "127.0.0.5").status == 200
+    tried = {each: [log_in(each, "wrong", "127.0.0.5", form=i % 2) for i in range(2 * PER_NAME)] for each in (name, "robot$main+nobody")}
+    more = int((time.monotonic() - began) * PER_NAME / 60) + 1  # what time gave back
+    for answers in tried.values():  # the same, whether or not there is such a robot
+        late = [answer for answer in answers if answer.status == 429]
+        assert {answer.status for answer in answers} == {401, 429}, {answer.status for answer in answers}
+        assert PER_NAME <= len(answers) - len(late) <= PER_NAME + more, len(late)
+        assert all(1 <= int(answer["Retry-After"]) <= 60 and answer["WWW-Authenticate"] is None for answer in late)
+    assert log_in(name, secret, "127.0.0.5").status == 429  # not looked at
+    assert log_in(name, secret, "127.0.0.6").status == 200  # who knows the name locks nobody out elsewhere
+    others = [log_in(f"robot$main+other{i}", "wrong", "127.0.0.5").status for i in range(2 * PER_NETWORK)]
+    assert set(others) == {401, 429}, set(others)
+    assert PER_NETWORK - 2 * (PER_NAME + more) <= others.count(401) <= PER_NETWORK + (time.monotonic() - began) * PER_NETWORK / 60
+    late = sum(answer.status == 429 for answers in tried.values() for answer in answers) + 1 + others.count(429)
+    assert refused_for("wrong_secrets") == counted + late
+    wait_until(lambda: in_the_log("token.mint")[1] == refused_for(""), 60, "a refusal is in no event")
+
+
 def half_sent(client, address):
     """All of a document but its end."""
     connection = client.connection(address=address)
@@ -136,4 +172,4 @@ def who_may_nothing_keeps_nobody_out():
 
 if __name__ == "__main__":
     run(who_is_denied_for_ever_does_not_fill_the_log, denied_mounts_become_uploads_and_do_not_fill_the_log,
-        who_may_nothing_keeps_nobody_out, server=server)
+        wrong_secrets_are_limited_by_name_and_network, who_may_nothing_keeps_nobody_out, server=server)
