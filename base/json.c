@@ -136,6 +136,90 @@ struct result json_read(struct bytes text, size_t maximum, json_t **value_out, s
     return SUCCESS;
 }
 
+static size_t skip_digits(struct bytes word, size_t at)
+{
+    while (at < word.length && word.data[at] >= '0' && word.data[at] <= '9') at++;
+    return at;
+}
+
+enum number { NO_NUMBER, NUMBER_WITH_ROOM, NUMBER_WITHOUT_ROOM };
+
+/* A whole number that 64 bits don't hold. */
+static bool is_too_large(struct bytes digits, bool is_negative)
+{
+    static const char most[] = "9223372036854775807", least[] = "9223372036854775808";
+    const size_t size = sizeof most - 1;
+
+    if (digits.length != size) return digits.length > size;
+    return memcmp(digits.data, is_negative ? least : most, size) > 0;
+}
+
+/* RFC 8259 section 6. An exponent may leave the range of a fraction; nothing that is read here has one. */
+static enum number number_of(struct bytes word)
+{
+    const size_t first = word.length > 0 && word.data[0] == '-' ? 1 : 0;
+    const size_t whole = skip_digits(word, first);
+    size_t at = whole;
+
+    if (whole == first || (word.data[first] == '0' && whole > first + 1)) return NO_NUMBER;
+    if (at == word.length)
+        return is_too_large((struct bytes){word.data + first, whole - first}, first == 1) ? NUMBER_WITHOUT_ROOM : NUMBER_WITH_ROOM;
+    if (word.data[at] == '.') {
+        const size_t fraction = at + 1;
+        at = skip_digits(word, fraction);
+        if (at == fraction) return NO_NUMBER;
+        if (at == word.length) return NUMBER_WITH_ROOM;
+    }
+    if (word.data[at] != 'e' && word.data[at] != 'E') return NO_NUMBER;
+    at++;
+    if (at < word.length && (word.data[at] == '+' || word.data[at] == '-')) at++;
+    return at < word.length && skip_digits(word, at) == word.length ? NUMBER_WITHOUT_ROOM : NO_NUMBER;
+}
+
+/* The next number that jansson would not take, from `at` on; empty if there is none. */
+static struct bytes next_without_room(struct bytes text, size_t at)
+{
+    bool in_string = false;
+
+    for (size_t i = at; i < text.length; i++) {
+        if (in_string && text.data[i] == '\\') i++;
+        else if (text.data[i] == '"') in_string = !in_string;
+        else if (!in_string && !ends_word(text.data[i])) {
+            struct bytes word = {text.data + i, 0};
+            while (i < text.length && !ends_word(text.data[i])) i++;
+            word.length = (size_t)(text.data + i - word.data);
+            if (word.length <= WORD_MAX && number_of(word) == NUMBER_WITHOUT_ROOM) return word;
+            i--; /* what ended the word may begin a string */
+        }
+    }
+    return (struct bytes){text.data + text.length, 0};
+}
+
+/* Such a number has three letters at least, which is what a fraction needs. */
+static void put_fractions(uint8_t *place, struct bytes text)
+{
+    static const char fraction[] = "0.5";
+
+    for (struct bytes word = next_without_room(text, 0); word.length > 0;) {
+        const size_t at = (size_t)(word.data - text.data);
+        memset(place + at, ' ', word.length);
+        memcpy(place + at, fraction, sizeof fraction - 1);
+        word = next_without_room(text, at + word.length);
+    }
+}
+
+struct result json_read_any_number(struct bytes text, size_t maximum, json_t **value_out, struct error *err)
+{
+    if (text.length > maximum || next_without_room(text, 0).length == 0) return json_read(text, maximum, value_out, err);
+    uint8_t *copy = memory_resize(NULL, text.length);
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to read JSON");
+    memcpy(copy, text.data, text.length);
+    put_fractions(copy, text);
+    const struct result result = json_read((struct bytes){copy, text.length}, maximum, value_out, err);
+    free(copy);
+    return result;
+}
+
 static struct result write_escape(struct buffer *buffer, uint8_t letter, struct error *err)
 {
     static const char short_forms[] = "\bb\tt\nn\ff\rr\"\"\\\\";

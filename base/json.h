@@ -27,6 +27,12 @@ static inline void json_free_owned(json_t **value)
 RESULT json_read(struct bytes text, size_t maximum, json_t **value_out, struct error *err);
 
 /**
+ * As json_read(), but a number that 64 bits or a double don't hold is a fraction to whoever asks, and no error. For foreign
+ * documents with members that nobody here reads; a member that is read must be a whole number, and a fraction is none.
+ */
+RESULT json_read_any_number(struct bytes text, size_t maximum, json_t **value_out, struct error *err);
+
+/**
  * How often jansson got no memory in this thread, from its start. jansson 2.14 says then that a good text is wrong, or
  * reads it with a letter less, or copies it with a member less: whoever uses it, or a library on it, compares this with
  * what it was before.

@@ -17,6 +17,7 @@
 #include "client/reference.h"
 #include "client/session.h"
 #include "crypto/digest.h"
+#include "registry/manifest_names.h"
 
 #define LAYERS_MAX 10000 /* more than any model has files */
 #define ATTEMPTS_MAX 6
@@ -230,7 +231,11 @@ static struct result fetch_manifest(struct pull *pull, char digest_text[DIGEST_T
     digest_format(&got, digest_text);
     if (!digest_equal(&wanted, &got))
         return failure(err, ERROR_CORRUPT, "the manifest does not match its digest %.80s", claimed);
-    return json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, manifest_out, err);
+    OWNED_JSON manifest = NULL;
+    TRY(json_read_any_number(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &manifest, err));
+    TRY(manifest_check_names(manifest, err));
+    *manifest_out = GIVE(manifest);
+    return SUCCESS;
 }
 
 static struct result pull_layers(struct pull *pull, struct error *err)

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "registry/manifest_names.h"
 
 static const struct media_type_row {
     const char *name;
@@ -243,8 +244,9 @@ struct result manifest_parse(struct bytes body, struct bytes content_type, struc
 {
     OWNED_JSON document = NULL;
 
-    TRY(json_read(body, MANIFEST_SIZE_MAX, &document, err));
+    TRY(json_read_any_number(body, MANIFEST_SIZE_MAX, &document, err));
     TRY(check_document(document, err));
+    TRY(manifest_check_names(document, err));
     OWNED(manifest) *manifest = memory_zeroed(1, sizeof *manifest);
     if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest");
     TRY(read_kind(manifest, document, content_type, err));

@@ -190,7 +190,7 @@ static struct result add_descriptor(const struct manifest_row *row, struct bytes
 {
     OWNED_JSON document = NULL;
 
-    TRY(json_read(body, MANIFEST_SIZE_MAX, &document, err));
+    TRY(json_read_any_number(body, MANIFEST_SIZE_MAX, &document, err));
     const json_t *annotations = json_object_get(document, "annotations");
     TRY(buffer_format(out, err, "%s{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%lld", out->length > 0 ? "," : "",
                       row->media_type, row->digest, (long long)row->size_bytes));

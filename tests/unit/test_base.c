@@ -222,6 +222,46 @@ static void json_is_strict_and_canonical(void **state)
     if (ok) assert_string_equal(buffer_text(&text), row->canonical);
 }
 
+static const struct any_number_row {
+    const char *name, *text, *canonical; /* NULL: refused, or a fraction */
+    bool is_read;
+} any_number_rows[] = {
+    {"the largest", "[9223372036854775807]", "[9223372036854775807]", true},
+    {"the smallest", "[-9223372036854775808]", "[-9223372036854775808]", true},
+    {"one more than the largest", "[9223372036854775808]", NULL, true},
+    {"one less than the smallest", "[-9223372036854775809]", NULL, true},
+    {"twenty digits at the end", "10000000000000000000", NULL, true},
+    {"past a double", "{\"a\":1e999,\"b\":-1E+999}", NULL, true},
+    {"a fraction", "[1.5]", NULL, true},
+    {"in a text", "{\"9223372036854775808\":\"\\\"9223372036854775808\"}", "{\"9223372036854775808\":\"\\\"9223372036854775808\"}", true},
+    {"between others", "[1,9223372036854775808,\"a\",99999999999999999999,2]", NULL, true},
+    {"a leading zero", "[09223372036854775808]", NULL, false},
+    {"a sign alone", "[-]", NULL, false},
+    {"plus", "[+9223372036854775808]", NULL, false},
+    {"no digit after the point", "[1.]", NULL, false},
+    {"no digit in the exponent", "[1e+]", NULL, false},
+    {"two exponents", "[1e9e9]", NULL, false},
+    {"letters in it", "[9223372036854775808x]", NULL, false},
+    {"a text right behind it", "[9223372036854775808\"a\"]", NULL, false},
+    {"41 digits", "[11111111111111111111111111111111111111111]", NULL, false},
+    {"a key twice", "{\"a\":9223372036854775808,\"a\":1}", NULL, false},
+};
+
+static void numbers_without_room_are_fractions(void **state)
+{
+    const struct any_number_row *row = *state;
+    struct buffer OWNED_BUFFER text = BUFFER(1024);
+    OWNED_JSON value = NULL;
+    struct error err = {0};
+
+    const bool is_read = json_read_any_number(bytes_of_text(row->text), 1024, &value, &err).ok;
+    assert_int_equal(is_read, row->is_read);
+    assert_int_equal(err.kind, is_read ? ERROR_NONE : ERROR_INVALID);
+    if (!is_read) return;
+    assert_int_equal(json_write_canonical(&text, value, &err).ok, row->canonical != NULL);
+    if (row->canonical != NULL) assert_string_equal(buffer_text(&text), row->canonical);
+}
+
 static void json_depth_is_bounded(void **state)
 {
     static uint8_t brackets[300000];
@@ -336,5 +376,6 @@ int main(void)
 
     return RUN_TABLE(time_rows, reads_time) + RUN_TABLE(number_rows, reads_numbers) +
            RUN_TABLE(base64_rows, base64) + RUN_TABLE(json_rows, json_is_strict_and_canonical) +
+           RUN_TABLE(any_number_rows, numbers_without_room_are_fractions) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

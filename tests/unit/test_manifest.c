@@ -1,5 +1,6 @@
 #include "tests/support/unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fault.h"
@@ -60,6 +61,10 @@ static const struct row {
     {"sha512", IMAGE ",\"layers\":[" D(TAR, S512) "]}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AD"},
     {"unknown members", IMAGE LAYERS ",\"x\":{\"y\":[1.5,null]},\"annotations\":{\"a\":\"b\"}}", "", MEDIA_TYPE_IMAGE,
      "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"a number past 63 bits that nobody reads", IMAGE LAYERS ",\"x\":{\"y\":[9223372036854775808,-1e999]}}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"annotations in any case", IMAGE LAYERS ",\"annotations\":{\"Layers\":\"b\",\"layers\":\"c\",\"LAYERS\":\"d\"}}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[" D(MEDIA_TYPE_IMAGE, A) "," D(MEDIA_TYPE_INDEX, B) "]}",
      MEDIA_TYPE_INDEX, MEDIA_TYPE_INDEX, "", "", "mAmB"},
     {"an index by its members", HEAD "\"manifests\":[]}", "", MEDIA_TYPE_INDEX, "", "", ""},
@@ -88,6 +93,11 @@ static const struct row {
     {"a negative size", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":-1}]}", "", NULL, "", "", ""},
     {"a size with a fraction", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":1.0}]}", "", NULL, "", "", ""},
     {"a size beyond 63 bits", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":9223372036854775808}]}", "", NULL, "", "", ""},
+    {"a size of fifty digits", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":11111111112222222222333333333344444444445555555555}]}", "", NULL, "", "", ""},
+    {"a size with an exponent", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":1e1}]}", "", NULL, "", "", ""},
+    {"a schemaVersion past 63 bits", "{\"schemaVersion\":18446744073709551618," CONFIG LAYERS "}", "", NULL, "", "", ""},
+    {"a number that is none", IMAGE LAYERS ",\"x\":00000000009223372036854775808}", "", NULL, "", "", ""},
+    {"two readers, two artifacts", IMAGE LAYERS ",\"Layers\":[" D(TAR, C) "]}", "", NULL, "", "", ""},
     {"an upper-case digest", IMAGE ",\"layers\":[{\"digest\":\"sha256:" "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" "\",\"size\":1}]}",
      "", NULL, "", "", ""},
     {"a digest of another algorithm", IMAGE ",\"layers\":[{\"digest\":\"md5:d41d8cd98f00b204e9800998ecf8427e\",\"size\":1}]}", "",
@@ -171,6 +181,62 @@ static void descriptors_are_bounded(void **state)
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 
+#define NAMES_OF_A_DESCRIPTOR "mediaType digest size urls annotations data artifactType platform"
+
+/* Where the specification has names: each of them, spelled otherwise, stands beside what is read. */
+static const struct level {
+    const char *name, *before, *after, *names;
+} levels[] = {
+    {"a manifest", IMAGE LAYERS ",", "}", "schemaVersion mediaType artifactType config layers manifests subject annotations fsLayers"},
+    {"an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[],", "}",
+     "schemaVersion mediaType artifactType config layers manifests subject annotations fsLayers"},
+    {"a config", HEAD "\"layers\":[],\"config\":{\"digest\":\"" A "\",\"size\":1,", "}}", NAMES_OF_A_DESCRIPTOR},
+    {"a layer", IMAGE ",\"layers\":[" D(TAR, B) ",{\"digest\":\"" A "\",\"size\":1,", "}]}", NAMES_OF_A_DESCRIPTOR},
+    {"a subject", IMAGE LAYERS ",\"subject\":{\"digest\":\"" A "\",\"size\":1,", "}}", NAMES_OF_A_DESCRIPTOR},
+    {"a manifest of an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{\"digest\":\"" A "\",\"size\":1,", "}]}", NAMES_OF_A_DESCRIPTOR},
+    {"a platform", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{\"digest\":\"" A "\",\"size\":1,\"platform\":{", "}}]}",
+     "architecture os os.version os.features variant features"},
+};
+
+/* `name` with what Go takes for its letter at `at`: the other case, or a letter that folds to it. NULL: it has no other. */
+static const char *otherwise(const char *name, size_t at)
+{
+    static char spelled[64];
+    const char letter = name[at];
+    const char *other = letter == 'k' ? "\u212a" : letter == 's' ? "\u017f" : NULL;
+    const char swapped[2] = {(char)(letter ^ 0x20), '\0'};
+
+    if (!((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z'))) return NULL;
+    (void)snprintf(spelled, sizeof spelled, "%.*s%s%s", (int)at, name, other != NULL ? other : swapped, name + at + 1);
+    return spelled;
+}
+
+static bool takes_name(const struct level *level, const char *name)
+{
+    OWNED(manifest) *manifest = NULL;
+    struct error err = {0};
+    char body[1024];
+
+    (void)snprintf(body, sizeof body, "%s\"%s\":null%s", level->before, name, level->after);
+    const bool ok = manifest_parse(bytes_of_text(body), (struct bytes){0}, &manifest, &err).ok;
+    assert_true(ok || strstr(err.message, "is spelled") != NULL);
+    return ok;
+}
+
+static void names_have_one_spelling(void **state)
+{
+    const struct level *level = *state;
+    char names[256];
+
+    assert_true(takes_name(level, "x-layers"));
+    assert_true(takes_name(level, "lay"));
+    assert_true(takes_name(level, "Layerss"));
+    (void)snprintf(names, sizeof names, "%s", level->names);
+    for (char *rest = NULL, *name = strtok_r(names, " ", &rest); name != NULL; name = strtok_r(NULL, " ", &rest))
+        for (size_t at = 0; name[at] != '\0'; at++)
+            if (otherwise(name, at) != NULL) assert_false(takes_name(level, otherwise(name, at)));
+}
+
 static const struct type_row {
     const char *name, *text;
     bool known;
@@ -213,6 +279,6 @@ int main(void)
         cmocka_unit_test(lack_of_memory_is_said),
     };
 
-    return RUN_TABLE(rows, reads_manifests) + RUN_TABLE(type_rows, knows_media_types) +
+    return RUN_TABLE(rows, reads_manifests) + RUN_TABLE(levels, names_have_one_spelling) + RUN_TABLE(type_rows, knows_media_types) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }
