@@ -22,7 +22,8 @@ static struct result compose(const char *path, uint64_t epoch, struct buffer *pa
                                            .regions = json_object_get(document, "regions"),
                                            .groups = json_object_get(document, "groups"),
                                            .networks = json_object_get(document, "networks"),
-                                           .exceptions = json_object_get(document, "exceptions")};
+                                           .exceptions = json_object_get(document, "exceptions"),
+                                           .declassified = json_object_get(document, "declassified")};
     return policy_set_compose(&parts, payload, err);
 }
 

@@ -67,13 +67,14 @@ static struct result handle_policy_load(struct request *request, struct pg *pg, 
 {
     struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX);
     OWNED(policy_set) *set = NULL;
+    OWNED(policy_set) *before = decider_policy_set(request->gateway->decider);
     struct policy_set_change change;
     char loader[PRINCIPAL_KEY_SIZE];
 
     (void)pg;
     TRY(policy_set_check(request->gateway->keyd, request->body, &set, err));
     principal_key(&request->principal, loader);
-    policy_set_load_change(&change, request->body, set, loader);
+    policy_set_load_change(&change, request->body, set, before, loader);
     TRY(request_record(request, &change.change, err));
     TRY(policy_set_describe(set, &json, err));
     return answer(request, put_in_force(request), &json, err);

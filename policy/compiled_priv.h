@@ -106,14 +106,18 @@ struct scope_pattern {
     const struct bytes *segments;
 };
 
+struct scope_list {
+    size_t count;
+    const struct scope_pattern *patterns;
+};
+
 struct policy_document {
     json_t *json;
     struct arena *arena;
     const char *id, *name, *review_by; /* name: "health-ae@3" */
     char digest[SHA_TEXT_SIZE];
     int64_t version, effective_from_us, review_by_day;
-    size_t scope_count;
-    const struct scope_pattern *scopes;
+    struct scope_list scopes;
     bool has_applies_to, is_closed, has_floor;
     struct label_test applies_to;
     struct label floor;
@@ -150,6 +154,8 @@ RESULT compile_label_test(struct arena *arena, const json_t *json, struct label_
 RESULT compile_target_test(struct arena *arena, const json_t *json, struct target_test *test_out, struct error *err);
 RESULT compile_obligation(struct arena *arena, const json_t *json, struct obligation *oblige_out, struct error *err);
 RESULT compile_rules(struct policy_document *document, const json_t *rules, struct error *err);
+/** Patterns that the shapes have checked. */
+RESULT compile_scopes(struct arena *arena, const json_t *array, struct scope_list *scopes_out, struct error *err);
 /** Bits, one for each word's place. */
 uint32_t compile_words(const json_t *array, const char *const *words);
 /** Canonical text on the heap, in the arena; "sha256:..." of it. */
@@ -166,7 +172,7 @@ bool label_meets(const struct label_test *test, const struct label *label);
 size_t target_names(const struct target_test *test, const struct target *target, const struct policy_groups *groups,
                     const char **names, size_t count);
 size_t label_names(const struct label_test *test, const struct label *label, const char **names, size_t count);
-bool scope_matches(const struct policy_document *document, const struct bytes *segments, size_t count);
+bool scope_matches(const struct scope_list *scopes, const struct bytes *segments, size_t count);
 
 #define SCOPE_SEGMENTS_MAX 256 /* a scope of 255 letters has no more, even if all are "/" */
 /** Cuts a scope at its slashes; false if it is longer than POLICY_SCOPE_MAX. */

@@ -119,6 +119,13 @@ bool decider_is_ready(const struct decider *decider, struct error *err)
     return late.ok;
 }
 
+struct policy_set *decider_policy_set(struct decider *decider)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return policy_set_keep(snapshot->set);
+}
+
 struct result decider_describe_policies(struct decider *decider, struct buffer *json, struct error *err)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);

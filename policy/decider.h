@@ -86,6 +86,9 @@ RESULT decider_refresh(struct decider *decider, struct error *err);
  */
 RESULT decider_await_newer(struct decider *decider, uint64_t epoch, struct error *err);
 
+struct policy_set;
+/** The set in force, kept once more for the caller; NULL when there is none. */
+struct policy_set *decider_policy_set(struct decider *decider);
 /** Appends the active policy set for people (policy_set_describe()); ERROR_NOT_FOUND when there is none. */
 RESULT decider_describe_policies(struct decider *decider, struct buffer *json, struct error *err);
 

@@ -27,16 +27,15 @@ static struct result compile_pattern(struct arena *arena, const char *text, stru
     return SUCCESS;
 }
 
-static struct result compile_scopes(struct policy_document *document, const json_t *array, struct error *err)
+struct result compile_scopes(struct arena *arena, const json_t *array, struct scope_list *scopes_out, struct error *err)
 {
     const size_t count = json_array_size(array);
-    struct scope_pattern *scopes = arena_take(document->arena, count * sizeof *scopes);
+    struct scope_pattern *patterns = arena_take(arena, count * sizeof *patterns);
 
-    if (scopes == NULL) return no_memory(err);
+    if (patterns == NULL) return no_memory(err);
     for (size_t i = 0; i < count; i++)
-        TRY(compile_pattern(document->arena, json_string_value(json_array_get(array, i)), &scopes[i], err));
-    document->scope_count = count;
-    document->scopes = scopes;
+        TRY(compile_pattern(arena, json_string_value(json_array_get(array, i)), &patterns[i], err));
+    *scopes_out = (struct scope_list){count, patterns};
     return SUCCESS;
 }
 
@@ -56,7 +55,7 @@ static struct result compile_metadata(struct policy_document *document, const js
     if (applies_to != NULL && json_object_size(applies_to) == 0)
         return failure(err, ERROR_INVALID, "policy.metadata.applies_to_labels: is empty: leave it out");
     TRY(compile_label_test(document->arena, applies_to, &document->applies_to, err));
-    return compile_scopes(document, json_object_get(metadata, "scope"), err);
+    return compile_scopes(document->arena, json_object_get(metadata, "scope"), &document->scopes, err);
 }
 
 /* The floor of a policy always pins the policy itself, and says nothing of lineage. */

@@ -14,7 +14,7 @@ struct result policy_effective_label(const struct policy_place *place, const str
         return failure(err, ERROR_LIMIT, "a scope of more than %d bytes", POLICY_SCOPE_MAX);
     for (size_t i = 0; i < place->documents->count; i++) {
         const struct policy_document *policy = place->documents->documents[i];
-        if (!policy->has_floor || policy->effective_from_us > place->now_us || !scope_matches(policy, segments, count))
+        if (!policy->has_floor || policy->effective_from_us > place->now_us || !scope_matches(&policy->scopes, segments, count))
             continue;
         TRY(label_join(&label, &policy->floor, err));
         is_labelled = true;

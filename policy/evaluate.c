@@ -25,7 +25,7 @@ static bool is_in_force(const struct policy_document *policy, int64_t now_us)
 
 static bool is_in_scope(const struct judging *judging, const struct policy_document *policy)
 {
-    return scope_matches(policy, judging->segments, judging->segment_count);
+    return scope_matches(&policy->scopes, judging->segments, judging->segment_count);
 }
 
 static bool is_pinned(const struct policy_document *policy, const struct label *label)

@@ -80,11 +80,18 @@ static void add_missing(char *missing, size_t size, const char *const *names, si
     }
 }
 
+static const char *message_of(const struct policy_denial *denial)
+{
+    if (strcmp(denial->rule, "SYS-PIN-MISSING") == 0)
+        return "What is here was stored under a policy that is not in force any more; a set that has the policy again,"
+               " or that declassifies it here, is the way out.";
+    return denial->message[0] != '\0' ? denial->message
+                                      : "This policy asks for what is not so, or not proven, here.";
+}
+
 static void note_denial(struct making *making, const struct policy_denial *denial)
 {
-    const char *message = denial->message[0] != '\0' ? denial->message
-                                                     : "This policy asks for what is not so, or not proven, here.";
-    struct denial *noted = note(making, denial->rule, denial->policy, message);
+    struct denial *noted = note(making, denial->rule, denial->policy, message_of(denial));
 
     worsen(making, VERDICT_DENY);
     if (noted == NULL) return;
@@ -156,11 +163,13 @@ static struct result label_pair(const struct making *making, struct pair *pair, 
     const struct policy_place place = {.documents = policy_set_documents(snapshot->set),
                                        .scope = pair->pair->resource.name,
                                        .now_us = making->judge->request->now_ms * 1000};
-    struct label own;
-    bool is_stated = false;
+    struct label own, stored;
+    bool is_stated = false, is_stored = false;
 
     TRY(tenancy_label(&snapshot->tenancy, place.scope, &own, &is_stated, err));
-    return policy_effective_label(&place, is_stated ? &own : NULL, &pair->label, &pair->is_labelled, err);
+    TRY(tenancy_stored_label(&snapshot->tenancy, snapshot->set, place.scope, &stored, &is_stored, err));
+    return policy_stored_label(&place, is_stored ? &stored : NULL, is_stated ? &own : NULL, &pair->label,
+                               &pair->is_labelled, err);
 }
 
 static struct result judge_operations(struct making *making, struct pair *pair, struct error *err)

@@ -264,9 +264,9 @@ static bool pattern_matches(const struct scope_pattern *pattern, const struct by
     return wanted == pattern->count;
 }
 
-bool scope_matches(const struct policy_document *document, const struct bytes *segments, size_t count)
+bool scope_matches(const struct scope_list *scopes, const struct bytes *segments, size_t count)
 {
-    for (size_t i = 0; i < document->scope_count; i++)
-        if (pattern_matches(&document->scopes[i], segments, count)) return true;
+    for (size_t i = 0; i < scopes->count; i++)
+        if (pattern_matches(&scopes->patterns[i], segments, count)) return true;
     return false;
 }

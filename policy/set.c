@@ -90,6 +90,22 @@ static struct result compile_exceptions(struct policy_set *set, const json_t *ar
     return SUCCESS;
 }
 
+static struct result compile_declassified(struct policy_set *set, const json_t *array, struct error *err)
+{
+    const size_t count = json_array_size(array);
+
+    TRY(arena_new(POLICY_ARENA_MAX, &set->arena, err));
+    set->declassified = arena_take(set->arena, (count + 1) * sizeof *set->declassified);
+    if (set->declassified == NULL) return no_memory(err);
+    for (; set->declassified_count < count; set->declassified_count++) {
+        const json_t *each = json_array_get(array, set->declassified_count);
+        struct declassification *place = &set->declassified[set->declassified_count];
+        place->policy = json_text_of(each, "policy");
+        TRY(compile_scopes(set->arena, json_object_get(each, "scope"), &place->scopes, err));
+    }
+    return SUCCESS;
+}
+
 /* The digest is over the canonical text of everything else. */
 static struct result digest_of_set(const json_t *json, char digest_out[SHA_TEXT_SIZE], struct error *err)
 {
@@ -125,6 +141,7 @@ static struct result compile_set(struct policy_set *set, struct error *err)
     TRY(policy_groups_new(json_object_get(set->json, "groups"), &set->groups, err));
     TRY(compile_regions(set, json_object_get(set->json, "regions"), err));
     TRY(compile_networks(set, json_object_get(set->json, "networks"), err));
+    TRY(compile_declassified(set, json_object_get(set->json, "declassified"), err));
     return compile_exceptions(set, json_object_get(set->json, "exceptions"), err);
 }
 
@@ -167,6 +184,8 @@ static struct result put_together(const struct policy_set_parts *parts, json_t *
                                 or_empty(parts->networks, json_array), "exceptions",
                                 or_empty(parts->exceptions, json_array));
     if (json == NULL) return no_memory(err);
+    if (parts->declassified != NULL && json_object_set(json, "declassified", parts->declassified) != 0)
+        return no_memory(err);
     TRY(digest_of_set(json, digest, err));
     if (json_object_set_new(json, "digest", json_string(digest)) != 0) return no_memory(err);
     *json_out = GIVE(json);
@@ -264,6 +283,19 @@ const char *policy_set_region_name(const struct policy_set *set, size_t index)
     return set->regions[index].id;
 }
 
+bool policy_set_declassifies(const struct policy_set *set, const char *policy, const char *name)
+{
+    struct bytes segments[SCOPE_SEGMENTS_MAX];
+    size_t count = 0;
+
+    if (set->declassified_count == 0 || !scope_cut(name, segments, &count)) return false;
+    for (size_t i = 0; i < set->declassified_count; i++)
+        if (strcmp(set->declassified[i].policy, policy) == 0 &&
+            scope_matches(&set->declassified[i].scopes, segments, count))
+            return true;
+    return false;
+}
+
 struct result policy_set_describe(const struct policy_set *set, struct buffer *json, struct error *err)
 {
     TRY(buffer_format(json, err, "{\"digest\":\"%s\",\"epoch\":%llu,\"policies\":[", set->digest,
@@ -295,6 +327,7 @@ void policy_set_free(struct policy_set *set)
     target_free(set->unknown);
     policy_groups_free(set->groups);
     policy_documents_free(set->documents);
+    arena_free(set->arena);
     json_decref(set->json);
     free(set);
 }

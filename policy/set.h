@@ -1,6 +1,6 @@
 /*
  * policy/set.h -- the signed set of everything that officers decide: policies, regions, groups, networks,
- * exceptions (docs/policies.md).
+ * exceptions, what is declassified (docs/policies.md).
  *
  * A set counts only when its signature is by the approver that keyd has pinned and (epoch, digest) are those that
  * keyd has pinned. It travels as a DSSE envelope whose payload is canonical JSON.
@@ -28,6 +28,7 @@ struct policy_set_parts {
     json_t *groups;      /* {"GCC": group} */
     json_t *networks;    /* [{"cidr": "10.1.0.0/16", "facts": facts}] */
     json_t *exceptions;  /* array */
+    json_t *declassified; /* array [{"policy": id, "scope": patterns, "reason": text}]; NULL: not in the set at all */
 };
 /** Checks all parts as policy_set_read() will, and appends the payload to be signed. ERROR_INVALID, ERROR_LIMIT. */
 RESULT policy_set_compose(const struct policy_set_parts *parts, struct buffer *payload, struct error *err);
@@ -55,6 +56,9 @@ const struct target *policy_set_unknown(const struct policy_set *set);
 /** The exceptions of one project, sorted as facts want them. */
 const struct policy_exception *const *policy_set_exceptions(const struct policy_set *set, const struct uuid *project,
                                                             size_t *count_out);
+
+/** May what was stored in the repository `name` under the policy of that id be taken for never labelled by it? */
+bool policy_set_declassifies(const struct policy_set *set, const char *policy, const char *name);
 
 /** The catalogue, sorted by name. */
 size_t policy_set_region_count(const struct policy_set *set);

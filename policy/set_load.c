@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "crypto/keyd_client.h"
 #include "policy/set_store.h"
+#include "policy/stored_label_priv.h"
 
 static const struct resource the_system = {.kind = RESOURCE_SYSTEM};
 
@@ -16,20 +18,35 @@ static void raw_digest(const char *text, uint8_t raw[SHA256_SIZE])
     (void)text_from_hex(bytes_of_text(text + strlen("sha256:")), raw, SHA256_SIZE);
 }
 
+/* What the set before has labelled is known only if no other came between. */
+static struct result insert(struct pg *pg, const struct policy_set_change *load, struct error *err)
+{
+    const struct policy_set_row row = {policy_set_epoch(load->set), load->digest, load->envelope, load->loaded_by};
+    bool has_newer = false;
+
+    TRY(policy_set_has_newer(pg, load->before == NULL ? 0 : policy_set_epoch(load->before), &has_newer, err));
+    if (has_newer) return failure(err, ERROR_CONFLICT, "a policy set that is not in force is stored already: %s",
+                                  "try again, with a larger epoch than that of any other");
+    TRY(policy_set_insert(pg, &row, err));
+    return stored_labels_keep(pg, load, err);
+}
+
 static struct result run_change(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
     const struct policy_set_change *load = (const struct policy_set_change *)change; /* its first member */
-    const struct policy_set_row row = {load->epoch, load->digest, load->envelope, load->loaded_by};
 
     permit_require(permit, ACTION_POLICY_LOAD, &the_system);
-    return policy_set_insert(pg, &row, err);
+    return insert(pg, load, err);
 }
 
 void policy_set_load_change(struct policy_set_change *change, struct bytes envelope, const struct policy_set *set,
-                            const char *loaded_by)
+                            const struct policy_set *before, const char *loaded_by)
 {
-    *change = (struct policy_set_change){
-        .change = {.run = run_change, .raises_epoch = true}, .envelope = envelope, .epoch = policy_set_epoch(set)};
+    *change = (struct policy_set_change){.change = {.run = run_change, .raises_epoch = true},
+                                         .envelope = envelope,
+                                         .set = set,
+                                         .before = before,
+                                         .now_us = clock_wall_ms() * 1000};
     raw_digest(policy_set_digest(set), change->digest);
     (void)snprintf(change->loaded_by, sizeof change->loaded_by, "%s", loaded_by);
 }
@@ -46,15 +63,11 @@ static struct result approver_of(const struct keyd_identity *identity, struct ec
     return ecdsa_key_from_public(identity->approver_root, key_out, err);
 }
 
-static struct result insert_once(struct pg *pg, const struct policy_set_row *row, struct error *err)
+static struct result insert_alone(struct pg *pg, const struct policy_set_change *load, struct error *err)
 {
-    bool is_stored = false;
-
-    TRY(policy_set_is_stored(pg, row, &is_stored, err));
-    if (is_stored) return SUCCESS;
     TRY(pg_begin(pg, err));
     struct result inserted = policy_set_lock(pg, err);
-    if (inserted.ok) inserted = policy_set_insert(pg, row, err);
+    if (inserted.ok) inserted = insert(pg, load, err);
     if (!inserted.ok) {
         pg_rollback(pg);
         return inserted;
@@ -73,26 +86,6 @@ static struct result pin(struct keyd_client *keyd, struct bytes envelope, const 
     if (epoch != policy_set_epoch(set) || memcmp(pinned, digest, sizeof digest) != 0)
         return failure(err, ERROR_CORRUPT, "keyd has pinned another policy set than it was given");
     return SUCCESS;
-}
-
-struct result policy_set_install(struct pg *pg, struct keyd_client *keyd, const struct permit *permit,
-                                 struct bytes envelope, struct error *err)
-{
-    OWNED(ecdsa_key) *approver = NULL;
-    OWNED(policy_set) *set = NULL;
-    struct keyd_identity identity;
-    struct policy_set_change change;
-
-    permit_require(permit, ACTION_POLICY_LOAD, &the_system);
-    TRY(keyd_identify(keyd, &identity, err));
-    TRY(approver_of(&identity, &approver, err));
-    if (approver == NULL)
-        return failure(err, ERROR_DENIED, "no approver of policy sets is pinned yet: keyd_pin_approver() first");
-    TRY(policy_set_read(envelope, approver, &set, err));
-    policy_set_load_change(&change, envelope, set, "system");
-    const struct policy_set_row row = {change.epoch, change.digest, envelope, change.loaded_by};
-    TRY(insert_once(pg, &row, err));
-    return pin(keyd, envelope, set, err);
 }
 
 static bool is_pinned(const struct policy_set *set, const struct keyd_identity *identity)
@@ -153,6 +146,40 @@ struct result policy_set_load(const struct policy_set_source *source, struct pol
         return SUCCESS;
     }
     return choose(source, &identity, approver, set_out, err);
+}
+
+static struct result insert_once(const struct policy_set_source *source, struct bytes envelope, const struct policy_set *set,
+                                 struct error *err)
+{
+    OWNED(policy_set) *before = NULL;
+    struct policy_set_change load;
+    bool is_stored = false;
+
+    policy_set_load_change(&load, envelope, set, NULL, "system");
+    const struct policy_set_row row = {policy_set_epoch(set), load.digest, envelope, load.loaded_by};
+    TRY(policy_set_is_stored(source->pg, &row, &is_stored, err));
+    if (is_stored) return SUCCESS;
+    TRY(policy_set_load(source, NULL, &before, err));
+    load.before = before;
+    return insert_alone(source->pg, &load, err);
+}
+
+struct result policy_set_install(struct pg *pg, struct keyd_client *keyd, const struct permit *permit,
+                                 struct bytes envelope, struct error *err)
+{
+    OWNED(ecdsa_key) *approver = NULL;
+    OWNED(policy_set) *set = NULL;
+    const struct policy_set_source source = {pg, keyd};
+    struct keyd_identity identity;
+
+    permit_require(permit, ACTION_POLICY_LOAD, &the_system);
+    TRY(keyd_identify(keyd, &identity, err));
+    TRY(approver_of(&identity, &approver, err));
+    if (approver == NULL)
+        return failure(err, ERROR_DENIED, "no approver of policy sets is pinned yet: keyd_pin_approver() first");
+    TRY(policy_set_read(envelope, approver, &set, err));
+    TRY(insert_once(&source, envelope, set, err));
+    return pin(keyd, envelope, set, err);
 }
 
 struct result policy_set_check(struct keyd_client *keyd, struct bytes envelope, struct policy_set **set_out,

@@ -17,14 +17,19 @@ extern const struct pg_table policy_set_table;
 /** Appends a set and raises the authorization epoch, in the transaction of its event (action policy.load). */
 struct policy_set_change {
     struct change change;   /* give &change to the record */
-    struct bytes envelope;  /* must outlive the record */
-    uint64_t epoch;
+    struct bytes envelope;  /* this and both sets must outlive the record */
+    const struct policy_set *set, *before;
+    int64_t now_us;
     uint8_t digest[32];
     char loaded_by[256];
 };
-/** Fills in `change` for an envelope that policy_set_read() accepted. `loaded_by`: "robot$acme+ci". */
+/**
+ * Fills in `change` for an envelope that policy_set_read() accepted. `before`: the set in force, NULL for none; what it
+ * labels and `set` does not keeps its label. ERROR_CONFLICT while recording, when another set came between.
+ * `loaded_by`: "robot$acme+ci".
+ */
 void policy_set_load_change(struct policy_set_change *change, struct bytes envelope, const struct policy_set *set,
-                            const char *loaded_by);
+                            const struct policy_set *before, const char *loaded_by);
 
 /**
  * For the first start: appends the set in a transaction of its own and has keyd pin it. `permit` allows policy.load

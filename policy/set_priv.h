@@ -22,6 +22,12 @@ struct set_network {
     struct target *target;
 };
 
+/* What was stored under this policy, in these places, keeps its label no longer. */
+struct declassification {
+    const char *policy;
+    struct scope_list scopes;
+};
+
 struct policy_set {
     _Atomic unsigned holders;
     json_t *json;
@@ -30,10 +36,12 @@ struct policy_set {
     struct policy_documents *documents;
     struct policy_groups *groups;
     struct target *unknown;
-    size_t region_count, network_count, exception_count;
+    struct arena *arena;
+    size_t region_count, network_count, exception_count, declassified_count;
     struct set_region *regions;            /* sorted by id */
     struct set_network *networks;          /* longest prefix first */
     struct policy_exception **exceptions;  /* sorted by project, then canonical text */
+    struct declassification *declassified; /* in the arena */
 };
 
 /** "10.1.0.0/16" or "2001:db8::/32" in its one spelling, no bits set behind the prefix; ERROR_INVALID. */

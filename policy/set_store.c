@@ -16,6 +16,10 @@ static const struct pg_statement statements[] = {
      " UNION ALL SELECT epoch, envelope FROM policy_set WHERE epoch = $1) candidate ORDER BY epoch DESC",
      "int8 int8", "bytea"},
     {"policy_set_has_newer", "SELECT EXISTS (SELECT FROM policy_set WHERE epoch > $1)", "int8", "bool"},
+    {"stored_label_insert",
+     "INSERT INTO stored_label (repository_id, policy_id, label) SELECT repository_id, $1, $2 FROM repository"
+     " WHERE full_name >= $3 AND full_name < $4 AND ('/' || full_name) ~ $5 ON CONFLICT DO NOTHING",
+     "text text text text text", ""},
 };
 const struct pg_table policy_set_table = PG_TABLE(statements);
 
@@ -77,4 +81,16 @@ struct result policy_set_has_newer(struct pg *pg, uint64_t epoch, bool *has_newe
 
     pg_add_int8(&arguments, (int64_t)epoch);
     return ask(pg, "policy_set_has_newer", &arguments, has_newer_out, err);
+}
+
+struct result stored_label_insert(struct pg *pg, const struct stored_label_row *row, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, row->policy);
+    pg_add_text(&arguments, row->label);
+    pg_add_text(&arguments, row->from);
+    pg_add_text(&arguments, row->until);
+    pg_add_text(&arguments, row->matching);
+    return pg_run(pg, "stored_label_insert", &arguments, NULL, err);
 }

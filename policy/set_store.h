@@ -1,5 +1,5 @@
 /*
- * policy/set_store.h -- rows of the table policy_set.
+ * policy/set_store.h -- rows of the tables policy_set and stored_label.
  */
 #pragma once
 
@@ -24,3 +24,11 @@ RESULT policy_set_is_stored(struct pg *pg, const struct policy_set_row *row, boo
 RESULT policy_set_newest(struct pg *pg, uint64_t epoch, struct pg_rows **rows_out, struct error *err);
 /** Is any set newer than `epoch` stored? Reads no envelope. */
 RESULT policy_set_has_newer(struct pg *pg, uint64_t epoch, bool *has_newer_out, struct error *err);
+
+/** Keeps a label with every repository whose name n has from <= n < until and, behind one more "/", matches. */
+struct stored_label_row {
+    const char *policy, *label; /* the policy's id; canonical JSON of a whole label */
+    const char *from, *until;
+    const char *matching;       /* a regular expression of PostgreSQL's */
+};
+RESULT stored_label_insert(struct pg *pg, const struct stored_label_row *row, struct error *err);

@@ -296,7 +296,10 @@ static const struct shape regions = {.kind = SHAPE_MAP, .what = "an object", .ea
                                      .most = POLICY_LIST_MAX, .key_holds = is_region};
 OBJECT_OF(network, {"cidr", &some_text, true}, {"facts", &shape_target, true});
 LIST_OF(networks, network, 0, 1024); /* sites of one enterprise; each is compared for each request */
-PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &api_version, true}, {"digest", &content_digest, true},
+OBJECT_OF(declassification, {"policy", &identifier, true}, {"reason", &some_text, true}, {"scope", &patterns, true});
+LIST_OF(declassified, declassification, 1, POLICY_LIST_MAX);
+PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &api_version, true}, {"declassified", &declassified, false},
+                 {"digest", &content_digest, true},
                  {"epoch", &from_one, true}, {"exceptions", &exceptions, true}, {"groups", &shape_groups, true},
                  {"kind", &set_kind, true}, {"networks", &networks, true}, {"policies", &policies, true},
                  {"regions", &regions, true});

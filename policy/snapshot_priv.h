@@ -31,11 +31,24 @@ struct tenant_project {
     struct floor_label *floor;
 };
 
+#define STORED_FLOORS_MAX 4096 /* each was in a set that was replaced: 64 policies of as many sets */
+
 /** Of repositories only those that have a label of their own. */
 struct tenant_repository {
     struct uuid id;
     char name[RESOURCE_NAME_MAX + 1];
     struct floor_label *floor;
+};
+
+/** What a repository was labelled with under a policy of an earlier set; one or more for a name. */
+struct tenant_stored {
+    const char *name;                  /* a view of the rows */
+    const struct stored_floor *floor;
+};
+struct stored_floor {
+    const char *policy, *text;         /* views of the rows */
+    struct label label;
+    json_t *json;
 };
 
 /** All sorted by name. */
@@ -44,6 +57,11 @@ struct tenancy {
     struct tenant_organisation *organisations;
     struct tenant_project *projects;
     struct tenant_repository *repositories;
+
+    size_t stored_count, floor_count;  /* labels of earlier sets: few different ones, of many repositories */
+    struct tenant_stored *stored;
+    struct stored_floor *floors[STORED_FLOORS_MAX];
+    struct pg_rows *stored_rows;
 };
 
 struct snapshot {
@@ -81,6 +99,13 @@ void tenancy_resolve(const struct tenancy *tenancy, const char *name, struct res
  */
 RESULT tenancy_label(const struct tenancy *tenancy, const char *name, struct label *label_out, bool *is_stated_out,
                      struct error *err);
+
+/**
+ * What earlier sets have left with the repository `name`, joined, but for what `set` declassifies; *is_stored_out is
+ * false if that is nothing. ERROR_LIMIT.
+ */
+RESULT tenancy_stored_label(const struct tenancy *tenancy, const struct policy_set *set, const char *name,
+                            struct label *label_out, bool *is_stored_out, struct error *err);
 
 struct name_ranges;
 /** What the scopes of these bindings hold, as decider_readable() answers it; a scope that is not there holds nothing. */

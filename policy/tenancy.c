@@ -58,6 +58,37 @@ const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy
                    compare_repository);
 }
 
+/* The first of that name, or where it would be. */
+static size_t first_stored(const struct tenancy *tenancy, const char *name)
+{
+    size_t low = 0, high = tenancy->stored_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (strcmp(tenancy->stored[middle].name, name) < 0) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+struct result tenancy_stored_label(const struct tenancy *tenancy, const struct policy_set *set, const char *name,
+                                   struct label *label_out, bool *is_stored_out, struct error *err)
+{
+    struct label label = {.class = LABEL_OPEN, .lineage = LINEAGE_ATTESTED};
+    bool is_stored = false;
+
+    for (size_t i = first_stored(tenancy, name); i < tenancy->stored_count; i++) {
+        const struct tenant_stored *stored = &tenancy->stored[i];
+        if (strcmp(stored->name, name) != 0) break;
+        if (policy_set_declassifies(set, stored->floor->policy, name)) continue;
+        TRY(label_join(&label, &stored->floor->label, err));
+        is_stored = true;
+    }
+    *label_out = label;
+    *is_stored_out = is_stored;
+    return SUCCESS;
+}
+
 static enum resource_kind kind_of(const char *name)
 {
     const char *slash = strchr(name, '/');

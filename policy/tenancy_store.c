@@ -18,6 +18,10 @@ static const struct pg_statement statements[] = {
      " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE r.label <> '{}'"
      " ORDER BY (o.name || '/' || p.name || '/' || r.name) COLLATE \"C\"",
      "", "uuid text text"},
+    {"decider_stored",
+     "SELECT r.full_name, s.policy_id, s.label FROM stored_label s JOIN repository r USING (repository_id)"
+     " ORDER BY r.full_name",
+     "", "text text text"},
 };
 const struct pg_table decider_table = PG_TABLE(statements);
 
@@ -122,11 +126,62 @@ static struct result load_repositories(struct pg *pg, struct tenancy *tenancy, s
     return SUCCESS;
 }
 
+NO_LEAK_BEGIN /* an element of the tenancy, which tenancy_done() frees */
+static struct result read_stored(struct tenancy *tenancy, const char *policy, const char *text,
+                                 const struct stored_floor **floor_out, struct error *err)
+{
+    if (tenancy->floor_count == STORED_FLOORS_MAX)
+        return failure(err, ERROR_LIMIT, "more than %d different labels are stored", STORED_FLOORS_MAX);
+    struct stored_floor *floor = memory_zeroed(1, sizeof *floor);
+    if (floor == NULL) return no_memory(err);
+    *floor = (struct stored_floor){.policy = policy, .text = text};
+    tenancy->floors[tenancy->floor_count++] = floor;
+    TRY(json_read(bytes_of_text(text), LABEL_BYTES_MAX, &floor->json, err));
+    TRY(label_read(floor->json, &floor->label, err));
+    *floor_out = floor;
+    return SUCCESS;
+}
+NO_LEAK_END
+
+static struct result find_stored(struct tenancy *tenancy, const char *policy, const char *text,
+                                 const struct stored_floor **floor_out, struct error *err)
+{
+    for (size_t i = 0; i < tenancy->floor_count; i++) {
+        struct stored_floor *floor = tenancy->floors[i];
+        if (strcmp(floor->policy, policy) != 0 || strcmp(floor->text, text) != 0) continue;
+        *floor_out = floor;
+        return SUCCESS;
+    }
+    return read_stored(tenancy, policy, text, floor_out, err);
+}
+
+/* A label that can't be read is never taken for none. */
+static struct result load_stored(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    const struct pg_arguments none = {0};
+
+    TRY(pg_run(pg, "decider_stored", &none, &tenancy->stored_rows, err));
+    const struct pg_rows *rows = tenancy->stored_rows;
+    tenancy->stored = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->stored);
+    if (tenancy->stored == NULL) return no_memory(err);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        struct tenant_stored *stored = &tenancy->stored[tenancy->stored_count++];
+        struct error problem = {0};
+        stored->name = pg_text(rows, i, 0);
+        if (find_stored(tenancy, pg_text(rows, i, 1), pg_text(rows, i, 2), &stored->floor, &problem).ok) continue;
+        if (problem.kind == ERROR_NO_MEMORY) return no_memory(err);
+        return failure(err, ERROR_CORRUPT, "the stored label of \"%.100s\" can't be read: %.120s", stored->name,
+                       problem.message);
+    }
+    return SUCCESS;
+}
+
 struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err)
 {
     TRY(load_organisations(pg, tenancy, err));
     TRY(load_projects(pg, tenancy, err));
-    return load_repositories(pg, tenancy, err);
+    TRY(load_repositories(pg, tenancy, err));
+    return load_stored(pg, tenancy, err);
 }
 
 struct result tenancy_epoch(struct pg *pg, uint64_t *epoch_out, struct error *err)
@@ -145,6 +200,12 @@ void tenancy_done(struct tenancy *tenancy)
     for (size_t i = 0; i < tenancy->organisation_count; i++) floor_free(tenancy->organisations[i].floor);
     for (size_t i = 0; i < tenancy->project_count; i++) floor_free(tenancy->projects[i].floor);
     for (size_t i = 0; i < tenancy->repository_count; i++) floor_free(tenancy->repositories[i].floor);
+    for (size_t i = 0; i < tenancy->floor_count; i++) {
+        json_decref(tenancy->floors[i]->json);
+        free(tenancy->floors[i]);
+    }
+    pg_rows_free(tenancy->stored_rows);
+    free(tenancy->stored);
     free(tenancy->organisations);
     free(tenancy->projects);
     free(tenancy->repositories);

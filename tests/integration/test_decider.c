@@ -8,22 +8,25 @@
 #include "policy/metrics.h"
 
 /* As a handler does: checked, then recorded together with its event. */
-static enum record_status load(struct place *place, uint64_t epoch)
+static enum record_status load_signed(struct place *place, struct bytes envelope)
 {
-    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
     OWNED(ecdsa_key) *officer = NULL;
     OWNED(policy_set) *set = NULL;
+    OWNED(policy_set) *before = NULL;
+    OWNED(pg) *pg = NULL;
     struct policy_set_change change;
     struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:test", .pair_count = 1};
     struct record record = {.change = &change.change};
     uint8_t public_key[ECDSA_PUBLIC_SIZE];
     struct error err = {0};
 
-    sign(place, epoch, &envelope);
     ecdsa_key_public(place->officer, public_key);
     assert_true(ecdsa_key_from_public(public_key, &officer, &err).ok);
-    assert_true(policy_set_read(buffer_bytes(&envelope), officer, &set, &err).ok);
-    policy_set_load_change(&change, buffer_bytes(&envelope), set, "robot$ci");
+    assert_true(policy_set_read(envelope, officer, &set, &err).ok);
+    assert_true(pg_open(database_app(place->log.database), tables, &pg, &err).ok);
+    const struct policy_set_source source = {pg, keyd_process_client(place->log.keyd)};
+    assert_true(policy_set_load(&source, NULL, &before, &err).ok);
+    policy_set_load_change(&change, envelope, set, before, "robot$ci");
     parts.pairs[0].action = ACTION_POLICY_LOAD;
     assert_true(text_to_u64(bytes_of_text(database_ask(place->log.database, "SELECT epoch FROM authorization_epoch")),
                             UINT32_MAX, &parts.epoch));
@@ -32,6 +35,14 @@ static enum record_status load(struct place *place, uint64_t epoch)
     const enum record_status status = record.status;
     record_done(&record);
     return status;
+}
+
+static enum record_status load(struct place *place, uint64_t epoch)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+
+    sign(place, epoch, &envelope);
+    return load_signed(place, buffer_bytes(&envelope));
 }
 
 static uint64_t pinned(const struct place *place)
@@ -203,6 +214,146 @@ static void labels_of_all_three_levels_count(void **state)
     place_close(&place);
 }
 
+static json_t *json_of(const char *text)
+{
+    struct error err = {0};
+    json_t *json = NULL;
+
+    if (!json_read(bytes_of_text(text), POLICY_SET_BYTES_MAX, &json, &err).ok) fail_msg("%s", err.message);
+    return json;
+}
+
+/* The default set with one more policy, if there is a text for it, and what is declassified. */
+static void replace_set(struct place *place, uint64_t epoch, const char *more, const char *declassified)
+{
+    const struct policy_default_options options = {.epoch = 1, .region = "local/main", .now_ms = clock_wall_ms()};
+    struct buffer OWNED_BUFFER first = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    struct error err = {0};
+
+    assert_true(policy_default_set(&options, &first, &err).ok);
+    OWNED_JSON set = json_of(buffer_text(&first));
+    OWNED_JSON retired = declassified == NULL ? NULL : json_of(declassified);
+    struct policy_set_parts parts = {.epoch = epoch, .policies = json_object_get(set, "policies"),
+                                     .regions = json_object_get(set, "regions"), .declassified = retired};
+    if (more != NULL) assert_int_equal(json_array_append_new(parts.policies, json_of(more)), 0);
+    if (!policy_set_compose(&parts, &payload, &err).ok) fail_msg("%s", err.message);
+    assert_true(policy_set_sign(buffer_bytes(&payload), place->officer, &envelope, &err).ok);
+    assert_int_equal(load_signed(place, buffer_bytes(&envelope)), RECORD_DONE);
+    refresh(place);
+}
+
+#define ADGM_FROM(version, scope, class, from)                                                                        \
+    "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"adgm\",\"version\":" version ","  \
+    "\"scope\":[" scope "],\"effective_from\":\"" from "\",\"review_by\":\"2030-01-01\"},"                              \
+    "\"labels\":{\"class\":\"" class "\"},\"rules\":[{\"id\":\"A-PERMIT\",\"effect\":\"permit\",\"ops\":[\"ingest\",\"read\"]}]}"
+#define ADGM(version, scope, class) ADGM_FROM(version, scope, class, "2026-01-01T00:00:00Z")
+#define REPOSITORY(digit, path)                                                                            \
+    "INSERT INTO repository (repository_id, project_id, name) VALUES"                                          \
+    " ('00000000-0000-0000-0000-0000000000e" digit "', '00000000-0000-0000-0000-00000000000b', '" path "');"
+
+static void expect_pin(struct place *place, const char *row, const char *name, bool is_missing)
+{
+    OWNED(decision) *decision = decide(place, ACTION_UPLOAD_BEGIN, name);
+
+    if (decision_verdict(decision) != (is_missing ? VERDICT_DENY : VERDICT_ALLOW)) fail_msg("%s: %s", row, name);
+    if (!is_missing) return;
+    assert_string_equal(decision_denial(decision, 0)->rule, "SYS-PIN-MISSING");
+    assert_string_equal(decision_denial(decision, 0)->policy, "adgm");
+}
+
+static const struct leaving_row {
+    const char *name, *before, *after, *declassified;
+    bool of_new, of_a, of_deep, of_odd; /* is denied then: a new repository, "a", "a/b/c", "x.y" */
+} leaving_rows[] = {
+    {"without the policy, what it has labelled is denied, and what is new is not", ADGM("1", "\"acme/models/**\"", "confidential"),
+     NULL, NULL, false, true, true, true},
+    {"one segment", ADGM("1", "\"acme/*/a\"", "confidential"), NULL, NULL, false, true, false, false},
+    {"a point stands for itself", ADGM("1", "\"acme/models/x.y\"", "confidential"), NULL, NULL, false, false, false, true},
+    {"any depth in the middle", ADGM("1", "\"**/a/**/c\"", "confidential"), NULL, NULL, false, false, true, false},
+    {"two patterns", ADGM("1", "\"acme/models/x.y\",\"acme/models/a\"", "confidential"), NULL, NULL, false, true, false, true},
+    {"the policy is there again with other content", ADGM("1", "\"acme/models/**\"", "confidential"),
+     ADGM("2", "\"acme/models/**\"", "open"), NULL, false, false, false, false},
+    {"the policy has moved elsewhere and is in force", ADGM("1", "\"acme/models/**\"", "confidential"),
+     ADGM("2", "\"acme/other\"", "confidential"), NULL, false, false, false, false},
+    {"the policy is there but not in force yet", ADGM("1", "\"acme/models/a\"", "confidential"),
+     ADGM_FROM("2", "\"acme/models/a\"", "confidential", "2999-01-01T00:00:00Z"), NULL, false, true, false, false},
+    {"what was not in force yet has labelled nothing",
+     ADGM_FROM("1", "\"acme/models/**\"", "confidential", "2999-01-01T00:00:00Z"), NULL, NULL, false, false, false, false},
+    {"declassified", ADGM("1", "\"acme/models/**\"", "confidential"), NULL,
+     "[{\"policy\":\"adgm\",\"reason\":\"the licence has ended\",\"scope\":[\"acme/models/a\",\"acme/models/a/**\"]}]", false,
+     false, false, true},
+    {"another policy declassified", ADGM("1", "\"acme/models/a\"", "confidential"), NULL,
+     "[{\"policy\":\"difc\",\"reason\":\"x\",\"scope\":[\"**\"]}]", false, true, false, false},
+};
+
+static void check_leaving(struct place *place, const struct leaving_row *row, uint64_t *epoch)
+{
+    replace_set(place, ++*epoch, row->before, NULL);
+    expect_pin(place, row->name, "acme/models/a", false);
+    replace_set(place, ++*epoch, row->after, row->declassified);
+    expect_pin(place, row->name, "acme/models/new", row->of_new);
+    expect_pin(place, row->name, "acme/models/a", row->of_a);
+    expect_pin(place, row->name, "acme/models/a/b/c", row->of_deep);
+    expect_pin(place, row->name, "acme/models/x.y", row->of_odd);
+    replace_set(place, ++*epoch, ADGM("3", "\"acme/models/**\"", "confidential"), NULL); /* the way out */
+    expect_pin(place, row->name, "acme/models/a", false);
+    expect_pin(place, row->name, "acme/models/x.y", false);
+    replace_set(place, ++*epoch, NULL, NULL);
+    database_execute(place->log.database, "DELETE FROM stored_label; SELECT raise_authorization_epoch()");
+}
+
+static void what_a_set_leaves_behind_keeps_its_pin(void **state)
+{
+    struct place place;
+    uint64_t epoch = 1;
+
+    (void)state;
+    place_open_ruled(&place);
+    database_execute(place.log.database, REPOSITORY("1", "a") REPOSITORY("2", "a/b/c") REPOSITORY("3", "x.y"));
+    start_well(&place);
+    for (size_t i = 0; i < COUNT(leaving_rows); i++) check_leaving(&place, &leaving_rows[i], &epoch);
+    place_close(&place);
+}
+
+/* A class falls no more than a pin does, although the policy is there. */
+static void a_class_that_was_stored_does_not_fall(void **state)
+{
+    static const char scope[] = "acme/models/a";
+    struct place place;
+
+    (void)state;
+    place_open_ruled(&place);
+    database_execute(place.log.database, REPOSITORY("1", "a"));
+    start_well(&place);
+    replace_set(&place, 2, ADGM("1", "\"acme/models/*\"", "secret"), NULL);
+    for (uint64_t epoch = 3; epoch < 5; epoch++) {
+        replace_set(&place, epoch, ADGM("2", "\"acme/models/*\"", "open"), NULL);
+        OWNED(decision) *denied = decide(&place, ACTION_UPLOAD_BEGIN, scope);
+        OWNED(decision) *allowed = decide(&place, ACTION_UPLOAD_BEGIN, "acme/models/new");
+        assert_int_equal(decision_verdict(denied), VERDICT_DENY); /* the default set permits up to sensitive */
+        assert_string_equal(decision_denial(denied, 0)->rule, "SYS-CLOSED");
+        assert_int_equal(decision_verdict(allowed), VERDICT_ALLOW);
+    }
+    assert_string_equal(database_ask(place.log.database, "SELECT count(*) FROM stored_label"), "1");
+    database_execute(place.log.database, "DELETE FROM repository");
+    assert_string_equal(database_ask(place.log.database, "SELECT count(*) FROM stored_label"), "0");
+    place_close(&place);
+}
+
+/* Nobody knows what a set that came between has labelled. */
+static void a_set_is_not_recorded_over_one_that_is_not_in_force(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_open_ruled(&place);
+    database_execute(place.log.database, "INSERT INTO policy_set SELECT 2, digest, envelope, 'mallory' FROM policy_set");
+    assert_int_equal(load(&place, 3), RECORD_REFUSED);
+    place_close(&place);
+}
+
 /* Snapshots and policy sets are replaced under four readers: each decision is from a whole one. */
 static void readers_see_whole_snapshots_only(void **state)
 {
@@ -242,6 +393,9 @@ int main(void)
         cmocka_unit_test(a_database_without_the_pinned_set_is_not_served),
         cmocka_unit_test(a_label_that_cannot_be_read_is_not_taken_for_none),
         cmocka_unit_test(labels_of_all_three_levels_count),
+        cmocka_unit_test(what_a_set_leaves_behind_keeps_its_pin),
+        cmocka_unit_test(a_class_that_was_stored_does_not_fall),
+        cmocka_unit_test(a_set_is_not_recorded_over_one_that_is_not_in_force),
         cmocka_unit_test(readers_see_whole_snapshots_only),
     };
 

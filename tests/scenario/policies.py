@@ -130,6 +130,40 @@ def only_who_may_load_loads():
     state["epoch"] -= 1
 
 
+def adgm_only(**members):
+    """The officers' set with one more policy: what is below main/adgm is for ADGM alone."""
+    with open(officer("policy-set.json"), encoding="utf-8") as file:
+        policies = json.loads(base64.b64decode(json.load(file)["payload"]))["policies"]
+    places = {"effect": "require", "id": "A-READ", "ops": ["read"], "target": {"geo_within": ["AE/AZ"]}}
+    return policies + [{
+        "apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "labels": {"attached": ["ADGM"]}, "closed": False,
+        "metadata": {"id": "adgm", "version": 1, "scope": ["main/adgm/**"], "effective_from": "2026-01-01T00:00:00Z",
+                     "review_by": "2030-01-01"}, "rules": [places], **members}]
+
+
+def a_policy_that_is_removed_leaves_its_pin():
+    server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "adgm"})
+    bank = server.client(sijil_test.make_robot(server, "bank", "publisher", "main/adgm")).repository("main/adgm/model")
+    assert load(sign(payload(policies=adgm_only()))).status == 201
+    blob = bank.push_blob(b"for ADGM alone")
+
+    def rule():
+        answer = bank.call("GET", "blobs/" + blob)
+        return answer.json["errors"][0]["detail"]["denials"][0]["rule"] if answer.status == 403 else answer.status
+
+    assert rule() == "A-READ"
+    assert load(sign(payload())).status == 201
+    assert rule() == "SYS-PIN-MISSING"
+    assert bank.call("POST", "blobs/uploads/").status == 403
+    assert load(sign(payload(policies=adgm_only(labels={})))).status == 201
+    assert rule() == "A-READ"
+    retired = [{"policy": "adgm", "scope": ["main/adgm/**"], "reason": "the licence has ended"}]
+    assert load(sign(payload(declassified=retired))).status == 201
+    assert rule() == 200
+    assert load(sign(payload())).status == 201  # no longer declassified: what was stored is there
+    assert rule() == "SYS-PIN-MISSING"
+
+
 def a_restart_keeps_the_set():
     before = active()
     assert f"sijil_policy_epoch {before['epoch']}\n" in server.client().call("GET", "/metrics").body.decode()
@@ -142,4 +176,5 @@ prepare()
 sijil_test.run(
     health_data_is_stored_but_not_read_from_nowhere, who_may_not_see_it_learns_no_rule,
     a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing, only_the_officer_signs,
-    an_old_epoch_does_not_come_back, only_who_may_load_loads, a_restart_keeps_the_set, server=server)
+    an_old_epoch_does_not_come_back, only_who_may_load_loads,
+    a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set, server=server)

@@ -107,6 +107,9 @@ static const struct set_row {
     {"IPv4 in disguise", "networks", "[{\"cidr\":\"::ffff:10.0.0.0/104\",\"facts\":{}}]", false, "IPv4 in disguise"},
     {"one network twice", "networks",
      "[{\"cidr\":\"10.0.0.0/8\",\"facts\":{}},{\"cidr\":\"10.0.0.0/8\",\"facts\":{\"geo\":\"AE\"}}]", false, "is there twice"},
+    {"declassified without a reason", "declassified", "[{\"policy\":\"adgm\",\"scope\":[\"**\"]}]", false, "reason: is missing"},
+    {"declassified with a member more", "declassified",
+     "[{\"policy\":\"adgm\",\"reason\":\"x\",\"scope\":[\"**\"],\"until\":\"x\"}]", false, "not known: until"},
     {"a network without facts", "networks", "[{\"cidr\":\"10.0.0.0/8\"}]", false, "set.networks.facts: is missing"},
 };
 

@@ -1,0 +1,118 @@
+/*
+ * A label never falls. While a set is in force, labels follow from it, and nothing is written for them. Only when a set
+ * is replaced by one that labels less, what the old one has said is written to the repositories that are there.
+ */
+#include "policy/stored_label_priv.h"
+
+#include <string.h>
+
+#include "policy/evaluate.h" /* POLICY_SCOPE_MAX */
+#include "policy/set_priv.h"
+#include "policy/set_store.h"
+
+#define LABEL_TEXT_MAX   (16 * 1024) /* as in migrations/0017_stored_labels.sql; a floor with every list full has less */
+#define PATTERN_TEXT_MAX (32 * POLICY_SCOPE_MAX) /* each letter of a pattern becomes less than that */
+#define AFTER_ALL_NAMES  "~"
+
+static bool is_wildcard(struct bytes segment)
+{
+    return segment.data[0] == '*'; /* "*" and "**": the shapes take no other */
+}
+
+static bool is_any_depth(struct bytes segment)
+{
+    return segment.length == 2 && is_wildcard(segment);
+}
+
+static bool same_pattern(const struct scope_pattern *a, const struct scope_pattern *b)
+{
+    if (a->count != b->count) return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (!bytes_equal(a->segments[i], b->segments[i])) return false;
+    return true;
+}
+
+/* Whether one pattern holds another is asked no further than this: where it is not seen, the label is written. */
+static bool holds(const struct scope_list *scopes, const struct scope_pattern *pattern)
+{
+    for (size_t i = 0; i < scopes->count; i++) {
+        const struct scope_pattern *each = &scopes->patterns[i];
+        if (same_pattern(each, pattern) || (each->count == 1 && is_any_depth(each->segments[0]))) return true;
+    }
+    return false;
+}
+
+/* Does the new set give everything in `pattern` at least the label that `old` did, at this moment? */
+static bool still_labels(const struct policy_set_change *load, const struct policy_document *old,
+                         const struct scope_pattern *pattern)
+{
+    const struct policy_documents *documents = load->set->documents;
+
+    for (size_t i = 0; i < documents->count; i++) {
+        const struct policy_document *each = documents->documents[i];
+        if (each->has_floor && each->effective_from_us <= load->now_us && label_covers(&each->floor, &old->floor) &&
+            holds(&each->scopes, pattern))
+            return true;
+    }
+    return false;
+}
+
+/* As pattern_matches() of predicate.c: of "/acme/models/digits", every segment with the "/" before it. */
+static struct result write_expression(const struct scope_pattern *pattern, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_u8(text, '^', err));
+    for (size_t i = 0; i < pattern->count; i++) {
+        const struct bytes segment = pattern->segments[i];
+        if (is_wildcard(segment)) {
+            TRY(buffer_add_text(text, is_any_depth(segment) ? "(/[^/]+)*" : "/[^/]+", err));
+            continue;
+        }
+        TRY(buffer_add_u8(text, '/', err));
+        for (size_t j = 0; j < segment.length; j++)
+            TRY(segment.data[j] == '.' ? buffer_add_text(text, "[.]", err) : buffer_add_u8(text, segment.data[j], err));
+    }
+    return buffer_add_u8(text, '$', err);
+}
+
+/* What every name in `pattern` begins with, so that an index finds them. */
+static struct result write_beginning(const struct scope_pattern *pattern, struct buffer *text, struct error *err)
+{
+    for (size_t i = 0; i < pattern->count && !is_wildcard(pattern->segments[i]); i++) {
+        if (i > 0) TRY(buffer_add_u8(text, '/', err));
+        TRY(buffer_add(text, pattern->segments[i].data, pattern->segments[i].length, err));
+    }
+    return SUCCESS;
+}
+
+static struct result keep(struct pg *pg, const struct policy_document *old, const struct scope_pattern *pattern,
+                          struct error *err)
+{
+    struct buffer OWNED_BUFFER label = BUFFER(LABEL_TEXT_MAX);
+    struct buffer OWNED_BUFFER from = BUFFER(POLICY_SCOPE_MAX);
+    struct buffer OWNED_BUFFER until = BUFFER(POLICY_SCOPE_MAX + sizeof AFTER_ALL_NAMES);
+    struct buffer OWNED_BUFFER matching = BUFFER(PATTERN_TEXT_MAX);
+
+    TRY(label_write(&label, &old->floor, err));
+    TRY(write_beginning(pattern, &from, err));
+    TRY(buffer_format(&until, err, "%s" AFTER_ALL_NAMES, buffer_text(&from)));
+    TRY(write_expression(pattern, &matching, err));
+    const struct stored_label_row row = {.policy = old->id,
+                                         .label = buffer_text(&label),
+                                         .from = buffer_text(&from),
+                                         .until = buffer_text(&until),
+                                         .matching = buffer_text(&matching)};
+    return stored_label_insert(pg, &row, err);
+}
+
+struct result stored_labels_keep(struct pg *pg, const struct policy_set_change *load, struct error *err)
+{
+    const size_t count = load->before == NULL ? 0 : load->before->documents->count;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct policy_document *old = load->before->documents->documents[i];
+        if (!old->has_floor || old->effective_from_us > load->now_us) continue;
+        for (size_t j = 0; j < old->scopes.count; j++)
+            if (!still_labels(load, old, &old->scopes.patterns[j])) TRY(keep(pg, old, &old->scopes.patterns[j], err));
+    }
+    return SUCCESS;
+}
