@@ -223,7 +223,7 @@ static struct result destroy_version(const struct settings *settings, int direct
 }
 
 /* Until a signal ends it, or a ledger that only a new start can read. */
-static struct result wait_for_end(const struct ledger *ledger, struct error *err)
+static struct result wait_for_end(const struct ledger *ledger, struct server *server, struct error *err)
 {
     const struct timespec look = {.tv_nsec = 200000000};
     sigset_t ends;
@@ -231,10 +231,12 @@ static struct result wait_for_end(const struct ledger *ledger, struct error *err
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGTERM);
     (void)sigaddset(&ends, SIGINT);
-    while (sigtimedwait(&ends, NULL, &look) < 0)
+    while (sigtimedwait(&ends, NULL, &look) < 0) {
         if (ledger_is_broken(ledger))
             return failure(err, ERROR_UNAVAILABLE, "the ledger could not be written: mend the disk; a new start reads "
                                                    "what it holds");
+        server_relieve(server);
+    }
     return SUCCESS;
 }
 
@@ -276,7 +278,7 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
     TRY(sandbox_enter(err));
     server_start(server);
     log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), NULL);
-    TRY(wait_for_end(keyd->ledger, err));
+    TRY(wait_for_end(keyd->ledger, server, err));
     log_line(LOG_INFO, "ending", NULL);
     return SUCCESS;
 }

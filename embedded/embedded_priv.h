@@ -68,7 +68,7 @@ struct embedded {
     struct process processes[PROCESS_COUNT];
     bool is_gateway;        /* this is the child that serves */
     bool has_served;        /* a gateway of this start did */
-    char *arguments[2][24]; /* of PostgreSQL and keyd; the longest has 17 */
+    char *arguments[2][24]; /* of PostgreSQL and keyd; the longest has 21 */
     char texts[2][24][PATH_SIZE];
     struct settings settings;
 };

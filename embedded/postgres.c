@@ -14,13 +14,16 @@
 #include "storage/create.h"
 #include "storage/migrate.h"
 
-#define READY_WAIT_MS 300000 /* after a crash it first replays its log, of at most max_wal_size */
-#define VERSION_MIN   15
-#define VERSION_MAX   19
+#define READY_WAIT_MS  300000 /* after a crash it first replays its log, of at most max_wal_size */
+#define ENDING_WAIT_MS 5000
+#define SOCKET_LOCK    ".s.PGSQL.5432.lock"
+#define VERSION_MIN    15
+#define VERSION_MAX    19
 
 /* Modest: one machine, one gateway. Durability is stated, not left to a default. */
 static const char *const settings[] = {
     "listen_addresses=",
+    "port=5432", /* names the socket and its lock */
     "max_connections=50",
     "shared_buffers=128MB",
     "max_wal_size=1GB",
@@ -198,13 +201,19 @@ struct result postgres_prepare(struct embedded *embedded, struct error *err)
     return SUCCESS;
 }
 
+static struct result read_lock(const char *path, struct buffer *text, struct error *err)
+{
+    const struct result read = file_read(path, text, err);
+
+    return read.ok || err->kind == ERROR_NOT_FOUND ? SUCCESS : read;
+}
+
 static struct result read_pid_file(const struct embedded *embedded, struct buffer *text, struct error *err)
 {
     char path[PATH_SIZE];
 
     TRY(path_join(path, embedded->place.data, "postmaster.pid", err));
-    const struct result read = file_read(path, text, err);
-    return read.ok || err->kind == ERROR_NOT_FOUND ? SUCCESS : read;
+    return read_lock(path, text, err);
 }
 
 static uint64_t pid_in(const struct buffer *text)
@@ -215,7 +224,8 @@ static uint64_t pid_in(const struct buffer *text)
     return pid;
 }
 
-/* A postmaster works in its data directory, and nobody else does. */
+/* A postmaster works in its data directory, and nobody else does. One that has ended works nowhere, also while nobody has
+ * waited for it yet. */
 static bool is_postmaster(const struct embedded *embedded, uint64_t pid)
 {
     char link[64], target[PATH_SIZE] = "";
@@ -225,27 +235,45 @@ static bool is_postmaster(const struct embedded *embedded, uint64_t pid)
     return length > 0 && strcmp(target, embedded->place.data) == 0;
 }
 
-/*
- * A number in a file that a crash left may by now be another program's of the same user; PostgreSQL would
- * then refuse to start. The lock says that no process of an earlier start is left, so what remains is one
- * that was started by hand.
- */
-static struct result clear_stale(struct embedded *embedded, struct error *err)
+/* One that is killed gives back its descriptors, so that its lock is ours, just before its directory. */
+static struct result wait_for_postmaster(const struct embedded *embedded, uint64_t pid, struct error *err)
+{
+    const int64_t until_ms = clock_monotonic_ms() + ENDING_WAIT_MS;
+
+    while (is_postmaster(embedded, pid)) {
+        if (step_is_interrupted()) return failure(err, ERROR_UNAVAILABLE, "interrupted");
+        if (clock_monotonic_ms() > until_ms)
+            return failure(err, ERROR_CONFLICT,
+                           "PostgreSQL (process %u) already uses %s: stop it, with kill -INT %u", (unsigned)pid,
+                           embedded->place.data, (unsigned)pid);
+        (void)usleep(20000);
+    }
+    return SUCCESS;
+}
+
+static struct result clear_lock(const struct embedded *embedded, const char *folder, const char *name, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(4096);
     char path[PATH_SIZE];
 
-    TRY(read_pid_file(embedded, &text, err));
+    TRY(path_join(path, folder, name, err));
+    TRY(read_lock(path, &text, err));
     const uint64_t pid = pid_in(&text);
-    if (pid == 0) return SUCCESS;
-    if (is_postmaster(embedded, pid))
-        return failure(err, ERROR_CONFLICT,
-                       "PostgreSQL (process %u) already uses %s: stop it, with kill -INT %u", (unsigned)pid,
-                       embedded->place.data, (unsigned)pid);
-    TRY(path_join(path, embedded->place.data, "postmaster.pid", err));
+    if (pid != 0) TRY(wait_for_postmaster(embedded, pid, err));
     if (unlink(path) != 0 && errno != ENOENT)
         return failure(err, ERROR_UNAVAILABLE, "can't remove %s: %s", path, strerror(errno));
     return SUCCESS;
+}
+
+/*
+ * A number in a file that a crash left may by now be another program's of the same user, or that of the postmaster that was
+ * killed and that nobody has waited for: PostgreSQL would refuse to start for either. Our lock says that no process of an
+ * earlier start is left, so what remains is one that was started by hand. PostgreSQL keeps two such files.
+ */
+static struct result clear_stale(struct embedded *embedded, struct error *err)
+{
+    TRY(clear_lock(embedded, embedded->place.data, "postmaster.pid", err));
+    return clear_lock(embedded, embedded->place.postgres_run, SOCKET_LOCK, err);
 }
 
 /* The last line of its pid file says so once it takes connections. */

@@ -19,15 +19,22 @@
 
 enum {
     MESSAGE_MS = 5000,      /* for one message to arrive, and for its reply to be taken */
+    HURRIED_MS = 300,       /* the same while others wait for a thread, or the server ends */
     IDLE_MS = 300000,       /* a client's pool keeps its connections for a while */
-    LOOK_MS = 500,          /* how often an idle thread looks whether it is wanted elsewhere */
+    LOOK_MS = 500,          /* how often an idle thread looks at the clock */
     STACK_SIZE = 512 * 1024 /* locked when it is touched */
 };
+
+/* What a thread waits for its peer to do. */
+enum doing { DOING_NOTHING, DOING_RECEIVE, DOING_SEND };
 
 struct worker {
     struct server *server;
     pthread_t thread;
     bool is_started;
+    int fd;                   /* under the server's lock, so that nobody shuts one that was closed; -1: none */
+    _Atomic enum doing doing; /* since then */
+    atomic_llong since_ms;
     struct keyd_frame in, out;
 };
 
@@ -35,7 +42,7 @@ struct server {
     const struct keyd *keyd;
     struct server_options options;
     int listener;
-    pthread_mutex_t lock; /* of is_open and begun */
+    pthread_mutex_t lock; /* of is_open, begun and the workers' connections */
     pthread_cond_t opened, began;
     size_t begun;
     bool is_open;
@@ -58,27 +65,52 @@ static bool is_expected_peer(const struct server *server, int fd)
     return false;
 }
 
-/* All threads are taken, and somebody waits in the backlog. */
-static bool is_wanted_elsewhere(struct server *server)
+static bool is_full(struct server *server)
+{
+    return atomic_load(&server->busy) == SERVER_CONNECTIONS;
+}
+
+static bool is_wanted(const struct server *server)
 {
     struct pollfd backlog = {.fd = server->listener, .events = POLLIN};
 
-    return atomic_load(&server->busy) == SERVER_CONNECTIONS && poll(&backlog, 1, 0) > 0;
+    return poll(&backlog, 1, 0) > 0;
 }
 
-/* True when a message has begun to arrive; false when the connection should end. */
-static bool wait_for_message(struct server *server, int fd)
+/* Of all idle threads one goes, and is free from here on. */
+static bool gives_way(struct server *server)
 {
-    struct pollfd waiting = {.fd = fd, .events = POLLIN};
+    int full = SERVER_CONNECTIONS;
+
+    return is_wanted(server) && atomic_compare_exchange_strong(&server->busy, &full, SERVER_CONNECTIONS - 1);
+}
+
+enum wait { WAIT_MESSAGE, WAIT_OVER, WAIT_GAVE_WAY };
+
+/* WAIT_MESSAGE when one has begun to arrive; else the connection should end. */
+static enum wait wait_for_message(struct server *server, int fd)
+{
     const int64_t until_ms = clock_monotonic_ms() + IDLE_MS;
 
     for (;;) {
-        const int ready = poll(&waiting, 1, LOOK_MS);
-        if (ready > 0) return (waiting.revents & POLLIN) != 0;
-        if (ready < 0 && errno != EINTR) return false;
-        if (atomic_load(&server->is_ending) || clock_monotonic_ms() >= until_ms) return false;
-        if (is_wanted_elsewhere(server)) return false;
+        struct pollfd waiting[] = {{.fd = fd, .events = POLLIN}, {.fd = server->listener, .events = POLLIN}};
+        const int ready = poll(waiting, is_full(server) ? 2 : 1, LOOK_MS);
+        if (ready < 0 && errno != EINTR) return WAIT_OVER;
+        if (ready > 0 && waiting[0].revents != 0) return (waiting[0].revents & POLLIN) != 0 ? WAIT_MESSAGE : WAIT_OVER;
+        if (atomic_load(&server->is_ending) || clock_monotonic_ms() >= until_ms) return WAIT_OVER;
+        if (is_full(server) && gives_way(server)) return WAIT_GAVE_WAY;
     }
+}
+
+static void note(struct worker *worker, enum doing doing)
+{
+    atomic_store(&worker->since_ms, clock_monotonic_ms());
+    atomic_store(&worker->doing, doing);
+}
+
+static int64_t send_until_ms(struct server *server)
+{
+    return clock_monotonic_ms() + (atomic_load(&server->is_ending) ? HURRIED_MS : MESSAGE_MS);
 }
 
 static bool serve_message(struct worker *worker, int fd)
@@ -87,22 +119,38 @@ static bool serve_message(struct worker *worker, int fd)
     struct bytes message;
     struct error err = {0};
 
-    bool ok = keyd_receive(fd, &worker->in, clock_monotonic_ms() + MESSAGE_MS, &message, &err).ok &&
-              keyd_answer(worker->server->keyd, message, reply, &err).ok;
+    note(worker, DOING_RECEIVE);
+    bool ok = keyd_receive(fd, &worker->in, clock_monotonic_ms() + MESSAGE_MS, &message, &err).ok;
+    note(worker, DOING_NOTHING);
+    ok = ok && keyd_answer(worker->server->keyd, message, reply, &err).ok;
     keyd_frame_wipe(&worker->in);
-    ok = ok && keyd_send(fd, buffer_bytes(reply), clock_monotonic_ms() + MESSAGE_MS, &err).ok;
+    note(worker, DOING_SEND);
+    ok = ok && keyd_send(fd, buffer_bytes(reply), send_until_ms(worker->server), &err).ok;
+    note(worker, DOING_NOTHING);
     keyd_frame_wipe(&worker->out);
     if (!ok && err.kind == ERROR_INVALID) log_error("a malformed message was refused", &err);
     return ok;
 }
 
+static void hold(struct worker *worker, int fd)
+{
+    (void)pthread_mutex_lock(&worker->server->lock);
+    worker->fd = fd;
+    (void)pthread_mutex_unlock(&worker->server->lock);
+}
+
 static void serve(struct worker *worker, int fd)
 {
-    atomic_fetch_add(&worker->server->busy, 1);
-    if (is_expected_peer(worker->server, fd))
-        while (!atomic_load(&worker->server->is_ending) && wait_for_message(worker->server, fd))
+    struct server *server = worker->server;
+    enum wait waited = WAIT_OVER;
+
+    atomic_fetch_add(&server->busy, 1);
+    hold(worker, fd);
+    if (is_expected_peer(server, fd))
+        while (!atomic_load(&server->is_ending) && (waited = wait_for_message(server, fd)) == WAIT_MESSAGE)
             if (!serve_message(worker, fd)) break;
-    atomic_fetch_sub(&worker->server->busy, 1);
+    hold(worker, -1);
+    if (waited != WAIT_GAVE_WAY) atomic_fetch_sub(&server->busy, 1);
     (void)close(fd);
 }
 
@@ -142,6 +190,7 @@ static struct result start_worker(struct server *server, struct worker *worker, 
     if (pthread_attr_init(&attributes) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a thread");
     (void)pthread_attr_setstacksize(&attributes, STACK_SIZE);
     worker->server = server;
+    worker->fd = -1;
     worker->is_started = pthread_create(&worker->thread, &attributes, work, worker) == 0;
     (void)pthread_attr_destroy(&attributes);
     return worker->is_started ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no more threads can be started");
@@ -214,11 +263,39 @@ void server_start(struct server *server)
     (void)pthread_mutex_unlock(&server->lock);
 }
 
+/* Under the lock. A peer still reads what was sent before. */
+static void cut_overdue(struct worker *worker)
+{
+    const enum doing doing = atomic_load(&worker->doing);
+    const int64_t waited_ms = clock_monotonic_ms() - atomic_load(&worker->since_ms);
+
+    if (worker->fd >= 0 && doing != DOING_NOTHING && waited_ms > HURRIED_MS) (void)shutdown(worker->fd, SHUT_RDWR);
+}
+
+void server_relieve(struct server *server)
+{
+    if (!is_full(server) || !is_wanted(server)) return;
+    (void)pthread_mutex_lock(&server->lock);
+    for (size_t i = 0; i < SERVER_CONNECTIONS; i++) cut_overdue(&server->workers[i]);
+    (void)pthread_mutex_unlock(&server->lock);
+}
+
+/* What has arrived whole is answered; nobody waits for the rest. */
+static void end_connections(struct server *server)
+{
+    for (size_t i = 0; i < SERVER_CONNECTIONS; i++) {
+        struct worker *worker = &server->workers[i];
+        if (worker->fd < 0) continue;
+        (void)shutdown(worker->fd, atomic_load(&worker->doing) == DOING_SEND ? SHUT_RDWR : SHUT_RD);
+    }
+}
+
 static void end_threads(struct server *server)
 {
     atomic_store(&server->is_ending, true);
     (void)pthread_mutex_lock(&server->lock);
     (void)pthread_cond_broadcast(&server->opened);
+    end_connections(server);
     (void)pthread_mutex_unlock(&server->lock);
     if (server->listener >= 0) (void)shutdown(server->listener, SHUT_RDWR);
     for (size_t i = 0; i < SERVER_CONNECTIONS; i++)

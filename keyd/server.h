@@ -2,7 +2,8 @@
  * keyd/server.h -- serves the unix socket: a fixed number of threads, each with one connection at a time.
  *
  * Only processes of the given users are heard (SO_PEERCRED). A message must arrive whole, and its reply be taken,
- * within seconds; a silent connection is closed after a while, and at once when others wait for a thread.
+ * within seconds; a silent connection is closed after a while. When others wait for a thread, a silent one gives way at
+ * once, and one in the midst of a message within half a second. Neither delays the server's end.
  */
 #pragma once
 
@@ -30,6 +31,8 @@ RESULT server_new(const struct keyd *keyd, const struct server_options *options,
 RESULT server_open_socket(struct server *server, struct error *err);
 /** Lets the threads accept connections. */
 void server_start(struct server *server);
+/** To be called several times a second: cuts peers that are slow with a message while others wait for a thread. */
+void server_relieve(struct server *server);
 /** Ends all connections and waits for the threads. The socket's name stays: the sandbox can't remove it. */
 void server_free(struct server *server);
 DEFINE_OWNED(server);

@@ -127,12 +127,20 @@ wait_until 30 tried_again || die "the gateway started without its keys"
 kill -CONT "$keyd"
 wait_until 30 is_ready || die "the gateway was not started again"
 
-say "kill -9 of everything at once, and a start right after it"
-for _ in 1 2 3; do
-    kill -9 "$supervisor"
+start_again() { # what was killed is not waited for by anybody but init, and nothing pauses
     wait "$supervisor" 2>/dev/null || true
     start
     [ "$(projects "$name" "$secret")" = main/models ] || die "the project is gone"
+}
+say "kill -9 of the supervisor, and a start right after it"
+for _ in 1 2 3; do
+    kill -9 "$supervisor"
+    start_again
+done
+say "kill -9 of everything at once, and a start right after it"
+for _ in 1 2 3 4 5 6; do # PostgreSQL leaves both its locks, with the number of a process that may still be there
+    kill -9 "$supervisor" $(pgrep -P "$supervisor") $(pgrep -P "$(child postgres)")
+    start_again
 done
 kill -9 "$supervisor"
 wait "$supervisor" 2>/dev/null || true

@@ -15,6 +15,7 @@
 
 #include "audit/format/checkpoint.h"
 #include "audit/format/note.h"
+#include "base/clock.h"
 #include "crypto/keyd_protocol.h"
 
 enum { LEAVES = 600 };
@@ -279,6 +280,50 @@ static void idle_connections_make_room(void **state)
     for (size_t i = 0; i < COUNT(idle); i++) (void)close(idle[i]);
 }
 
+/* A message alone is given five seconds. */
+enum { SOON_MS = 2500 };
+
+static void connect_halfway(int *connections, size_t count)
+{
+    const uint8_t half[7] = {0, 0, 0, 10, KEYD_PROTOCOL_VERSION, 1};
+
+    for (size_t i = 0; i < count; i++) {
+        connections[i] = connect_raw();
+        assert_int_equal(write(connections[i], half, sizeof half), sizeof half);
+    }
+}
+
+static void half_messages_delay_no_other(void **state)
+{
+    int halfway[32]; /* all that are served at a time */
+
+    (void)state;
+    connect_halfway(halfway, COUNT(halfway));
+    const int64_t begun_ms = clock_monotonic_ms();
+    assert_int_equal(identify().log_size, 0);
+    assert_in_range(clock_monotonic_ms() - begun_ms, 0, SOON_MS);
+    for (size_t i = 0; i < COUNT(halfway); i++) (void)close(halfway[i]);
+}
+
+/* Who connects, says nothing or half a thing, and never goes. */
+static void half_open_connections_do_not_delay_the_end(void **state)
+{
+    int halfway[8], silent[8];
+
+    (void)state;
+    connect_halfway(halfway, COUNT(halfway));
+    for (size_t i = 0; i < COUNT(silent); i++) silent[i] = connect_raw();
+    assert_int_equal(identify().log_size, 0); /* all have been accepted: they came first */
+    const int64_t begun_ms = clock_monotonic_ms();
+    assert_int_equal(keyd_daemon_end(&process, SIGTERM), 0);
+    assert_in_range(clock_monotonic_ms() - begun_ms, 0, SOON_MS);
+    keyd_daemon_start(&process, NULL);
+    assert_int_equal(identify().log_size, 0);
+    assert_in_range(clock_monotonic_ms() - begun_ms, 0, 2 * SOON_MS);
+    for (size_t i = 0; i < COUNT(halfway); i++) (void)close(halfway[i]);
+    for (size_t i = 0; i < COUNT(silent); i++) (void)close(silent[i]);
+}
+
 static void other_users_are_refused(void **state)
 {
     int status = 0;
@@ -380,6 +425,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(killing_never_takes_a_size_back, start, stop),
         cmocka_unit_test_setup_teardown(a_slow_message_is_not_waited_for, start, stop),
         cmocka_unit_test_setup_teardown(idle_connections_make_room, start, stop),
+        cmocka_unit_test_setup_teardown(half_messages_delay_no_other, start, stop),
+        cmocka_unit_test_setup_teardown(half_open_connections_do_not_delay_the_end, start, stop),
         cmocka_unit_test_setup_teardown(other_users_are_refused, start, stop),
         cmocka_unit_test_setup_teardown(a_dead_keyd_is_unavailable_and_comes_back, start, stop),
         cmocka_unit_test_setup_teardown(starting_is_refused_with_a_reason, start, stop),
