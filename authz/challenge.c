@@ -1,13 +1,12 @@
 #include "authz/challenge.h"
 
-struct result challenge_write(const struct authenticator *authenticator, const struct scope *scope,
-                              const struct authentication *authentication, struct buffer *value, struct error *err)
+struct result challenge_write(const struct challenge *challenge, struct buffer *value, struct error *err)
 {
+    const struct authentication *authentication = challenge->authentication;
     struct buffer OWNED_BUFFER text = BUFFER(CHALLENGE_MAX);
 
-    TRY(buffer_format(value, err, "Bearer realm=\"%s/token\",service=\"%s\"", authenticator_issuer(authenticator),
-                      authenticator_service(authenticator)));
-    TRY(scope_write(scope, &text, err));
+    TRY(buffer_format(value, err, "Bearer realm=\"%s/token\",service=\"%s\"", challenge->url, challenge->service));
+    TRY(scope_write(challenge->scope, &text, err));
     if (text.length > 0) TRY(buffer_format(value, err, ",scope=\"%s\"", buffer_text(&text)));
     if (authentication->error == OAUTH_NONE) return SUCCESS;
     TRY(buffer_format(value, err, ",error=\"%s\"", oauth_error_name(authentication->error)));

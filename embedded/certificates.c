@@ -8,21 +8,23 @@
 #include "base/log.h"
 #include "crypto/certificate.h"
 #include "embedded/embedded_priv.h"
+#include "gateway/hosts.h"
 
 #define AUTHORITY_DAYS 3650
 #define SERVER_DAYS    CERTIFICATE_DAYS_MAX
 #define RENEW_DAYS     30  /* before the end */
+#define NAMES_MAX      5   /* the URL's, and those that write_hosts() allows */
 #define NAME_SIZE      256 /* RFC 1035: 253 letters of a name */
 
 struct names {
-    char texts[5][NAME_SIZE]; /* this machine by every name, and that of the URL */
-    const char *all[5];
+    char texts[NAMES_MAX][NAME_SIZE]; /* that of the URL, and this machine by every name */
+    const char *all[NAMES_MAX];
     size_t count;
 };
 
 static void add_name(struct names *names, const char *text, size_t length)
 {
-    if (length == 0 || length >= NAME_SIZE) return;
+    if (length == 0 || length >= NAME_SIZE || names->count == NAMES_MAX) return;
     for (size_t i = 0; i < names->count; i++)
         if (strlen(names->all[i]) == length && memcmp(names->all[i], text, length) == 0) return;
     memcpy(names->texts[names->count], text, length);
@@ -45,14 +47,13 @@ static void add_host(struct names *names, const char *url)
 
 static void collect_names(const struct embedded *embedded, struct names *names_out)
 {
-    char host[NAME_SIZE] = "";
+    struct bytes name;
+    size_t at = 0;
 
     *names_out = (struct names){0};
     add_host(names_out, embedded->settings.public_url);
-    add_name(names_out, "localhost", strlen("localhost"));
-    add_name(names_out, "127.0.0.1", strlen("127.0.0.1"));
-    add_name(names_out, "::1", strlen("::1"));
-    if (gethostname(host, sizeof host - 1) == 0) add_name(names_out, host, strlen(host));
+    while (hosts_next(embedded->settings.allowed_hosts, &at, &name))
+        add_name(names_out, (const char *)name.data, name.length);
 }
 
 static struct result key_at(const char *path, struct ecdsa_key **key_out, struct error *err)

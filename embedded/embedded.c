@@ -8,9 +8,11 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "embedded/embedded_priv.h"
+#include "gateway/hosts.h"
 
 #define REGION_ID     "local/main"
 #define VARIABLE_SIZE 32 /* libpq's longest has 24 letters */
+#define HOST_NAME_SIZE 256 /* RFC 1035: 253 letters of a name */
 
 /* libpq takes what a connection string leaves open from PGPORT, PGHOSTADDR and their like: another server's. */
 static void forget_other_databases(void)
@@ -43,6 +45,18 @@ static void write_url(const struct embedded_options *options, struct settings *s
                        settings->listen_address, is_v6 ? "]" : "", (long)settings->listen_port);
 }
 
+/* This machine by every name. At any port: it may be reached through a tunnel, or out of a container. */
+static void write_hosts(struct settings *settings)
+{
+    static const char always[] = "localhost:* 127.0.0.1:* [::1]:*";
+    char host[HOST_NAME_SIZE] = "";
+    struct error ignored = {0};
+
+    if (gethostname(host, sizeof host - 1) == 0 && host[0] != '\0')
+        (void)snprintf(settings->allowed_hosts, CONFIG_TEXT_SIZE, "%s %s:*", always, host);
+    if (host[0] == '\0' || !hosts_check(settings->allowed_hosts, &ignored).ok) set(settings->allowed_hosts, always);
+}
+
 /* What a configuration file would say. */
 static struct result write_settings(struct embedded *embedded, struct error *err)
 {
@@ -56,6 +70,7 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     if (options->blob_lease != 0) settings->blob_lease = options->blob_lease;
     if (options->collect_interval >= 0) settings->collect_interval = options->collect_interval;
     write_url(options, settings);
+    write_hosts(settings);
     (void)snprintf(settings->instance, CONFIG_TEXT_SIZE, "embedded-%.8s", place->id);
     TRY(path_join(settings->tls_certificate, place->tls, "server.pem", err));
     TRY(path_join(settings->tls_key, place->tls, "server.key", err));

@@ -6,11 +6,16 @@
 #include "authz/challenge.h"
 #include "authz/role.h"
 #include "gateway/exchange_priv.h"
+#include "gateway/hosts.h"
 #include "gateway/token_endpoint.h"
 
-/* RFC 6750 section 3; built from the route alone, so that it is the same whether or not the thing exists. */
+/* RFC 6750 section 3; built from the route and the client's name for us alone, so that it is the same whether or not the thing exists. */
 static struct result challenge_text(const struct request *request, struct buffer *text, struct error *err)
 {
+    const struct settings *settings = request->gateway->settings;
+    const struct hosts hosts = {settings->public_url, settings->allowed_hosts};
+    const char *host = request_header(request, "Host"); /* http_check() saw one */
+    char url[HOSTS_URL_SIZE];
     struct authentication found = {0};
     struct scope scope;
 
@@ -19,7 +24,10 @@ static struct result challenge_text(const struct request *request, struct buffer
     if (request->authentication != NULL) found = *request->authentication;
     if (found.error == OAUTH_NONE && found.principal.kind != PRINCIPAL_NONE) found.error = OAUTH_INSUFFICIENT_SCOPE;
     scope_of_pairs(request->pairs, request->pair_count, &scope);
-    return challenge_write(request->gateway->authenticator, &scope, &found, text, err);
+    hosts_url(&hosts, host == NULL ? "" : host, url);
+    const struct challenge challenge = {
+        .url = url, .service = authenticator_service(request->gateway->authenticator), .scope = &scope, .authentication = &found};
+    return challenge_write(&challenge, text, err);
 }
 
 static void challenge_header(struct request *request)

@@ -111,8 +111,7 @@ void oci_body(struct request *request, unsigned status, const char *content_type
 
 void oci_location(struct request *request, const char *kind, const char *reference)
 {
-    response_header(request, "Location", "%s/v2/%s/%s/%s", request->gateway->settings->public_url, request->name, kind,
-                    reference);
+    response_header(request, "Location", "/v2/%s/%s/%s", request->name, kind, reference);
 }
 
 #define EXPIRY_NOTICE_MS (7 * INT64_C(86400000)) /* time to ask an administrator */
@@ -156,8 +155,7 @@ bool oci_page_size(struct request *request, unsigned fallback, unsigned most, un
 
 void oci_next_page(struct request *request, const char *path, unsigned size, const char *last)
 {
-    response_header(request, "Link", "<%s/v2/%s?n=%u&last=%s>; rel=\"next\"", request->gateway->settings->public_url,
-                    path, size, last);
+    response_header(request, "Link", "</v2/%s?n=%u&last=%s>; rel=\"next\"", path, size, last);
 }
 
 static struct result record_outcome(struct recorder *recorder, enum outcome outcome, const char *note,

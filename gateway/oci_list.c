@@ -71,9 +71,8 @@ static void referrer_headers(struct request *request, const struct referrer_quer
     if (is_filtered) response_header(request, "OCI-Filters-Applied", "artifactType");
     if (last[0] == '\0') return;
     if (type == NULL) request->response->is_broken = true; /* a list without its next page would pass for all of it */
-    response_header(request, "Link", "<%s/v2/%s/referrers/%s?last=%s%s%s>; rel=\"next\"",
-                    request->gateway->settings->public_url, request->name, request->reference, last,
-                    is_filtered ? "&artifactType=" : "", type == NULL ? "" : type);
+    response_header(request, "Link", "</v2/%s/referrers/%s?last=%s%s%s>; rel=\"next\"", request->name,
+                    request->reference, last, is_filtered ? "&artifactType=" : "", type == NULL ? "" : type);
 }
 
 static struct result list_referrers(struct request *request, struct pg *pg, struct error *err)

@@ -29,7 +29,7 @@ const struct resource *oci_where(const struct request *request);
 
 /** A body of any size from the heap; takes `body` over, also when it fails. */
 void oci_body(struct request *request, unsigned status, const char *content_type, struct buffer *body);
-/** Location: an absolute URL below the public one. */
+/** Location, relative to the request (RFC 9110, 10.2.2): right by whatever name and through whatever tunnel a client came. */
 void oci_location(struct request *request, const char *kind, const char *reference);
 /** Warns whoever comes with a robot's secret that ends in a week. */
 void oci_warn_of_expiry(struct request *request);

@@ -10,7 +10,7 @@ static bool has_prefix(struct bytes text, const char *prefix)
     return text.length >= length && memcmp(text.data, prefix, length) == 0;
 }
 
-/* RFC 9112 section 3.2.2: a server must accept the absolute-form; the authority is not looked at, nor is Host. */
+/* RFC 9112 section 3.2.2: a server must accept the absolute-form; the authority is not looked at; Host is for a challenge alone. */
 static struct bytes without_authority(struct bytes target)
 {
     size_t skip = has_prefix(target, "https://") ? 8 : has_prefix(target, "http://") ? 7 : 0;

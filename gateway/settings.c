@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "gateway/hosts.h"
 
 static const struct config_parameter parameters[] = {
 #define SETTING(...) CONFIG_ROW(struct settings, __VA_ARGS__)
@@ -41,7 +42,7 @@ struct result settings_init(struct settings *settings, struct error *err)
     return config_defaults(&form, settings, err);
 }
 
-/* https://host[:port]: what clients are told in Location, and `iss` of tokens. */
+/* https://host[:port]: where clients are sent that came by a name not in allowed_hosts, and `iss` of tokens. */
 static bool is_public_url(const char *url)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789.-:[]";
@@ -108,6 +109,7 @@ static struct result check_texts(const struct settings *settings, struct error *
     if (!is_public_url(settings->public_url))
         return failure(err, ERROR_INVALID, "public_url = %.100s: https://host or https://host:port, without a path",
                        settings->public_url);
+    TRY(hosts_check(settings->allowed_hosts, err));
     if (!is_word(settings->service)) return failure(err, ERROR_INVALID, "service: letters, digits and . - _ : /");
     if (!is_word(settings->instance) || strlen(settings->instance) > 63)
         return failure(err, ERROR_INVALID, "instance: at most 63 letters, digits and . - _ : /");

@@ -145,9 +145,48 @@ def curl_pushes_and_pulls_unchanged():
     with open(model(), "rb") as file:
         digest = sha256(file.read())
     mark = "&" if "?" in location else "?"
-    curl(*bearer, "-T", model(), "-H", "Content-Type: application/octet-stream", f"{location}{mark}digest={digest}")
+    curl(*bearer, "-T", model(), "-H", "Content-Type: application/octet-stream", f"{urllib.parse.urljoin(base, location)}{mark}digest={digest}")
     curl(*bearer, "-o", work + "/by-curl", f"{base}/blobs/{digest}")
     assert filecmp.cmp(model(), work + "/by-curl", shallow=False)
+
+
+def curl_follows_what_it_is_told(at, file, digest):
+    """Location and realm as they come: what a client does that knows nothing but the name it was given."""
+    def curl(*words):
+        done = subprocess.run(["curl", "-fsS", "--cacert", server.ca_file, *words], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+    base, login = f"https://{at}/v2/main/models/by-name", ":".join(state["login"])
+    said = subprocess.run(["curl", "-sS", "-I", "--cacert", server.ca_file, base + "/manifests/v1"], capture_output=True, text=True, timeout=60).stdout
+    realm = re.search(r'realm="(https://[^"]+)"', said).group(1)
+    assert realm == f"https://{at}/token", realm
+    token = json.loads(curl("-u", login, f"{realm}?service=sijil&scope=repository:main/models/by-name:pull,push"))["token"]
+    bearer = ["-H", "Authorization: Bearer " + token]
+    begun = curl(*bearer, "-X", "POST", "-D", "-", "-o", work + "/nothing", "-w", "%{redirect_url}", base + "/blobs/uploads/")
+    location = urllib.parse.urljoin(base, re.search(r"(?im)^location: (\S+)", begun).group(1))
+    assert location.startswith(f"https://{at}/"), location
+    curl(*bearer, "-T", file, "-H", "Content-Type: application/octet-stream", f"{location}?digest={digest}")
+    curl(*bearer, "-o", work + "/by-name", f"{base}/blobs/{digest}")
+    assert filecmp.cmp(file, work + "/by-name", shallow=False)
+
+
+def clients_work_by_every_name():
+    """More than `sijil` sends with one POST, so that each has to follow a Location, and the certificate has to fit."""
+    for name in ("localhost", "127.0.0.1"):
+        at, file = f"{name}:{server.port}", f"{work}/of-{name}"
+        with open(file, "wb") as out:
+            out.write(os.urandom((5 << 20) + 7))
+        with open(file, "rb") as content:
+            digest = sha256(content.read())
+        sijil("login", at, "--username", state["login"][0], "--ca-file", server.ca_file, text=state["login"][1] + "\n")
+        sijil("push", file, f"{at}/main/models/by-{name}:v1")
+        sijil("pull", f"{at}/main/models/by-{name}:v1", "-o", f"{work}/from-{name}")
+        assert filecmp.cmp(file, f"{work}/from-{name}/of-{name}", shallow=False)
+        login, tls = ":".join(state["login"]), work + "/certificates"
+        skopeo("copy", "--src-cert-dir", tls, "--src-creds", login, f"docker://{at}/main/models/by-{name}:v1", f"dir:{work}/dir-{name}")
+        skopeo("copy", "--dest-cert-dir", tls, "--dest-creds", login, f"dir:{work}/dir-{name}", f"docker://{at}/main/models/again-{name}:v1")
+        assert json.loads(skopeo("list-tags", "--cert-dir", tls, "--creds", login, f"docker://{at}/main/models/again-{name}"))["Tags"] == ["v1"]
+        curl_follows_what_it_is_told(at, file, digest)
 
 
 def a_name_that_leaves_the_folder_is_refused():
@@ -285,7 +324,7 @@ class OlderRegistry(http.server.BaseHTTPRequestHandler):
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in ("content-length", "connection", "transfer-encoding", "date", "server"):
-                self.send_header(name, value.removeprefix(f"https://{host()}"))  # a Location is of this registry
+                self.send_header(name, value)
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
         self.send_header("Content-Length", length or str(len(said)))
         self.end_headers()
@@ -478,7 +517,8 @@ state["login"] = sijil_test.make_robot(server, "ci", "publisher", "main/models")
 try:
     sijil_test.run(
         logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack, a_dataset_is_one,
-        skopeo_copies_it_out_and_in_unchanged, skopeo_sends_a_ci_systems_token_as_it_is, curl_pushes_and_pulls_unchanged, a_name_that_leaves_the_folder_is_refused,
+        skopeo_copies_it_out_and_in_unchanged, skopeo_sends_a_ci_systems_token_as_it_is, curl_pushes_and_pulls_unchanged,
+        clients_work_by_every_name, a_name_that_leaves_the_folder_is_refused,
         a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew,
         pieces_that_are_small_go_in_one_request, a_registry_that_wants_sessions_gets_them, who_still_writes_is_waited_for,
         tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline,

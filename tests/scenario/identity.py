@@ -3,6 +3,7 @@ import base64
 import concurrent.futures
 import json
 import os
+import socket
 import subprocess
 import time
 import urllib.parse
@@ -56,6 +57,23 @@ def every_endpoint_challenges_the_same():
         wanted += f',scope="{scope}"' if scope else ""
         assert answer.status == 401, (path, answer.status, answer.body)
         assert answer["WWW-Authenticate"] == wanted, (path, answer["WWW-Authenticate"])
+
+
+def the_realm_is_where_the_client_came():
+    """Of the names that are allowed: a client can't reach, or does not trust, a registry that it calls otherwise."""
+    ours = f"https://127.0.0.1:{server.port}"
+    for host, wanted in ((f"localhost:{server.port}", f"https://localhost:{server.port}"), (f"LOCALHOST:{server.port}", f"https://localhost:{server.port}"),
+                         ("localhost", "https://localhost"), ("localhost:9443", "https://localhost:9443"), ("[::1]:9443", "https://[::1]:9443"),
+                         ("127.0.0.1:1", "https://127.0.0.1:1"), (f"{socket.gethostname()}:1", f"https://{socket.gethostname().lower()}:1"),
+                         ("other.example", ours), (f"localhost.other.example:{server.port}", ours), (f"localhost:{server.port}@other.example", ours),
+                         ("localhost:0", ours), ("localhost:70000", ours), ("localhost:", ours), ("", ours)):
+        answer = admin.call("GET", "/v2/", headers={"Host": host, "X-Forwarded-Host": "other.example"})
+        assert answer.status == 401 and answer["WWW-Authenticate"] == f'Bearer realm="{wanted}/token",service="sijil"', (host, answer["WWW-Authenticate"])
+    login = make_robot(server, "elsewhere", "consumer", "main/models")  # its token is one and the same by every name
+    answer = server.client(login).call("GET", "/token", headers={**basic(login), "Host": f"localhost:{server.port}"})
+    bearer = {"Authorization": "Bearer " + answer.json["token"]}
+    assert claims(answer.json["token"])["iss"] == ours and claims(answer.json["token"])["aud"] == "sijil"
+    assert {admin.call("GET", "/v2/", headers={**bearer, "Host": host}).status for host in ("localhost", f"127.0.0.1:{server.port}")} == {200}
 
 
 def a_token_says_what_it_is_for():
@@ -440,7 +458,7 @@ def no_program_leaves_its_memory_in_a_core_file():
 
 
 if __name__ == "__main__":
-    run(every_endpoint_challenges_the_same, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
+    run(every_endpoint_challenges_the_same, the_realm_is_where_the_client_came, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
         hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked,
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,

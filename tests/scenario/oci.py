@@ -86,16 +86,17 @@ def what_is_not_there_is_404_and_what_is_no_digest_400():
 
 def a_session_begins_with_a_location():
     answer = expect(place("push").call("POST", "blobs/uploads/"), 202)
-    assert answer["Location"].startswith(f"https://127.0.0.1:{server.port}/v2/main/models/push/blobs/uploads/")
+    assert answer["Location"].startswith("/v2/main/models/push/blobs/uploads/"), answer["Location"]
     assert answer["Range"] == "0-0" and answer["Docker-Upload-UUID"] in answer["Location"]
     assert int(answer["OCI-Chunk-Min-Length"]) > 0
 
 
-def a_location_is_built_from_the_public_url():
-    """Not from what the request says its host is."""
-    answer = expect(place("push").call("POST", "blobs/uploads/", headers={"Host": "other.example", "X-Forwarded-Host": "other.example",
-                                                                        "Forwarded": "host=other.example;proto=http"}), 202)
-    assert answer["Location"].startswith(f"https://127.0.0.1:{server.port}/v2/main/models/push/"), answer["Location"]
+def a_location_names_no_host():
+    """So it is right by whatever name the client came, and nothing of what the request says of its host comes back."""
+    for names in ({}, {"Host": f"localhost:{server.port}"}, {"Host": "other.example", "X-Forwarded-Host": "other.example",
+                                                            "Forwarded": "host=other.example;proto=http"}):
+        answer = expect(place("push").call("POST", "blobs/uploads/", headers=names), 202)
+        assert answer["Location"].startswith("/v2/main/models/push/blobs/uploads/"), answer["Location"]
 
 
 def one_put_brings_all():
@@ -672,7 +673,7 @@ def follow(there, path):
     while path:
         answers.append(expect(there.call("GET", path), 200))
         link = answers[-1]["Link"]
-        assert link is None or re.fullmatch(r'<https://[^<>" ]+>; rel="next"', link), link
+        assert link is None or re.fullmatch(r'</v2/[^<>" ]+>; rel="next"', link), link
         path = link.split(">")[0][1:] if link else None
     return answers
 
@@ -1000,7 +1001,7 @@ wanted = sys.argv[1:]
 cases = [
     a_blob_has_its_headers, a_range_is_exact, what_is_known_is_not_sent_again,
     what_is_not_there_is_404_and_what_is_no_digest_400, a_session_begins_with_a_location,
-    a_location_is_built_from_the_public_url, one_put_brings_all,
+    a_location_names_no_host, one_put_brings_all,
     one_post_brings_all, pieces_come_in_order, the_last_piece_may_come_with_the_put, a_piece_may_come_without_a_length,
     a_piece_shorter_than_its_range_does_not_count, a_session_without_bytes_says_so, nothing_is_a_blob, another_digest_is_refused,
     another_digest_is_refused_however_it_comes,

@@ -141,7 +141,8 @@ static void challenges(void **state)
     for (size_t i = 0; i < count; i++)
         (void)snprintf(pairs[i].resource.name, sizeof pairs[i].resource.name, "%s", row->names[i]);
     scope_of_pairs(pairs, count, &scope);
-    assert_true(challenge_write(authenticator, &scope, &authentication, &value, &err).ok);
+    const struct challenge challenge = {"https://reg.acme.ae", authenticator_service(authenticator), &scope, &authentication};
+    assert_true(challenge_write(&challenge, &value, &err).ok);
     assert_memory_equal(buffer_text(&value), "Bearer realm=\"https://reg.acme.ae/token\",service=\"sijil\"", 56);
     assert_string_equal(buffer_text(&value) + 56, row->value);
 }
@@ -241,8 +242,10 @@ static struct result challenge_once(void *context, struct error *err)
     struct scope scope = {.catalog = true, .administration = true};
     const struct authentication authentication = {.error = OAUTH_INVALID_TOKEN, .description = "why"};
 
+    const struct challenge challenge = {"https://reg.acme.ae", authenticator_service(authenticator), &scope, &authentication};
+
     (void)context;
-    return challenge_write(authenticator, &scope, &authentication, &value, err);
+    return challenge_write(&challenge, &value, err);
 }
 
 static void challenges_survive_lack_of_memory(void **state)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "gateway/hosts.h"
 #include "gateway/http_check.h"
 #include "gateway/path.h"
 #include "gateway/query.h"
@@ -279,6 +280,46 @@ static void heads(void **state)
     assert_int_equal(refusal.status, 400);
 }
 
+/* ---- by which name the registry is called ---- */
+#define OURS "https://registry.example"
+static const struct host_row {
+    const char *name, *allowed, *host, *url;
+} host_rows[] = {
+    {"none is allowed", "", "localhost", OURS},
+    {"a name", "localhost", "localhost", "https://localhost"},
+    {"its usual port", "localhost", "localhost:443", "https://localhost"},
+    {"a usual port that is listed", "localhost:443", "localhost", "https://localhost"},
+    {"another port", "localhost", "localhost:8443", OURS},
+    {"its own port", "localhost:8443", "localhost:8443", "https://localhost:8443"},
+    {"not the usual one", "localhost:8443", "localhost", OURS},
+    {"any port", "localhost:*", "localhost:65535", "https://localhost:65535"},
+    {"any port is a number", "localhost:*", "localhost:*", OURS},
+    {"a port that is none", "localhost:*", "localhost:65536", OURS},
+    {"a port of zeros", "localhost:*", "localhost:00443", OURS},
+    {"no port behind the colon", "localhost:*", "localhost:", OURS},
+    {"the second", "registry.internal, localhost:8443", "localhost:8443", "https://localhost:8443"},
+    {"capitals", "Registry.Internal", "REGISTRY.internal", "https://registry.internal"},
+    {"an address of version 6", "[::1]:*", "[::1]:8443", "https://[::1]:8443"},
+    {"not without its brackets", "[::1]:*", "::1", OURS},
+    {"a longer name", "localhost:*", "localhost.other.example", OURS},
+    {"a shorter name", "localhost:*", "local", OURS},
+    {"another's name behind ours", "localhost:*", "localhost:1@other.example", OURS},
+    {"another's path", "localhost:*", "localhost:1/x", OURS},
+    {"a quote", "localhost:*", "localhost\"", OURS},
+    {"nothing", "localhost:*", "", OURS},
+    {"a word that is no host", "* https://x localhost/", "x", OURS},
+};
+
+static void clients_are_answered_by_their_name_for_us(void **state)
+{
+    const struct host_row *row = *state;
+    const struct hosts hosts = {OURS, row->allowed};
+    char url[HOSTS_URL_SIZE];
+
+    hosts_url(&hosts, row->host, url);
+    assert_string_equal(url, row->url);
+}
+
 /* ---- routes: the real table ---- */
 static const struct route_row {
     const char *name;
@@ -418,6 +459,7 @@ int main(void)
 
     return RUN_TABLE(path_rows, paths_are_decoded_once) + RUN_TABLE(target_rows, targets_are_split) +
            RUN_TABLE(query_rows, queries_are_decoded_once) + RUN_TABLE(range_rows, ranges) +
+           RUN_TABLE(host_rows, clients_are_answered_by_their_name_for_us) +
            RUN_TABLE(content_range_rows, content_ranges) + RUN_TABLE(head_rows, heads) +
            RUN_TABLE(route_rows, routes_match_from_the_right) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }
