@@ -201,6 +201,7 @@ static void free_on_worker(struct exchange *exchange, struct pg *pg)
     const struct handler *handler = exchange->request.route->handler;
 
     if (exchange->has_begun && exchange->was_cut && handler->cut != NULL) handler->cut(&exchange->request, pg);
+    if (exchange->request.is_right_lost) exchange_record_lost(exchange);
     exchange_free(exchange);
 }
 
@@ -208,6 +209,7 @@ static bool needs_worker(const struct exchange *exchange)
 {
     const struct request *request = &exchange->request;
 
+    if (request->is_right_lost) return true;
     if (request->source != NULL && request->source->close != NULL) return true;
     return exchange->has_begun && (request->route->handler->release != NULL || exchange->was_cut);
 }
@@ -232,6 +234,7 @@ void exchange_end(void *server, struct MHD_Connection *connection, void **place,
     (void)connection;
     if (exchange == NULL) return;
     *place = NULL;
+    exchange->request.is_right_lost = !lease_end(exchange);
     exchange->link->exchange = NULL;
     exchange->is_refused_by_parser =
         why == MHD_REQUEST_TERMINATED_WITH_ERROR && exchange->phase != PHASE_SENT && !exchange->is_given_up;

@@ -14,6 +14,7 @@
 #include "gateway/allotment.h"
 #include "gateway/gateway.h"
 #include "gateway/http_check.h"
+#include "gateway/lease_priv.h"
 #include "gateway/link_priv.h"
 #include "gateway/numbers_priv.h"
 #include "gateway/pipeline.h"
@@ -100,6 +101,7 @@ struct exchange {
     bool is_refused_by_parser;   /* MHD answered by itself, which server.c counted */
     bool is_given_up;            /* the client sends more than we are willing to throw away */
     struct quota_ticket tickets[TICKETS];
+    struct lease lease;          /* of the body that moves */
 
     pthread_mutex_t mutex;       /* for all below */
     bool is_busy;                /* a job is queued or runs on the rings */
@@ -170,6 +172,10 @@ void pipeline_answer(struct exchange *exchange, const struct error *failed);
 /* gateway/record.c */
 /** Decides on request->pairs; exchange->decision. */
 RESULT exchange_decide(struct exchange *exchange, struct error *err);
+/** "" if what was decided still holds (before a decision: if the credential does), else the rule that says why not. Thread-safe. */
+void exchange_right(const struct exchange *exchange, char rule_out[65]);
+/** The body was cut off for want of a right: the event that says so. Blocks. */
+void exchange_record_lost(struct exchange *exchange);
 /** Counts the request in its project's quota of events; ALLOTTED_NOTHING: the answer is made. */
 RESULT exchange_allot(struct exchange *exchange, struct pg *pg, enum allotted *allotted_out, struct error *err);
 /** Prepares exchange->record for exchange->decision, which it takes over. */

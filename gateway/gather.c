@@ -48,6 +48,7 @@ static enum gathered count(struct exchange *exchange, int64_t bytes)
 void gather_begin(struct exchange *exchange)
 {
     exchange->body = BUFFER(exchange->request.route->body_limit);
+    if (exchange->request.route->body != BODY_FORM) lease_begin(exchange); /* forms come before any right */
     exchange_resume(exchange, PHASE_GATHER);
 }
 
@@ -88,6 +89,8 @@ enum MHD_Result gather_take(struct exchange *exchange, const char *data, size_t 
 {
     struct error err = {0};
 
+    exchange->is_given_up = *data_size == 0 ? !lease_end(exchange) : !lease_move(exchange, *data_size);
+    if (exchange->is_given_up) return MHD_NO;
     if (*data_size == 0) {
         exchange->is_body_done = true;
         exchange->request.body = buffer_bytes(&exchange->body);
@@ -99,6 +102,7 @@ enum MHD_Result gather_take(struct exchange *exchange, const char *data, size_t 
     exchange->body_bytes += *data_size;
     const enum gathered gathered = add(exchange, data, *data_size, &err);
     if (gathered != GATHERED) {
+        (void)lease_end(exchange);
         gather_end(exchange); /* at once, so that it stands in nobody's way; the rest is only drained */
         refuse(exchange, gathered, &err);
         exchange->phase = PHASE_ANSWER;

@@ -66,12 +66,26 @@ static void end_body(struct exchange *exchange)
     schedule(exchange);
 }
 
+/* At the end the right is asked for a last time; what is decided then is the commit. */
+static bool may_go_on(struct exchange *exchange, bool is_end)
+{
+    return is_end ? lease_end(exchange) : lease_move(exchange, 0);
+}
+
+/* What is only drained needs no right. */
+static void count_in(struct exchange *exchange, size_t taken)
+{
+    exchange->body_bytes += taken;
+    if (exchange->intake.has_failed) (void)lease_end(exchange);
+    else (void)lease_move(exchange, taken); /* the next call says what came of it */
+}
+
 enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t *data_size)
 {
     struct intake *intake = &exchange->intake;
     const uint64_t most = (uint64_t)exchange->server->gateway->settings->drain_size_max;
 
-    exchange->is_given_up = atomic_load(&exchange->server->is_stopping) || exchange->drained_bytes > most;
+    exchange->is_given_up = atomic_load(&exchange->server->is_stopping) || exchange->drained_bytes > most || !may_go_on(exchange, *data_size == 0);
     if (exchange->is_given_up) return MHD_NO;
     pthread_mutex_lock(&exchange->mutex);
     if (*data_size == 0) {
@@ -81,7 +95,7 @@ enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t 
         size_t taken = copy_in(exchange, data, *data_size);
         if (intake->has_failed) exchange->drained_bytes += *data_size - taken;
         if (intake->has_failed) taken = *data_size;
-        exchange->body_bytes += taken;
+        count_in(exchange, taken);
         *data_size -= taken;
         intake->is_full = *data_size > 0;
         if (intake->is_full) exchange_suspend(exchange);

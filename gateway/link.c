@@ -172,6 +172,17 @@ void link_enter(struct link *link, enum link_stage stage)
     atomic_store(&link->stage, (int)stage);
 }
 
+void watcher_cut(struct watcher *watcher, struct link *link)
+{
+    const struct linger none = {.l_onoff = 1};
+
+    pthread_mutex_lock(&watcher->mutex);
+    if (!link->is_cut) metric_add(&metrics_gateway[METRIC_CUT_RIGHT], 1);
+    (void)setsockopt(link->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    cut(link);
+    pthread_mutex_unlock(&watcher->mutex);
+}
+
 void watcher_cut_all(struct watcher *watcher)
 {
     pthread_mutex_lock(&watcher->mutex);

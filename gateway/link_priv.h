@@ -58,5 +58,7 @@ struct link *link_new(struct watcher *watcher, int fd);
 /** Before the descriptor is closed. */
 void link_free(struct watcher *watcher, struct link *link);
 void link_enter(struct link *link, enum link_stage stage);
+/** Cuts one, and what the kernel has to send for it is thrown away. */
+void watcher_cut(struct watcher *watcher, struct link *link);
 /** Cuts all connections: for the end of a shutdown that took too long. */
 void watcher_cut_all(struct watcher *watcher);

@@ -172,7 +172,7 @@ static void cut(struct request *request, struct pg *pg)
     struct error ignored = {0};
 
     if (state == NULL || state->upload == NULL) return;
-    if (upload_can_save(state->upload)) (void)upload_save(state->upload, pg, &state->recorder.recorder, &ignored).ok;
+    if (!request->is_right_lost && upload_can_save(state->upload)) (void)upload_save(state->upload, pg, &state->recorder.recorder, &ignored).ok;
     intake_let_go(state, pg);
 }
 

@@ -200,11 +200,13 @@ ssize_t outflow_give(void *context, uint64_t position, char *place, size_t size)
 
     (void)position; /* libmicrohttpd asks in order */
     pthread_mutex_lock(&exchange->mutex);
-    ssize_t given = (ssize_t)take(exchange, place, size);
+    const bool may_go_on = lease_move(exchange, 0);
+    ssize_t given = may_go_on ? (ssize_t)take(exchange, place, size) : 0;
+    (void)lease_move(exchange, (uint64_t)given);
     transport_promise(&exchange->link->transport, (uint64_t)given);
     exchange->sent_bytes += (uint64_t)given;
     schedule(exchange);
-    if (given == 0 && (outflow->has_failed || atomic_load(&exchange->server->is_stopping))) {
+    if (given == 0 && (!may_go_on || outflow->has_failed || atomic_load(&exchange->server->is_stopping))) {
         metric_add(&metrics_gateway[METRIC_ABORTED], 1);
         given = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (given == 0) {

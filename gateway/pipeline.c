@@ -369,10 +369,12 @@ static enum way begin_stream(struct exchange *exchange, struct pg *pg)
         answer_unless_denied(exchange, &err);
         return WAY_ANSWER;
     }
-    if (exchange->framing.has_body)
-        exchange_resume(exchange, PHASE_STREAM);
-    else
+    if (!exchange->framing.has_body) {
         pipeline_finish(exchange, pg);
+        return WAY_WAIT;
+    }
+    lease_begin(exchange);
+    exchange_resume(exchange, PHASE_STREAM);
     return WAY_WAIT;
 }
 

@@ -15,18 +15,38 @@ static struct exchange *exchange_of(struct request *request)
     return (struct exchange *)(void *)((char *)request - offsetof(struct exchange, request));
 }
 
-struct result exchange_decide(struct exchange *exchange, struct error *err)
+static struct result decide(const struct request *request, struct decision **decision_out, struct error *err)
 {
-    const struct request *request = &exchange->request;
     struct decision_request question = {.principal = &request->principal,
                                         .pair_count = request->pair_count,
                                         .now_ms = clock_wall_ms()};
 
     memcpy(question.pairs, request->pairs, sizeof question.pairs);
     if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    return decider_decide(request->gateway->decider, &question, decision_out, err);
+}
+
+struct result exchange_decide(struct exchange *exchange, struct error *err)
+{
     decision_free(exchange->decision);
     exchange->decision = NULL;
-    return decider_decide(request->gateway->decider, &question, &exchange->decision, err);
+    return decide(&exchange->request, &exchange->decision, err);
+}
+
+void exchange_right(const struct exchange *exchange, char rule_out[65])
+{
+    const struct request *request = &exchange->request;
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+    const char *rule = "";
+
+    if (request->pair_count == 0)
+        rule = decider_is_live(request->gateway->decider, &request->principal, clock_wall_ms()) ? "" : "SYS-NOT-LIVE";
+    else if (!decide(request, &decision, &err).ok)
+        rule = "SYS-UNDECIDED"; /* no memory: what can't be decided is not allowed */
+    else if (decision_verdict(decision) != VERDICT_ALLOW)
+        rule = decision_denial(decision, 0)->rule;
+    (void)snprintf(rule_out, 65, "%s", rule);
 }
 
 static struct event_context context_of(const struct request *request)
@@ -155,6 +175,31 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
     TRY(record_and_wait(exchange, NULL, err));
     exchange->is_denied_late = exchange->has_failure = true;
     return failure(err, ERROR_DENIED, "not allowed any more");
+}
+
+/* Out, at most: of what was handed over some may not have left. */
+static uint64_t bytes_gone(const struct exchange *exchange)
+{
+    const struct response *response = exchange->request.response;
+
+    if (response == NULL) return exchange->body_bytes;
+    return response->source == NULL ? response->body.length : exchange->sent_bytes;
+}
+
+/* What was permitted has failed. What was not permitted yet is denied now; without pairs nothing was decided, and it is counted. */
+void exchange_record_lost(struct exchange *exchange)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+    char note[80];
+
+    (void)snprintf(note, sizeof note, "%llu bytes had gone: %.44s", (unsigned long long)bytes_gone(exchange), exchange->lease.rule);
+    if (request->permit != NULL)
+        (void)request_record_outcome(request, OUTCOME_FAILED, note, NULL, &err).ok;
+    else if (request->pair_count > 0 && exchange_decide(exchange, &err).ok &&
+             decision_verdict(exchange->decision) != VERDICT_ALLOW && !denial_is_one_too_many(exchange))
+        (void)record_and_wait(exchange, NULL, &err).ok;
+    if (err.kind != ERROR_NONE) log_error("the end of a body whose right was lost is not recorded", &err);
 }
 
 /* Whoever may grant can raise the epoch many times a second: that must not keep others out, only make them wait. */

@@ -66,6 +66,7 @@ struct request {
 
     bool is_on_worker;                   /* which may block; else this is an event thread (gateway/handler.h) */
     bool needs_worker;                   /* set by a target that was called on an event thread and has to block */
+    bool is_right_lost;                  /* while its body moved: it was cut off, and nothing of it may stay */
     bool speaks_oci;                     /* below /v2: errors are OCI's, not RFC 9457's */
     struct response *response;           /* the answer, once one was made (gateway/response.h) */
     struct response *blank;              /* where it is made; the server's own, as is the next */

@@ -77,6 +77,14 @@ static void promise_body(struct exchange *exchange, const struct response *respo
     transport_answer(&exchange->link->transport, follows, is_source ? 0 : length);
 }
 
+/* A body that was permitted, and may take its time. */
+static bool moves_on(const struct exchange *exchange, const struct response *response)
+{
+    const bool is_empty = response->source != NULL ? response->source->length == 0 : response->body.length == 0;
+
+    return exchange->request.permit != NULL && exchange->request.method == METHOD_GET && !is_empty;
+}
+
 enum MHD_Result send_answer(struct exchange *exchange)
 {
     static const char text[] = "the answer could not be made\n";
@@ -94,6 +102,7 @@ enum MHD_Result send_answer(struct exchange *exchange)
     exchange_count_unrecorded(exchange, METRIC_REFUSED_INPUT);
     link_enter(exchange->link, LINK_ANSWER);
     count_status(response->status);
+    if (moves_on(exchange, response)) lease_begin(exchange);
     const enum MHD_Result queued = MHD_queue_response(exchange->connection, response->status, reply);
     MHD_destroy_response(reply);
     promise_body(exchange, response);

@@ -239,6 +239,7 @@ static struct result start_unix(struct server *server, struct error *err)
 static void server_free(struct server *server)
 {
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
+    lease_keeper_stop(server->leases);
     watcher_stop(server->watcher);
     blocks_free(server->blocks);
     tls_free(server->tls);
@@ -252,6 +253,7 @@ static struct result server_fill(struct server *server, struct error *err)
                                        .head_ms = settings->header_timeout * 1000,
                                        .window_ms = settings->rate_window * 1000,
                                        .rate = settings->rate_minimum};
+    const struct lease_limits leases = {.time_ms = settings->lease_time * 1000, .size = settings->lease_size};
 
     server->limits = (struct http_limits){.headers = (size_t)settings->header_size_max,
                                           .path = (size_t)settings->path_size_max,
@@ -260,6 +262,7 @@ static struct result server_fill(struct server *server, struct error *err)
     TRY(blocks_new(BLOCK_SIZE, &server->blocks, err));
     TRY(tls_new(settings, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
+    TRY(lease_keeper_start(server, &leases, &server->leases, err));
     TRY(start_tls(server, err));
     return start_unix(server, err);
 }

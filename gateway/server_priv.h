@@ -11,6 +11,7 @@
 #include "gateway/server.h"
 
 struct blocks;
+struct lease_keeper;
 struct tls;
 
 #define SERVER_DAEMONS 2 /* TLS, and the unix socket */
@@ -20,6 +21,7 @@ struct server {
     struct http_limits limits;
     struct tls *tls;
     struct watcher *watcher;
+    struct lease_keeper *leases;
     struct blocks *blocks;
     struct MHD_Daemon *daemons[SERVER_DAEMONS];
     unsigned daemon_count;

@@ -18,7 +18,7 @@
 #include "policy/decider.h"
 
 _Atomic enum double_mode double_mode;
-_Atomic int double_refused, double_recorded, double_outcomes, double_stale;
+_Atomic int double_refused, double_recorded, double_outcomes, double_stale, double_revoked;
 
 RESULT __wrap_keyd_identify(struct keyd_client *client, struct keyd_identity *identity_out, struct error *err);
 
@@ -54,6 +54,8 @@ static void settle(struct sequencer *sequencer, struct record *record)
     if (record->status != RECORD_DONE) return;
     record->sequence = ++sequencer->sequence;
     atomic_fetch_add(record->under == NULL ? &double_recorded : &double_outcomes, 1);
+    if (record->under != NULL) (void)fprintf(stderr, "outcome %d: %s\n", (int)record->outcome, record->note);
+    else if (decision_verdict(record->decision) != VERDICT_ALLOW) (void)fprintf(stderr, "denied: %s\n", decision_pair(record->decision, 0)->resource.name);
     if (record->decision == NULL || decision_verdict(record->decision) != VERDICT_ALLOW) return;
     if (!permit_make(record->decision, &record->permit, &err).ok) abort();
     if (record->change == NULL || record->change->run(record->change, NULL, record->permit, &record->error).ok) return;
@@ -189,6 +191,7 @@ static enum verdict verdict_of(const struct decision_request *request)
     const char *name = request->pairs[0].resource.name;
 
     if (strcmp(name, "denied") == 0) return VERDICT_DENY;
+    if (strcmp(name, "revocable") == 0 && double_revoked != 0) return VERDICT_DENY;
     if (strcmp(name, "hidden") == 0) return VERDICT_HIDE;
     return strcmp(name, "stranger") == 0 ? VERDICT_CHALLENGE : VERDICT_ALLOW;
 }
@@ -207,6 +210,14 @@ struct result decider_decide(struct decider *decider, const struct decision_requ
                                            .missing = "geo"};
     }
     return decision_make(&parts, decision_out, err);
+}
+
+bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms)
+{
+    (void)decider;
+    (void)principal;
+    (void)now_ms;
+    return double_revoked == 0;
 }
 
 struct result decider_await_newer(struct decider *decider, uint64_t epoch, struct error *err)

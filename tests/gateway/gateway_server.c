@@ -233,6 +233,7 @@ static struct result control(struct request *request, struct pg *pg, struct erro
     if (request_argument(request, "log") != NULL)
         double_mode = strcmp(request_argument(request, "log"), "down") == 0 ? DOUBLE_LOG_DOWN : DOUBLE_GOOD;
     if (request_argument(request, "stale") != NULL) double_stale = (int)number_of(request, "stale");
+    if (request_argument(request, "revoked") != NULL) double_revoked = (int)number_of(request, "revoked");
     if (request_argument(request, "stuck") != NULL) is_stuck = number_of(request, "stuck") != 0;
     (void)snprintf(text, sizeof text,
                    "{\"refused\":%d,\"recorded\":%d,\"outcomes\":%d,\"sinks\":%d,\"cut\":%d,\"sources\":%d,\"reads\":%d}",
@@ -316,6 +317,8 @@ static void set(struct settings *settings, const char *argument)
     NUMBER(gathered_size_max)
     NUMBER(queue_max)
     NUMBER(queue_timeout)
+    NUMBER(lease_time)
+    NUMBER(lease_size)
     if (strncmp(argument, "listen_socket=", 14) == 0)
         (void)snprintf(settings->listen_socket, sizeof settings->listen_socket, "%s", argument + 14);
     if (strncmp(argument, "tls_client_ca=", 14) == 0)

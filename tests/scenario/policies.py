@@ -5,6 +5,9 @@ import hashlib
 import json
 import os
 import subprocess
+import threading
+import time
+import urllib.parse
 
 import sijil_test
 from sijil_test import Server
@@ -172,9 +175,88 @@ def a_restart_keeps_the_set():
     assert active() == before
 
 
+class Stream(threading.Thread):
+    """A body that moves slowly over one connection, in or out, and how far it came."""
+
+    def __init__(self, place, method, path, size, pause):
+        super().__init__(daemon=True)
+        self.size, self.pause, self.moved, self.whole, self.pushes = size, pause, 0, False, method != "GET"
+        link = place.client.connection(timeout=40)
+        link.connect()
+        self.socket = link.sock
+        self.socket.sendall("\r\n".join([f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {size if self.pushes else 0}",
+                                         "Authorization: Bearer " + place.client.token(place.scope), "", ""]).encode())
+        self.start()
+
+    def run(self):
+        try:
+            while self.moved < self.size:
+                if self.pushes:
+                    self.moved += self.socket.send(b"x" * min(65536, self.size - self.moved))
+                else:
+                    got = self.socket.recv(65536)
+                    if not got:
+                        return
+                    self.moved += len(got)
+                time.sleep(self.pause)
+            self.whole = True
+        except OSError:
+            pass
+
+
+def last_words():
+    """What the events of bodies that were cut off say: the action, and how much had gone."""
+    found = server.client(server.admin).api("GET", "/audit/events?order=descending&limit=200&key=out:failed")["events"]
+    return [(one["entry"]["act"], note) for one in found if "bytes had gone" in (note := one["entry"].get("why", {}).get("note", ""))]
+
+
+def a_stream_ends_with_its_right():
+    """A robot that was revoked after 64 KiB received all of 150 MB, over 25 s."""
+    size = 150_000_000
+    assert load(sign(payload(networks=[{"cidr": "127.0.0.0/8", "facts": {"geo": "AE/DU", "assurance": 2}}]))).status == 201
+    models = server.client(state["other"]).repository("main/models/large")
+    blob, unaffected = health().push_blob(bytes(size)), models.push_blob(bytes(size))
+    leavers = [sijil_test.make_robot(server, name, "publisher", "main/health") for name in ("leaver", "writer")]
+    leaver, writer = (server.client(login).repository("main/health/scans") for login in leavers)
+    before = metric('sijil_stream_leases_total{came="renewed"}')
+
+    stays = Stream(models, "GET", f"/v2/{models.name}/blobs/{unaffected}", size, 0.001)
+    ends = {("blob.read", "SYS-NOT-LIVE"): Stream(leaver, "GET", f"/v2/{leaver.name}/blobs/{blob}", size, 0.02),
+            ("blob.read", "H-READ-AE"): Stream(health(), "GET", f"/v2/{leaver.name}/blobs/{blob}", size, 0.02),
+            ("upload.write", "SYS-NOT-LIVE"): Stream(writer, "PATCH", urllib.parse.urlsplit(writer.begin()).path, size, 0.02)}
+    sijil_test.wait_until(lambda: all(one.moved > 65536 for one in ends.values()), 30, "the streams do not begin")
+    admin = server.client(server.admin)
+    for robot in admin.api("GET", "/robots?organisation=main&limit=1000")["robots"]:
+        if robot["name"] in [login[0] for login in leavers]:
+            admin.api("DELETE", "/robots/" + robot["id"])
+    assert load(sign(payload())).status == 201
+    begun = time.monotonic()
+    for one in ends.values():
+        one.join(40)
+    seconds = time.monotonic() - begun
+    assert seconds < 10 + 8, f"cut off after {seconds:.0f} s; a lease lasts 10 s"
+    for end, one in ends.items():
+        assert not one.whole and one.moved < size / 2, (end, one.moved)
+    sijil_test.wait_until(lambda: len(last_words()) == 3, 20, "an end is not in the log")
+    said = {(act, note.rsplit(": ", 1)[1]): int(note.split()[0]) for act, note in last_words()}
+    assert said.keys() == ends.keys(), said
+    for end, one in ends.items():
+        assert abs(said[end] - one.moved) < 8 << 20, (end, said[end], one.moved)  # what lies in buffers on the way
+    stays.join(60)
+    assert stays.whole, f"who keeps the right came to {stays.moved} of {size} bytes"
+    assert metric('sijil_stream_leases_total{came="renewed"}') >= before + size // (64 << 20)
+
+
+def metric(name):
+    for line in server.client().call("GET", "/metrics").body.decode().splitlines():
+        if line.startswith(name + " "):
+            return int(line.split()[-1])
+    raise AssertionError("no metric " + name)
+
+
 prepare()
 sijil_test.run(
     health_data_is_stored_but_not_read_from_nowhere, who_may_not_see_it_learns_no_rule,
     a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing, only_the_officer_signs,
-    an_old_epoch_does_not_come_back, only_who_may_load_loads,
+    an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right,
     a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set, server=server)
