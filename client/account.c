@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "client/commands_priv.h"
 #include "client/hosts.h"
+#include "client/local.h"
 #include "client/session.h"
 
 static struct result check_host(const char *host, struct error *err)
@@ -35,7 +36,7 @@ static struct result read_secret(char *place, size_t room, struct error *err)
         (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
         (void)fputc('\n', stderr);
     }
-    if (line == NULL && ferror(stdin)) return failure(err, ERROR_UNAVAILABLE, "can't read standard input: %s", strerror(errno));
+    if (line == NULL && ferror(stdin)) return failure(err, ERROR_INVALID, "can't read standard input: %s", strerror(errno));
     if (line == NULL) return failure(err, ERROR_INVALID, "no password on standard input");
     place[strcspn(place, "\r\n")] = '\0';
     if (place[0] == '\0') return failure(err, ERROR_INVALID, "an empty password");
@@ -48,11 +49,11 @@ static struct result take_ca_file(const struct invocation *invocation, struct ho
     struct buffer OWNED_BUFFER content = BUFFER((size_t)1 << 20);
 
     if (path == NULL) return SUCCESS;
-    TRY(file_read(path, &content, err));
+    TRY(local(file_read(path, &content, err), path, err));
     if (strstr(buffer_text(&content), "-----BEGIN CERTIFICATE-----") == NULL)
         return failure(err, ERROR_INVALID, "%.150s has no PEM certificate", path);
     OWNED_STRING whole = realpath(path, NULL);
-    if (whole == NULL) return failure(err, ERROR_UNAVAILABLE, "can't find %.150s: %s", path, strerror(errno));
+    if (whole == NULL) return failure(err, ERROR_INVALID, "can't find %.150s: %s", path, strerror(errno));
     if (strlen(whole) >= sizeof login->ca_file)
         return failure(err, ERROR_INVALID, "the path of the CA file is too long");
     memcpy(login->ca_file, whole, strlen(whole) + 1);

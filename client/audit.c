@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
+#include "client/local.h"
 #include "crypto/ecdsa.h"
 
 #define TAIL_MAX       1000
@@ -115,7 +116,7 @@ static struct result print_events(const struct invocation *invocation, const jso
         TRY(print_event(invocation, event, err));
         (void)json_integer_of(event, "seq", last);
     }
-    return fflush(stdout) == 0 ? SUCCESS : failure(err, ERROR_UNAVAILABLE, "can't write to standard output");
+    return fflush(stdout) == 0 ? SUCCESS : failure(err, ERROR_INVALID, "can't write to standard output");
 }
 
 static struct result follow(const struct invocation *invocation, struct session *session, int64_t last, struct error *err)
@@ -159,7 +160,7 @@ static struct result fetch_text(const struct invocation *invocation, struct sess
     TRY(add_within(invocation, '?', &path, err));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
-    return file_replace(file, buffer_bytes(&response.body), 0644, err);
+    return local(file_replace(file, buffer_bytes(&response.body), 0644, err), file, err);
 }
 
 struct result command_audit_proof(struct invocation *invocation, struct error *err)
@@ -171,7 +172,7 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
 
     if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number))
         return failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence);
-    if (folder != NULL) TRY(file_make_directory(folder, 0777, err));
+    if (folder != NULL) TRY(local(file_make_directory(folder, 0777, err), folder, err));
     (void)snprintf(entry, sizeof entry, "%s/entry.json", folder == NULL ? "." : folder);
     (void)snprintf(proof, sizeof proof, "%s/entry.tlog-proof", folder == NULL ? "." : folder);
     TRY(session_open(invocation, invocation->operands[0], &session, err));

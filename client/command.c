@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "client/help.h"
 #include "client/terminal.h"
 
 const char *invocation_option(const struct invocation *invocation, int letter)
@@ -76,40 +77,6 @@ static const struct command *command_find(int argc, char **argv, int *words_out)
     return found;
 }
 
-static void print_options(FILE *out, const struct option_row *rows, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        char left[64]; /* "-o, --" and the longest name and argument in use, with room */
-        option_spelling(&rows[i], true, left, sizeof left);
-        (void)fprintf(out, "  %-28s %s\n", left, rows[i].help);
-    }
-}
-
-static void print_help(FILE *out, const struct command *command)
-{
-    size_t count = 0;
-    const struct option_row *global = commands_global_options(&count);
-
-    (void)fprintf(out, "usage: sijil %s [OPTION...] %s\n%s\n", command->name, command->operands, command->summary);
-    if (command->detail[0] != '\0') (void)fprintf(out, "\n%s\n", command->detail);
-    (void)fprintf(out, "\n");
-    print_options(out, command->options, command->option_count);
-    print_options(out, global, count);
-}
-
-static void print_overview(FILE *out)
-{
-    size_t count = 0;
-    const struct command *table = commands_table(&count);
-
-    (void)fputs("usage: sijil COMMAND [OPTION...] [OPERAND...]\n"
-                "Pushes models and datasets to a Sijil registry, pulls them, and asks it who did what.\n\n",
-                out);
-    for (size_t i = 0; i < count; i++) (void)fprintf(out, "  %-28s %s\n", table[i].name, table[i].summary);
-    (void)fputs("\n`sijil COMMAND --help` says more. REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n",
-                out);
-}
-
 /* getopt's two spellings of all options of a command. */
 struct spellings {
     struct option longs[PROGRAM_OPTIONS_MAX + 1];
@@ -142,9 +109,12 @@ static enum exit_code parse(struct invocation *invocation, int argc, char **argv
     spell(&spellings, global, global_count);
     optind = 1;
     for (int letter; (letter = getopt_long(argc, argv, spellings.shorts, spellings.longs, NULL)) != -1;) {
-        if (letter == '?') return EXIT_USAGE; /* getopt_long has said why */
+        if (letter == '?') { /* getopt_long has said why */
+            help_option(stderr, invocation->command, argv[optind - 1]);
+            return EXIT_USAGE;
+        }
         if (letter == 'h') {
-            print_help(stdout, invocation->command);
+            help_command(stdout, invocation->command);
             return EXIT_DONE;
         }
         if (invocation->value_count == OPTION_VALUES_MAX) {
@@ -158,8 +128,8 @@ static enum exit_code parse(struct invocation *invocation, int argc, char **argv
         invocation->operands[invocation->operand_count++] = argv[optind];
     if (optind < argc || invocation->operand_count < invocation->command->least ||
         invocation->operand_count > invocation->command->most) {
-        (void)fprintf(stderr, "usage: sijil %s [OPTION...] %s\n", invocation->command->name,
-                      invocation->command->operands);
+        (void)fprintf(stderr, "usage: sijil %s [OPTION...] %s\n`sijil %s --help` says more\n", invocation->command->name,
+                      invocation->command->operands, invocation->command->name);
         return EXIT_USAGE;
     }
     *stop_out = false;
@@ -205,15 +175,9 @@ int client_main(int argc, char **argv)
         (void)puts("sijil " SIJIL_VERSION);
         return EXIT_DONE;
     }
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_overview(argc < 2 ? stderr : stdout);
-        return argc < 2 ? EXIT_USAGE : EXIT_DONE;
-    }
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) return help_level(stdout, argc - 2, argv + 2);
     invocation.command = command_find(argc, argv, &words);
-    if (invocation.command == NULL) {
-        (void)fprintf(stderr, "sijil: there is no command '%s'; see sijil --help\n", argv[1]);
-        return EXIT_USAGE;
-    }
+    if (invocation.command == NULL) return help_without_command(argc - 1, argv + 1);
     argv[words] = argv[0];
     const enum exit_code parsed = parse(&invocation, argc - words, argv + words, &stop);
     if (stop) return (int)parsed;

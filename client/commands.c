@@ -90,7 +90,8 @@ static const struct command table[] = {
      OPTIONS(login_options), command_login},
     {"logout", "HOST[:PORT]", 1, 1, "Forget them", "", NO_OPTIONS, command_logout},
     {"push", "FILE... REFERENCE", 2, OPERANDS_MAX, "Push files as one model or dataset",
-     "Files become layers in the ModelPack layout; relative paths are kept. What the registry has is not sent again,\n"
+     "Files become layers in the ModelPack layout; relative paths are kept. FILE may be a folder: all files below it are pushed, by\n"
+     "their paths below it; a .git in it is left out. What the registry has is not sent again,\n"
      "and a push that broke goes on where the registry's session is, also through another gateway.",
      OPTIONS(push_options), command_push},
     {"pull", "REFERENCE", 1, 1, "Pull the files of a model or dataset",

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "client/local.h"
 
 #define HOSTS_FILE_MAX ((size_t)1 << 20) /* some 80 registries with the longest tokens */
 
@@ -22,9 +23,9 @@ struct result user_folder(const char *variable, const char *fallback, struct buf
             return failure(err, ERROR_INVALID, "neither %s nor HOME is set to a folder", variable);
         TRY(buffer_format(path, err, "%s/%s", home, fallback));
     }
-    TRY(file_make_directory(buffer_text(path), 0700, err));
+    TRY(local(file_make_directory(buffer_text(path), 0700, err), buffer_text(path), err));
     TRY(buffer_add_text(path, "/sijil", err));
-    return file_make_directory(buffer_text(path), 0700, err);
+    return local(file_make_directory(buffer_text(path), 0700, err), buffer_text(path), err);
 }
 
 static struct result hosts_path(struct buffer *path, struct error *err)
@@ -46,12 +47,12 @@ static struct result hosts_read(const char *path, json_t **hosts_out, struct err
         *hosts_out = none;
         return SUCCESS;
     }
-    TRY(opened);
-    TRY(file_status(fd, &status, err));
+    TRY(local(opened, path, err));
+    TRY(local(file_status(fd, &status, err), path, err));
     if ((status.st_mode & 077) != 0)
         return failure(err, ERROR_DENIED, "%.150s holds secrets but others may read it: chmod 600 it", path);
-    TRY(file_read(path, &text, err));
-    const struct result read = json_read(buffer_bytes(&text), HOSTS_FILE_MAX, hosts_out, err);
+    TRY(local(file_read(path, &text, err), path, err));
+    const struct result read = local(json_read(buffer_bytes(&text), HOSTS_FILE_MAX, hosts_out, err), path, err);
     if (text.data != NULL) explicit_bzero(text.data, text.length);
     return read;
 }
@@ -61,7 +62,7 @@ static struct result hosts_write(const char *path, const json_t *hosts, struct e
     struct buffer OWNED_BUFFER text = BUFFER(HOSTS_FILE_MAX);
 
     struct result result = json_write_canonical(&text, hosts, err);
-    if (result.ok) result = file_replace(path, buffer_bytes(&text), 0600, err);
+    if (result.ok) result = local(file_replace(path, buffer_bytes(&text), 0600, err), path, err);
     if (text.data != NULL) explicit_bzero(text.data, text.length);
     return result;
 }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -65,7 +66,11 @@ static size_t on_send(char *place, size_t size, size_t count, void *context)
     const size_t wanted = left < size * count ? (size_t)left : size * count;
 
     const ssize_t length = pread(upload->fd, place, wanted, (off_t)(upload->offset + exchange->sent));
-    if (length < 0) return CURL_READFUNC_ABORT;
+    if (length <= 0 && wanted > 0) {
+        exchange->outcome = failure(exchange->err, ERROR_INVALID, "can't read a file that is sent: %s",
+                                    length == 0 ? "it became shorter meanwhile" : strerror(errno));
+        return CURL_READFUNC_ABORT;
+    }
     exchange->sent += (uint64_t)length;
     if (exchange->request->moved != NULL)
         exchange->request->moved(exchange->request->moved_context, exchange->sent);

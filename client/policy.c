@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
+#include "client/local.h"
 #include "client/session.h"
 #include "policy/set.h"
 
@@ -15,8 +16,8 @@ static struct result compose(const char *path, uint64_t epoch, struct buffer *pa
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
     OWNED_JSON document = NULL;
 
-    TRY(file_read(path, &text, err));
-    TRY(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &document, err));
+    TRY(local(file_read(path, &text, err), path, err));
+    TRY(local(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &document, err), path, err));
     const struct policy_set_parts parts = {.epoch = epoch,
                                            .policies = json_object_get(document, "policies"),
                                            .regions = json_object_get(document, "regions"),
@@ -39,10 +40,10 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     if (key_path == NULL || epoch_text == NULL) return failure(err, ERROR_INVALID, "--key and --epoch are needed");
     if (!text_to_u64(bytes_of_text(epoch_text), INT64_MAX, &epoch) || epoch == 0)
         return failure(err, ERROR_INVALID, "--epoch %.30s: a whole number from 1", epoch_text);
-    TRY(ecdsa_key_load(key_path, &key, err));
-    TRY(compose(invocation->operands[0], epoch, &payload, err));
+    TRY(local(ecdsa_key_load(key_path, &key, err), key_path, err));
+    TRY(local(compose(invocation->operands[0], epoch, &payload, err), invocation->operands[0], err));
     TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
-    if (output != NULL) return file_replace(output, buffer_bytes(&envelope), 0644, err);
+    if (output != NULL) return local(file_replace(output, buffer_bytes(&envelope), 0644, err), output, err);
     (void)printf("%s\n", buffer_text(&envelope));
     return SUCCESS;
 }
@@ -61,7 +62,7 @@ struct result command_policy_load(struct invocation *invocation, struct error *e
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
 
-    TRY(file_read(invocation->operands[1], &envelope, err));
+    TRY(local(file_read(invocation->operands[1], &envelope, err), invocation->operands[1], err));
     TRY(session_open(invocation, invocation->operands[0], &session, err));
     const struct http_request request = {.method = "POST", .path = "/api/v1/policies", .content_type = "application/json",
                                          .body = buffer_bytes(&envelope), .wanted = 201, .also = 200};

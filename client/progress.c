@@ -10,7 +10,9 @@
 #include "base/memory.h"
 #include "client/terminal.h"
 
-#define BAR_WIDTH 24
+#define BAR_WIDTH   40 /* columns at most */
+#define BAR_LEAST   8  /* with its brackets: below that the label becomes shorter */
+#define LABEL_WIDTH 24
 #define REDRAW_MS 100
 
 struct progress_group {
@@ -46,25 +48,63 @@ static double rate_of(const struct progress *progress, int64_t now_ms)
     return passed_ms <= 0 ? 0 : (double)(progress->done - progress->start) * 1000 / (double)passed_ms;
 }
 
-static void draw(struct progress *progress, int64_t now_ms)
+/* "  42%  1.5 MiB of 3.6 MiB  900.0 KiB/s  0:02 left", as much of it as has room. */
+static void write_numbers(const struct progress *progress, int64_t now_ms, unsigned columns, char numbers[160])
 {
-    char done[24], total[24], rate[24], bar[BAR_WIDTH + 1];
+    char done[24], total[24], rate[24];
     const double share = progress->total == 0 ? 1 : (double)progress->done / (double)progress->total;
     const double speed = rate_of(progress, now_ms);
-    const size_t filled = (size_t)(share * BAR_WIDTH);
 
-    memset(bar, ' ', BAR_WIDTH);
-    memset(bar, '=', filled > BAR_WIDTH ? BAR_WIDTH : filled);
-    bar[BAR_WIDTH] = '\0';
     format_size(progress->done, done);
     format_size(progress->total, total);
     format_size((uint64_t)speed, rate);
-    (void)fprintf(stderr, "\r\033[K%-24.24s [%s] %3.0f%%  %s of %s  %s/s", progress->label, bar, share * 100, done,
-                  total, rate);
-    if (speed > 0) {
-        const uint64_t left_s = (uint64_t)((double)(progress->total - progress->done) / speed);
-        (void)fprintf(stderr, "  %" PRIu64 ":%02" PRIu64 " left", left_s / 60, left_s % 60);
-    }
+    const size_t percent = (size_t)snprintf(numbers, 160, " %3.0f%%", share * 100);
+    const size_t sizes = percent + (size_t)snprintf(numbers + percent, 160 - percent, "  %s of %s", done, total);
+    if (sizes > columns) numbers[percent] = '\0';
+    if (sizes > columns || speed < 1) return;
+    const size_t rated = sizes + (size_t)snprintf(numbers + sizes, 160 - sizes, "  %s/s", rate);
+    const uint64_t left_s = (uint64_t)((double)(progress->total - progress->done) / speed);
+    const size_t all = rated + (size_t)snprintf(numbers + rated, 160 - rated, "  %" PRIu64 ":%02" PRIu64 " left", left_s / 60,
+                                                left_s % 60);
+    if (all > columns) numbers[rated] = '\0';
+    if (rated > columns) numbers[sizes] = '\0';
+}
+
+static void write_bar(const struct progress *progress, size_t width, char *bar)
+{
+    const double share = progress->total == 0 ? 1 : (double)progress->done / (double)progress->total;
+    const size_t filled = (size_t)(share * (double)width);
+
+    memset(bar, ' ', width);
+    memset(bar, '=', filled > width ? width : filled);
+    bar[width] = '\0';
+}
+
+void progress_line(const struct progress *progress, int64_t now_ms, unsigned columns, char line_out[PROGRESS_LINE_MAX])
+{
+    char numbers[160], bar[BAR_WIDTH + 1];
+    unsigned label_columns = 0;
+
+    write_numbers(progress, now_ms, columns, numbers);
+    const unsigned used = (unsigned)strlen(numbers), room = columns > used ? columns - used : 0;
+    const unsigned label_room = room > LABEL_WIDTH + BAR_LEAST ? LABEL_WIDTH : room > BAR_LEAST ? room - BAR_LEAST : room;
+    const size_t label_bytes = terminal_fit(progress->label, label_room, &label_columns);
+    const unsigned rest = room - (label_columns < room ? label_columns : room);
+    const unsigned width = rest < 3 + 2 ? 0 : rest - 3 < BAR_WIDTH ? rest - 3 : BAR_WIDTH; /* " [" and "]" */
+    write_bar(progress, width, bar);
+    (void)snprintf(line_out, PROGRESS_LINE_MAX, "%.*s%s%s%s%s", (int)label_bytes, progress->label, width == 0 ? "" : " [", bar,
+                   width == 0 ? "" : "]", numbers);
+    line_out[terminal_fit(line_out, columns, &label_columns)] = '\0';
+}
+
+/* The last column stays free: a terminal may begin a new line once it is filled. */
+static void draw(struct progress *progress, int64_t now_ms)
+{
+    char line[PROGRESS_LINE_MAX];
+    const unsigned columns = terminal_columns();
+
+    progress_line(progress, now_ms, columns < 2 ? 1 : columns - 1, line);
+    (void)fprintf(stderr, "\r\033[K%s", line);
     (void)fflush(stderr);
 }
 
@@ -136,10 +176,12 @@ static void say_end(const struct progress *progress, const char *outcome)
 {
     char total[24], rate[24];
 
+    const double speed = rate_of(progress, clock_monotonic_ms());
+
     format_size(progress->total, total);
-    format_size((uint64_t)rate_of(progress, clock_monotonic_ms()), rate);
+    format_size((uint64_t)speed, rate);
     (void)fprintf(stderr, "%s%s  %s  %s", progress->terminal ? "\r\033[K" : "", progress->label, total, outcome);
-    if (progress->done > progress->start) (void)fprintf(stderr, "  %s/s", rate);
+    if (speed >= 1) (void)fprintf(stderr, "  %s/s", rate);
     (void)fputc('\n', stderr);
 }
 

@@ -1,5 +1,5 @@
 /*
- * client/progress.h -- how far a long transfer is: a bar on a terminal, one line at the end elsewhere.
+ * client/progress.h -- how far a long transfer is: a bar as wide as the terminal, one line at the end elsewhere.
  */
 #pragma once
 
@@ -33,5 +33,9 @@ void progress_begin_in(struct progress *progress, struct progress_group *group, 
 void progress_set(struct progress *progress, uint64_t done);
 /** Ends the line; `outcome` is "pushed", "pulled", "there already". */
 void progress_end(struct progress *progress, const char *outcome);
+/** One line of at most `columns` columns, without control sequences: what has no room is left out, the bar and the label first
+ *  become shorter. A rate below one byte a second is not shown. */
+#define PROGRESS_LINE_MAX 512
+void progress_line(const struct progress *progress, int64_t now_ms, unsigned columns, char line_out[PROGRESS_LINE_MAX]);
 /** "1.5 GiB" */
 void format_size(uint64_t bytes, char text_out[24]);

@@ -14,6 +14,7 @@
 #include "client/hash.h"
 #include "client/jobs.h"
 #include "client/layout.h"
+#include "client/local.h"
 #include "client/reference.h"
 #include "client/session.h"
 #include "crypto/digest.h"
@@ -53,7 +54,7 @@ static struct result take_piece(void *context, struct bytes piece, struct error 
     if (piece.length > incoming->size - incoming->offset)
         return failure(err, ERROR_CORRUPT, "%.100s: the registry sent more than %" PRIu64 " bytes", incoming->title,
                        incoming->size);
-    TRY(file_write_at(incoming->fd, piece.data, piece.length, incoming->offset, err));
+    TRY(local(file_write_at(incoming->fd, piece.data, piece.length, incoming->offset, err), incoming->part, err));
     hasher_add(incoming->hasher, piece);
     incoming->offset += piece.length;
     progress_set(&incoming->progress, incoming->offset);
@@ -66,13 +67,13 @@ static struct result take_over_part(const struct pull *pull, struct incoming *in
     struct progress checking;
     uint64_t there = 0;
 
-    TRY(file_size(incoming->fd, &there, err));
+    TRY(local(file_size(incoming->fd, &there, err), incoming->part, err));
     if (there > incoming->size) there = 0;
     if (ftruncate(incoming->fd, (off_t)there) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "can't cut %.100s: %s", incoming->part, strerror(errno));
+        return failure(err, ERROR_INVALID, "can't cut %.100s: %s", incoming->part, strerror(errno));
     progress_begin(&checking, incoming->title, 0, there,
                    pull->invocation->json || pull->group != NULL || there < ((uint64_t)256 << 20));
-    TRY(hash_file(incoming->fd, there, incoming->hasher, &checking, &incoming->offset, err));
+    TRY(local(hash_file(incoming->fd, there, incoming->hasher, &checking, &incoming->offset, err), incoming->part, err));
     progress_end(&checking, "were here, and are hashed again");
     return SUCCESS;
 }
@@ -98,7 +99,7 @@ static struct result receive_with_patience(struct pull *pull, struct incoming *i
         if (incoming->offset == incoming->size && incoming->size > 0) return SUCCESS;
         if (receive_rest(pull, incoming, err).ok) return SUCCESS;
         if (err->kind != ERROR_UNAVAILABLE || attempt >= ATTEMPTS_MAX) return (struct result){.ok = false};
-        session_pause(incoming->session, 1u << attempt);
+        session_pause(incoming->session, 1u << attempt, err);
         if (session_gives_up(incoming->session)) return (struct result){.ok = false};
         if (incoming->offset > before) attempt = 0;
     }
@@ -117,8 +118,8 @@ static struct result check_and_place(struct pull *pull, struct incoming *incomin
         return failure(err, ERROR_CORRUPT, "%.100s does not match its digest %.80s; pull it again", incoming->title,
                        incoming->digest_text);
     }
-    TRY(file_sync(incoming->fd, err));
-    return title_rename(pull->folder, incoming->part, incoming->title, err);
+    TRY(local(file_sync(incoming->fd, err), incoming->part, err));
+    return local(title_rename(pull->folder, incoming->part, incoming->title, err), incoming->title, err);
 }
 
 static struct result receive(struct pull *pull, struct incoming *incoming, struct error *err)
@@ -128,7 +129,7 @@ static struct result receive(struct pull *pull, struct incoming *incoming, struc
 
     (void)snprintf(incoming->part, sizeof incoming->part, "%.*s.%s" PART_ENDING, head, incoming->title,
                    incoming->title + head);
-    TRY(title_open(pull->folder, incoming->part, O_RDWR | O_CREAT, &incoming->fd, err));
+    TRY(local(title_open(pull->folder, incoming->part, O_RDWR | O_CREAT, &incoming->fd, err), incoming->part, err));
     TRY(take_over_part(pull, incoming, err));
     progress_begin_in(&incoming->progress, pull->group, incoming->title, incoming->offset, incoming->size,
                       pull->invocation->json);
@@ -283,8 +284,9 @@ struct result command_pull(struct invocation *invocation, struct error *err)
 
     TRY(remote_reference_parse(invocation->operands[0], &pull.source, err));
     (void)snprintf(pull.scope, sizeof pull.scope, "repository:%s:pull", pull.source.repository);
-    if (target != NULL) TRY(file_make_directory(target, 0777, err));
-    TRY(file_open(target == NULL ? "." : target, O_RDONLY | O_DIRECTORY, 0, &folder, err));
+    if (target == NULL) target = ".";
+    else TRY(local(file_make_directory(target, 0777, err), target, err));
+    TRY(local(file_open(target, O_RDONLY | O_DIRECTORY, 0, &folder, err), target, err));
     TRY(session_open(invocation, pull.source.host, &session, err));
     pull.session = session;
     pull.folder = folder;

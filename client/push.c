@@ -1,11 +1,9 @@
 /* `sijil push`: hash, ask what is there, send what is not, then the manifest that names it all. */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,15 +13,17 @@
 #include "base/text.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
+#include "client/files.h"
 #include "client/hash.h"
 #include "client/jobs.h"
 #include "client/layout.h"
+#include "client/local.h"
 #include "client/reference.h"
 #include "client/session.h"
 #include "client/upload.h"
 #include "crypto/digest.h"
 
-#define CONFIG_MAX ((size_t)1 << 20)   /* 1,024 layers of 90 bytes, with room */
+#define CONFIG_MAX ((size_t)1 << 20)   /* PUSH_FILES_MAX layers of 90 bytes, with room */
 #define HASHED_IN_A_MOMENT ((uint64_t)256 << 20)
 #define MANIFEST_MAX ((size_t)4 << 20) /* what registries take */
 
@@ -33,8 +33,7 @@ struct push {
     struct session *session;
     struct remote_reference target;
     char scope[400];
-    struct layer_file *files;
-    size_t file_count;
+    struct file_list list;
     unsigned at_once;
     struct progress_group *group; /* while several transfers run, else NULL */
     atomic_bool wants_sessions;
@@ -49,7 +48,7 @@ static struct result file_digest(struct push *push, int fd, struct layer_file *f
     TRY(hasher_new(DIGEST_SHA256, &hasher, err));
     progress_begin_in(&progress, push->group, file->title, 0, file->size,
                       push->invocation->json || file->size < HASHED_IN_A_MOMENT);
-    TRY(hash_file(fd, file->size, hasher, &progress, &hashed, err));
+    TRY(local(hash_file(fd, file->size, hasher, &progress, &hashed, err), file->path, err));
     if (hashed < file->size) return failure(err, ERROR_INVALID, "%.150s became shorter while it was read", file->path);
     progress_end(&progress, "hashed");
     const struct digest digest = hasher_digest(hasher);
@@ -57,41 +56,23 @@ static struct result file_digest(struct push *push, int fd, struct layer_file *f
     return SUCCESS;
 }
 
-static struct result describe_file(struct push *push, struct layer_file *file, struct error *err)
+static struct result list_files(struct push *push, struct error *err)
 {
-    struct stat status;
+    const bool is_dataset = invocation_option(push->invocation, 'd') != NULL;
 
-    TRY(layer_title(file->path, file->title, sizeof file->title, err));
-    if (stat(file->path, &status) != 0)
-        return failure(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_INVALID, "%.150s: %s", file->path, strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return failure(err, ERROR_INVALID, "%.150s is no regular file; name the files of a folder one by one", file->path);
-    file->size = (uint64_t)status.st_size;
-    file->media_type = layer_media_type(file->title, invocation_option(push->invocation, 'd') != NULL);
-    return SUCCESS;
-}
-
-static struct result describe_files(struct push *push, struct error *err)
-{
-    for (size_t i = 0; i < push->file_count; i++) {
-        push->files[i].path = push->invocation->operands[i];
-        TRY(describe_file(push, &push->files[i], err));
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(push->files[i].title, push->files[j].title) == 0)
-                return failure(err, ERROR_INVALID, "two files would be called '%.100s'; push them from a folder above both",
-                               push->files[i].title);
-    }
-    return SUCCESS;
+    for (unsigned i = 0; i + 1 < push->invocation->operand_count; i++)
+        TRY(file_list_add(&push->list, push->invocation->operands[i], is_dataset, err));
+    return file_list_check(&push->list, err);
 }
 
 static struct result hash_one(void *context, size_t index, struct session *session, struct error *err)
 {
     struct push *push = context;
-    struct layer_file *file = &push->files[index];
+    struct layer_file *file = &push->list.files[index];
     OWNED_FD fd = -1;
 
     (void)session;
-    TRY(file_open(file->path, O_RDONLY, 0, &fd, err));
+    TRY(local(file_open(file->path, O_RDONLY, 0, &fd, err), file->path, err));
     return file_digest(push, fd, file, err);
 }
 
@@ -99,36 +80,38 @@ static struct result hash_one(void *context, size_t index, struct session *sessi
 static bool is_pushed_under_another_name(const struct push *push, size_t index)
 {
     for (size_t i = 0; i < index; i++)
-        if (strcmp(push->files[i].digest, push->files[index].digest) == 0) return true;
+        if (strcmp(push->list.files[i].digest, push->list.files[index].digest) == 0) return true;
     return false;
 }
 
 static struct result push_one(void *context, size_t index, struct session *session, struct error *err)
 {
     struct push *push = context;
-    const struct layer_file *file = &push->files[index];
+    const struct layer_file *file = &push->list.files[index];
     OWNED_FD fd = -1;
 
     if (is_pushed_under_another_name(push, index)) return SUCCESS;
-    TRY(file_open(file->path, O_RDONLY, 0, &fd, err));
+    TRY(local(file_open(file->path, O_RDONLY, 0, &fd, err), file->path, err));
     const struct upload upload = {.session = session, .host = push->target.host, .repository = push->target.repository,
                                   .scope = push->scope, .label = file->title, .digest = file->digest, .fd = fd,
                                   .size = file->size, .quiet = push->invocation->json, .group = push->group,
                                   .wants_sessions = &push->wants_sessions};
-    return upload_blob(&upload, err);
+    const struct result uploaded = upload_blob(&upload, err);
+    if (!uploaded.ok) failure_name(file->path, err);
+    return uploaded;
 }
 
 typedef RESULT (*file_work)(void *push, size_t index, struct session *session, struct error *err);
 
 static struct result for_each_file(struct push *push, file_work work, uint64_t worth_a_bar, struct error *err)
 {
-    const struct jobs jobs = {.count = push->file_count, .at_once = push->at_once, .work = work, .context = push};
+    const struct jobs jobs = {.count = push->list.count, .at_once = push->at_once, .work = work, .context = push};
     OWNED(progress_group) *group = NULL;
     uint64_t total = 0;
 
-    for (size_t i = 0; i < push->file_count; i++) total += push->files[i].size;
-    if (push->at_once > 1 && push->file_count > 1)
-        TRY(progress_group_new((unsigned)push->file_count, total, push->invocation->json || total < worth_a_bar, &group, err));
+    for (size_t i = 0; i < push->list.count; i++) total += push->list.files[i].size;
+    if (push->at_once > 1 && push->list.count > 1)
+        TRY(progress_group_new((unsigned)push->list.count, total, push->invocation->json || total < worth_a_bar, &group, err));
     push->group = group;
     const struct result done = jobs_run(&jobs, push->session, err);
     push->group = NULL;
@@ -142,8 +125,8 @@ static struct result push_config(struct push *push, struct bytes config, struct 
     char digest_text[DIGEST_TEXT_SIZE];
     OWNED_FD fd = -1;
 
-    TRY(file_open("/tmp", O_TMPFILE | O_RDWR, 0600, &fd, err));
-    TRY(file_write_all(fd, config.data, config.length, err));
+    TRY(local(file_open("/tmp", O_TMPFILE | O_RDWR, 0600, &fd, err), "/tmp", err));
+    TRY(local(file_write_all(fd, config.data, config.length, err), "/tmp", err));
     digest_format(&digest, digest_text);
     const struct upload upload = {.session = push->session, .host = push->target.host,
                                   .repository = push->target.repository, .scope = push->scope, .label = "config",
@@ -208,10 +191,10 @@ static struct result push_all(struct push *push, struct error *err)
 
     if (annotations == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for annotations");
     TRY(read_annotations(push->invocation, annotations, err));
-    TRY(describe_files(push, err));
+    TRY(list_files(push, err));
     TRY(for_each_file(push, hash_one, HASHED_IN_A_MOMENT, err));
-    TRY(layout_config(push->files, push->file_count, &config, err));
-    TRY(layout_manifest(push->files, push->file_count, buffer_bytes(&config), annotations, &manifest, err));
+    TRY(layout_config(push->list.files, push->list.count, &config, err));
+    TRY(layout_manifest(push->list.files, push->list.count, buffer_bytes(&config), annotations, &manifest, err));
     TRY(for_each_file(push, push_one, 0, err));
     TRY(push_config(push, buffer_bytes(&config), err));
     TRY(push_manifest(push, buffer_bytes(&manifest), &response, err));
@@ -221,17 +204,15 @@ static struct result push_all(struct push *push, struct error *err)
 struct result command_push(struct invocation *invocation, struct error *err)
 {
     OWNED(session) *session = NULL;
-    struct push push = {.invocation = invocation, .file_count = invocation->operand_count - 1};
+    struct push push = {.invocation = invocation};
 
-    TRY(remote_reference_parse(invocation->operands[push.file_count], &push.target, err));
+    TRY(remote_reference_parse(invocation->operands[invocation->operand_count - 1], &push.target, err));
     if (push.target.is_digest) return failure(err, ERROR_INVALID, "push to a tag; the digest follows from the content");
     (void)snprintf(push.scope, sizeof push.scope, "repository:%s:pull,push", push.target.repository);
     TRY(jobs_option(invocation, &push.at_once, err));
     TRY(session_open(invocation, push.target.host, &session, err));
     push.session = session;
-    push.files = memory_zeroed(push.file_count, sizeof *push.files);
-    if (push.files == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu files", push.file_count);
     const struct result pushed = push_all(&push, err);
-    free(push.files);
+    file_list_done(&push.list);
     return pushed;
 }

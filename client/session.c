@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -84,9 +85,14 @@ bool session_gives_up(const struct session *session)
     return session->gives_up != NULL && atomic_load(session->gives_up);
 }
 
-void session_pause(const struct session *session, unsigned seconds)
+void session_pause(const struct session *session, unsigned seconds, const struct error *why)
 {
     const struct timespec tenth = {.tv_nsec = 100000000};
+    struct error shown = *why; /* often a registry's words */
+
+    terminal_tame(shown.message);
+    if (!session->invocation->json && !session_gives_up(session))
+        (void)fprintf(stderr, "%s%s; trying again in %u s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", shown.message, seconds);
 
     for (unsigned passed = 0; passed < 10 * seconds && !session_gives_up(session); passed++) (void)nanosleep(&tenth, NULL);
 }

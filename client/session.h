@@ -31,8 +31,8 @@ RESULT session_branch(struct session *session, struct invocation *invocation, st
 void session_give_up_when(struct session *session, const atomic_bool *gives_up);
 /** It is set: nothing is worth another try. */
 bool session_gives_up(const struct session *session);
-/** Waits, unless the session gives up meanwhile. */
-void session_pause(const struct session *session, unsigned seconds);
+/** Says (unless --json) that `why` is tried again after so many seconds, and waits, unless the session gives up meanwhile. */
+void session_pause(const struct session *session, unsigned seconds, const struct error *why);
 struct invocation *session_invocation(const struct session *session);
 
 /**

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
+#include "client/local.h"
 
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 #define RULES_MAX     32768
@@ -27,8 +28,8 @@ static struct result read_document(const char *path, json_t **document_out, stru
 {
     struct buffer OWNED_BUFFER text = BUFFER(RULES_MAX);
 
-    TRY(file_read(path, &text, err));
-    return json_read(buffer_bytes(&text), RULES_MAX, document_out, err);
+    TRY(local(file_read(path, &text, err), path, err));
+    return local(json_read(buffer_bytes(&text), RULES_MAX, document_out, err), path, err);
 }
 
 /* ---- quota ---- */

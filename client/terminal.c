@@ -1,7 +1,8 @@
 #include "client/terminal.h"
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 static bool is_between(unsigned char byte, unsigned char first, unsigned char last)
 {
@@ -41,4 +42,26 @@ void terminal_tame(char *text)
             for (size_t i = 0; i < step; i++) at[i] = '?';
         at += step;
     }
+}
+
+unsigned terminal_columns(void)
+{
+    struct winsize size = {0};
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    return size.ws_col;
+}
+
+size_t terminal_fit(const char *text, unsigned columns, unsigned *columns_out)
+{
+    size_t bytes = 0;
+    unsigned filled = 0;
+
+    while (text[bytes] != '\0' && filled < columns) {
+        const size_t length = sequence_length((const unsigned char *)text + bytes);
+        bytes += length == 0 ? 1 : length;
+        filled++;
+    }
+    *columns_out = filled;
+    return bytes;
 }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
+#include "client/local.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -123,7 +124,7 @@ static struct result conclude(struct invocation *invocation, const json_t *job, 
     if (invocation->json) TRY(api_print_json(job, err));
     else if (json_object_get(job, "report") != NULL) print_report(job);
     else if (number_of(job, "found") > 0) TRY(print_findings(invocation, place, err));
-    if (strcmp(state, "completed") != 0) return failure(err, ERROR_UNAVAILABLE, "the job was not completed: %s", state);
+    if (strcmp(state, "completed") != 0) return failure(err, ERROR_INVALID, "the job was not completed: %s", state);
     if (number_of(job, "found") > 0)
         return failure(err, ERROR_CORRUPT, "%" PRId64 " findings; 'sijil admin job findings HOST %.40s' has them",
                        number_of(job, "found"), place->id);
@@ -254,5 +255,5 @@ struct result command_deletion_certificate(struct invocation *invocation, struct
     if (output == NULL) return api_print_json(answer, err);
     TRY(json_write_canonical(&text, answer, err));
     TRY(buffer_add_u8(&text, '\n', err));
-    return file_replace(output, buffer_bytes(&text), 0644, err);
+    return local(file_replace(output, buffer_bytes(&text), 0644, err), output, err);
 }

@@ -245,7 +245,7 @@ static struct result send_with_patience(struct transfer *transfer, struct error 
         struct result sent = transfer->offset == transfer->upload->size ? SUCCESS : send_rest(transfer, err);
         if (sent.ok) sent = close_or_find(transfer, err);
         if (sent.ok || !may_pass(err) || attempt == ATTEMPTS_MAX - 1) return sent;
-        session_pause(transfer->upload->session, 1u << (attempt < 6 ? attempt : 6)); /* 1, 2, 4 ... 64 s */
+        session_pause(transfer->upload->session, 1u << (attempt < 6 ? attempt : 6), err); /* 1, 2, 4 ... 64 s */
         if (session_gives_up(transfer->upload->session)) return sent;
         bool there = false;
         TRY(look_again(transfer, &there, err));

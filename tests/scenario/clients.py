@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Stock clients and our own, against a real server: skopeo and `sijil` push and pull a real ONNX model unchanged."""
 import contextlib
+import fcntl
 import filecmp
 import http.client
 import http.server
@@ -10,9 +11,11 @@ import re
 import shutil
 import signal
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import urllib.parse
@@ -92,6 +95,61 @@ def a_dataset_is_one():
     assert "format" not in repository.call("GET", "blobs/" + manifest["config"]["digest"]).json["config"]
     sijil("pull", host() + "/main/models/numbers:v1", "-o", work + "/numbers")
     assert filecmp.cmp(work + "/model/metrics.json", work + "/numbers/metrics.json", shallow=False)
+
+
+def a_folder_is_pushed_with_what_is_below_it():
+    folder = work + "/folder"
+    for name in ("config.json", "weights/part-1.bin", "weights/part-2.bin", "docs/en/README.md", ".git/HEAD"):
+        os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
+        with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+            file.write(name * 3)
+    os.symlink("part-1.bin", folder + "/weights/linked.bin")
+    pushed = sijil("push", "folder/", host() + "/main/models/folder:v1")
+    assert "left out: folder/.git" in pushed.stderr, pushed.stderr
+    sijil("pull", host() + "/main/models/folder:v1", "-o", work + "/folder-back")
+    there = sorted(os.path.relpath(os.path.join(place, name), work + "/folder-back")
+                   for place, _, names in os.walk(work + "/folder-back") for name in names)
+    assert there == ["config.json", "docs/en/README.md", "weights/linked.bin", "weights/part-1.bin", "weights/part-2.bin"], there
+    os.symlink("weights", folder + "/again")
+    for words, say in ((("folder",), "folder/again"), ((work + "/folder/docs/en/..", ), None)):
+        done = sijil("push", *words, host() + "/main/models/folder:v2", code=1 if say else 0)
+        assert say is None or say in done.stderr, done.stderr
+    os.mkdir(work + "/empty")
+    assert "no file in the folder empty" in sijil("push", "empty", host() + "/main/models/folder:v3", code=1).stderr
+    os.mkfifo(folder + "/docs/pipe")
+    os.unlink(folder + "/again")
+    assert "folder/docs/pipe" in sijil("push", "folder", host() + "/main/models/folder:v3", code=1).stderr
+
+
+def on_a_terminal(columns, *words):
+    """What a terminal of so many columns is sent, and the exit status."""
+    leader, follower = os.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([program("sijil"), *words], stdin=follower, stdout=follower, stderr=follower, cwd=work, env=environment)
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:
+            break
+        shown += piece
+    os.close(leader)
+    return shown.decode(), process.wait(timeout=60)
+
+
+def a_bar_is_as_wide_as_the_terminal():
+    """A line that is longer than the terminal begins a new one each time it is drawn."""
+    with open(work + "/a-file-with-a-rather-long-name-for-a-terminal.bin", "wb") as file:
+        file.write(os.urandom(96 << 20))
+    for columns in (80, 40):
+        shown, code = on_a_terminal(columns, "push", "a-file-with-a-rather-long-name-for-a-terminal.bin",
+                                    f"{host()}/main/models/wide:v{columns}")
+        assert code == 0, shown
+        drawn = [each.split("\r", 1)[0].rstrip("\n") for each in shown.split("\r\x1b[K") if "% " in each]
+        assert columns == 40 or drawn, repr(shown)
+        assert all(len(each) < columns for each in drawn), (columns, drawn)
+        assert "0 B/s" not in re.findall(r"[\d.]+ \w+/s", shown), shown
 
 
 def skopeo_copies_it_out_and_in_unchanged():
@@ -288,6 +346,7 @@ def who_still_writes_is_waited_for():
     pushed = sijil("push", work + "/held.bin", host() + "/main/models/held:v1")
     link.close()
     assert "pushed (resumed)" in pushed.stderr, pushed.stderr
+    assert re.search(r"409 .*; trying again in 1 s$", pushed.stderr, re.MULTILINE), pushed.stderr
     assert place.call("GET", "blobs/" + sha256(data)).body == data
 
 
@@ -501,8 +560,46 @@ def an_administrator_works_by_command():
     sijil("admin", "robot", "list", host(), code=4)
 
 
+def what_this_machine_lacks_is_not_the_registrys_fault():
+    """Exit status 1 and the file's name, at once; 5 is for a registry that can't be reached."""
+    read_only = work + "/read-only"
+    os.mkdir(read_only)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", read_only], check=True)
+    try:
+        began = time.monotonic()
+        refused = sijil("pull", host() + "/main/models/digits:v1", "-o", read_only, code=1)
+        assert "read-only" in refused.stderr.lower() and "model.onnx" in refused.stderr, refused.stderr
+        assert time.monotonic() - began < 20
+    finally:
+        subprocess.run(["umount", "-l", read_only], check=True)
+    full = work + "/full"
+    os.mkdir(full)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", full], check=True)
+    try:
+        refused = sijil("pull", host() + "/main/models/wide:v80", "-o", full, code=1)
+        assert "No space left" in refused.stderr and "a-file-with-a-rather-long-name" in refused.stderr, refused.stderr
+        assert "trying again" not in refused.stderr, refused.stderr
+    finally:
+        subprocess.run(["umount", "-l", full], check=True)
+    assert "nothing.onnx" in sijil("push", "nothing.onnx", host() + "/main/models/digits:v2", code=3).stderr
+    with open(work + "/broken.json", "w", encoding="utf-8") as file:
+        file.write("{")
+    assert "broken.json" in sijil("admin", "project", "rules", host(), "main/models", "broken.json", code=1).stderr
+    name, secret = state["login"]
+    gone = f"127.0.0.1:{sijil_test.free_port()}"
+    unreachable = sijil("login", gone, "--username", name, "--ca-file", server.ca_file, text=secret + "\n", code=5)
+    assert gone in unreachable.stderr, unreachable.stderr
+
+
 def usage_errors_say_what_is_wrong():
-    assert "there is no command" in sijil("pusch", code=2).stderr
+    assert "there is no command 'pusch'; did you mean 'push'?" in sijil("pusch", code=2).stderr
+    assert "did you mean 'admin robot list'" in sijil("admin", "robto", "list", "x", code=2).stderr
+    assert "did you mean" not in sijil("quetzalcoatl", code=2).stderr
+    assert "did you mean '--annotation'?" in sijil("push", "--annotatoin", "a=b", "x", "y", code=2).stderr
+    listed = sijil("admin", "robot", code=2).stderr
+    assert "admin robot create" in listed and "admin project" not in listed, listed
+    assert "admin robot create" in sijil("admin", "robot", "--help").stdout
+    assert "audit tail" in sijil("help", "audit").stdout and "--output" in sijil("help", "pull").stdout
     assert "usage" in sijil("push", "x", code=2).stderr
     assert "HOST/ORGANISATION/PROJECT/REPOSITORY" in sijil("pull", "digits", code=1).stderr
     assert "sijil login" in sijil("pull", "127.0.0.1:1/main/models/x:v1", code=4).stderr
@@ -517,6 +614,7 @@ state["login"] = sijil_test.make_robot(server, "ci", "publisher", "main/models")
 try:
     sijil_test.run(
         logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack, a_dataset_is_one,
+        a_folder_is_pushed_with_what_is_below_it, a_bar_is_as_wide_as_the_terminal, what_this_machine_lacks_is_not_the_registrys_fault,
         skopeo_copies_it_out_and_in_unchanged, skopeo_sends_a_ci_systems_token_as_it_is, curl_pushes_and_pulls_unchanged,
         clients_work_by_every_name, a_name_that_leaves_the_folder_is_refused,
         a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew,

@@ -323,10 +323,45 @@ static struct result count_run(void *context, size_t index, struct session *sess
         (void)snprintf(session_invocation(session)->explanation, 20, "job %zu", index);
         return failure(err, ERROR_DENIED, "number %zu failed", index);
     }
-    session_pause(session, 60);
+    session_pause(session, 60, &(const struct error){.message = "a test"});
     if (!session_gives_up(session)) return failure(err, ERROR_CORRUPT, "nobody told %zu to give up", index);
     atomic_fetch_add(&many->gave_up, 1);
     return failure(err, ERROR_UNAVAILABLE, "number %zu gave up", index);
+}
+
+static const struct line_row {
+    const char *name, *label;
+    uint64_t done, total;
+    int64_t passed_ms;
+    unsigned columns;
+    const char *wanted;
+} line_rows[] = {
+    {"a wide terminal", "model.onnx", 512 << 10, 1 << 20, 1000, 119,
+     "model.onnx [====================                    ]  50%  512.0 KiB of 1.0 MiB  512.0 KiB/s  0:01 left"},
+    {"80 columns", "model.onnx", 512 << 10, 1 << 20, 1000, 79,
+     "model.onnx [=======        ]  50%  512.0 KiB of 1.0 MiB  512.0 KiB/s  0:01 left"},
+    {"a long label", "weights/a-very-long-name-of-a-file.safetensors", 0, 1 << 20, 1000, 79,
+     "weights/a-very-long-name [                               ]   0%  0 B of 1.0 MiB"},
+    {"no room for a bar", "model.onnx", 512 << 10, 1 << 20, 1000, 30, "mod  50%  512.0 KiB of 1.0 MiB"},
+    {"next to none", "model.onnx", 512 << 10, 1 << 20, 1000, 5, "  50%"},
+    {"one", "model.onnx", 512 << 10, 1 << 20, 1000, 1, " "},
+    {"letters of two bytes", "\u0646\u0645\u0648\u0630\u062c", 1 << 20, 1 << 20, 0, 60,
+     "\u0646\u0645\u0648\u0630\u062c [===========================] 100%  1.0 MiB of 1.0 MiB"},
+};
+
+static void progress_fits_the_terminal(void **state)
+{
+    const struct line_row *row = *state;
+    struct progress progress = {.done = row->done, .total = row->total, .began_ms = 1000};
+    char line[PROGRESS_LINE_MAX];
+    unsigned columns = 0;
+
+    (void)snprintf(progress.label, sizeof progress.label, "%s", row->label);
+    progress_line(&progress, 1000 + row->passed_ms, row->columns, line);
+    (void)terminal_fit(line, UINT_MAX, &columns);
+    assert_true(columns <= row->columns);
+    assert_string_equal(line, row->wanted);
+    assert_null(strstr(line, "0 B/s"));
 }
 
 static const struct jobs_row {
@@ -376,5 +411,6 @@ int main(void)
 
     return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
            RUN_TABLE(reference_rows, references) + RUN_TABLE(trace_rows, verbose_hides_secrets) +
-           RUN_TABLE(warning_rows, warnings_are_read) + RUN_TABLE(jobs_rows, jobs) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+           RUN_TABLE(warning_rows, warnings_are_read) + RUN_TABLE(jobs_rows, jobs) + RUN_TABLE(line_rows, progress_fits_the_terminal) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -1,0 +1,192 @@
+#include "client/help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "client/terminal.h"
+
+#define NAME_MAX_LETTERS 64 /* of a command or an option: all in client/commands.c are shorter */
+#define TYPO_MAX         3  /* letters that differ: beyond it nothing is suggested */
+
+static void print_options(FILE *out, const struct option_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char left[64]; /* "-o, --" and the longest name and argument in use, with room */
+        option_spelling(&rows[i], true, left, sizeof left);
+        (void)fprintf(out, "  %-28s %s\n", left, rows[i].help);
+    }
+}
+
+void help_command(FILE *out, const struct command *command)
+{
+    size_t count = 0;
+    const struct option_row *global = commands_global_options(&count);
+
+    (void)fprintf(out, "usage: sijil %s [OPTION...] %s\n%s\n", command->name, command->operands, command->summary);
+    if (command->detail[0] != '\0') (void)fprintf(out, "\n%s\n", command->detail);
+    (void)fprintf(out, "\n");
+    print_options(out, command->options, command->option_count);
+    print_options(out, global, count);
+}
+
+/* "admin robot" of {"admin", "robot", "--help"}: what is no word ends it. */
+static void join(int count, char **words, char joined[NAME_MAX_LETTERS])
+{
+    size_t length = 0;
+
+    joined[0] = '\0';
+    for (int i = 0; i < count && words[i][0] != '-'; i++) {
+        const int more = snprintf(joined + length, NAME_MAX_LETTERS - length, "%s%s", i == 0 ? "" : " ", words[i]);
+        if (more < 0 || (size_t)more >= NAME_MAX_LETTERS - length) break;
+        length += (size_t)more;
+    }
+}
+
+static bool begins_with(const char *name, const char *level)
+{
+    const size_t length = strlen(level);
+
+    return length == 0 || (strncmp(name, level, length) == 0 && (name[length] == ' ' || name[length] == '\0'));
+}
+
+/* How many commands begin with the level; they are shown if `out` is given. */
+static size_t list_level(FILE *out, const char *level)
+{
+    size_t count = 0, found = 0;
+    const struct command *table = commands_table(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (!begins_with(table[i].name, level)) continue;
+        found++;
+        if (out != NULL) (void)fprintf(out, "  %-28s %s\n", table[i].name, table[i].summary);
+    }
+    return found;
+}
+
+static void print_level(FILE *out, const char *level)
+{
+    (void)fprintf(out, "usage: sijil %s%sCOMMAND [OPTION...] [OPERAND...]\n", level, level[0] == '\0' ? "" : " ");
+    if (level[0] == '\0')
+        (void)fputs("Pushes models and datasets to a Sijil registry, pulls them, and asks it who did what.\n", out);
+    (void)fputc('\n', out);
+    (void)list_level(out, level);
+    (void)fputs("\n`sijil COMMAND --help` says more. REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n",
+                out);
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* How many letters have to be put in, taken out or replaced. Both texts are shorter than NAME_MAX_LETTERS. */
+static unsigned distance(const char *given, const char *name)
+{
+    unsigned row[NAME_MAX_LETTERS + 1];
+    const size_t length = strlen(name);
+
+    for (size_t j = 0; j <= length; j++) row[j] = (unsigned)j;
+    for (size_t i = 1; given[i - 1] != '\0'; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= length; j++) {
+            const unsigned replaced = diagonal + (given[i - 1] == name[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = least(least(row[j], row[j - 1]) + 1, replaced);
+        }
+    }
+    return row[length];
+}
+
+/* A third of the letters, and never more than TYPO_MAX, may be wrong. */
+static bool is_near(const char *given, const char *name, unsigned *best)
+{
+    const unsigned apart = distance(given, name), letters = (unsigned)strlen(name);
+
+    if (apart > TYPO_MAX || 3 * apart > letters + 1 || apart >= *best) return false;
+    *best = apart;
+    return true;
+}
+
+static int words_in(const char *name)
+{
+    int words = 1;
+
+    for (; *name != '\0'; name++) words += *name == ' ';
+    return words;
+}
+
+static const struct command *nearest_command(int count, char **words)
+{
+    size_t commands = 0;
+    const struct command *table = commands_table(&commands), *nearest = NULL;
+    char given[NAME_MAX_LETTERS];
+    unsigned best = TYPO_MAX + 1;
+
+    for (size_t i = 0; i < commands; i++) {
+        const int wanted = words_in(table[i].name);
+        join(count < wanted ? count : wanted, words, given);
+        if (is_near(given, table[i].name, &best)) nearest = &table[i];
+    }
+    return nearest;
+}
+
+enum exit_code help_level(FILE *out, int count, char **words)
+{
+    char level[NAME_MAX_LETTERS];
+    size_t commands = 0;
+    const struct command *table = commands_table(&commands);
+
+    join(count, words, level);
+    for (size_t i = 0; i < commands; i++)
+        if (strcmp(table[i].name, level) == 0) {
+            help_command(out, &table[i]);
+            return EXIT_DONE;
+        }
+    if (list_level(NULL, level) == 0) return help_without_command(count, words);
+    print_level(out, level);
+    return EXIT_DONE;
+}
+
+enum exit_code help_without_command(int count, char **words)
+{
+    char given[NAME_MAX_LETTERS];
+    const struct command *nearest = nearest_command(count, words);
+
+    join(count, words, given);
+    const bool asks = count > 0 && strcmp(words[count - 1], "--help") == 0;
+    if (list_level(NULL, given) > 0) {
+        print_level(asks ? stdout : stderr, given);
+        return asks ? EXIT_DONE : EXIT_USAGE;
+    }
+    terminal_tame(given);
+    (void)fprintf(stderr, "sijil: there is no command '%s'", given);
+    if (nearest != NULL) (void)fprintf(stderr, "; did you mean '%s'?\n", nearest->name);
+    else (void)fputs("; see sijil --help\n", stderr);
+    return EXIT_USAGE;
+}
+
+static const char *nearest_option(const struct option_row *rows, size_t count, const char *given, unsigned *best)
+{
+    const char *nearest = NULL;
+
+    for (size_t i = 0; i < count; i++)
+        if (is_near(given, rows[i].name, best)) nearest = rows[i].name;
+    return nearest;
+}
+
+void help_option(FILE *out, const struct command *command, const char *given)
+{
+    size_t global_count = 0;
+    const struct option_row *global = commands_global_options(&global_count);
+    char name[NAME_MAX_LETTERS] = "";
+    unsigned best = TYPO_MAX + 1;
+
+    if (strncmp(given, "--", 2) == 0) (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(given + 2, "="), given + 2);
+    const char *own = nearest_option(command->options, command->option_count, name, &best);
+    const char *shared = nearest_option(global, global_count, name, &best);
+    const char *nearest = shared != NULL ? shared : own;
+    if (nearest != NULL && best > 0) (void)fprintf(out, "did you mean '--%s'?\n", nearest);
+    (void)fprintf(out, "`sijil %s --help` lists the options\n", command->name);
+}

@@ -1,0 +1,16 @@
+/*
+ * client/local.h -- files of this machine, apart from what a registry does.
+ *
+ * base/file.h calls everything that a disk does ERROR_UNAVAILABLE, which for `sijil` means a registry that can't be
+ * reached: worth another try, and exit status 5. A folder that can't be written to is neither.
+ */
+#pragma once
+
+#include "base/result.h"
+
+/** The result of a call of base/file.h about the file `name`: a failure names it, and is ERROR_INVALID where the disk, and no
+ *  registry, could not be used. ERROR_NOT_FOUND, ERROR_FULL and the others stay what they are. */
+RESULT local(struct result result, const char *name, struct error *err);
+
+/** Puts "NAME: " before the failure's sentence, unless that names it already. */
+void failure_name(const char *name, struct error *err);
