@@ -36,8 +36,7 @@ void event_done(struct event *event)
     event->permit = NULL;
 }
 
-/* Text from outside may hold anything; in the leaf it is printable ASCII without what would be escaped. */
-static size_t put_text(char *place, size_t room, const char *text)
+size_t event_plain_text(char *place, size_t room, const char *text)
 {
     size_t length = 0;
 
@@ -54,13 +53,13 @@ static size_t put_text(char *place, size_t room, const char *text)
 /* "name#detail"; a '#' inside the name would make its key ambiguous. */
 static void put_resource(char place[LEAF_RESOURCE_MAX + 1], const struct resource *resource)
 {
-    size_t length = put_text(place, LEAF_NAME_MAX + 1, resource->name);
+    size_t length = event_plain_text(place, LEAF_NAME_MAX + 1, resource->name);
 
     for (size_t i = 0; i < length; i++)
         if (place[i] == '#') place[i] = '?';
     if (resource->detail[0] == '\0') return;
     place[length++] = '#';
-    (void)put_text(place + length, LEAF_RESOURCE_MAX + 1 - length, resource->detail);
+    (void)event_plain_text(place + length, LEAF_RESOURCE_MAX + 1 - length, resource->detail);
 }
 
 static void put_targets(struct leaf *leaf, const struct decision_parts *parts)
@@ -68,9 +67,9 @@ static void put_targets(struct leaf *leaf, const struct decision_parts *parts)
     leaf->target_count = parts->pair_count;
     for (size_t i = 0; i < parts->pair_count; i++) {
         const struct action_pair *pair = &parts->pairs[i];
-        (void)put_text(leaf->targets[i].action, sizeof leaf->targets[i].action, action_name(pair->action));
+        (void)event_plain_text(leaf->targets[i].action, sizeof leaf->targets[i].action, action_name(pair->action));
         put_resource(leaf->targets[i].resource, &pair->resource);
-        (void)put_text(leaf->targets[i].region, sizeof leaf->targets[i].region, pair->resource.region);
+        (void)event_plain_text(leaf->targets[i].region, sizeof leaf->targets[i].region, pair->resource.region);
     }
 }
 
@@ -85,17 +84,17 @@ static void put_detail_of_change(struct leaf *leaf, const struct event *event)
     assert(leaf->target_count == 1 && strlen(change->detail) <= CHANGE_DETAIL_MAX); /* so that the leaf has room for it */
     char *place = target->resource + strcspn(target->resource, "#");
     *place++ = '#';
-    place += put_text(place, (size_t)(end - place), change->detail);
+    place += event_plain_text(place, (size_t)(end - place), change->detail);
     if (record->concerned != NULL) (void)snprintf(place, (size_t)(end - place), " %s", record->concerned->pseudonym);
 }
 
 static void put_reason(struct leaf_reason *reason, const struct decision_parts *parts, const char *note)
 {
-    (void)put_text(reason->decision, sizeof reason->decision, parts->id);
-    (void)put_text(reason->policy, sizeof reason->policy, parts->policy_digest);
-    (void)put_text(reason->note, sizeof reason->note, note);
+    (void)event_plain_text(reason->decision, sizeof reason->decision, parts->id);
+    (void)event_plain_text(reason->policy, sizeof reason->policy, parts->policy_digest);
+    (void)event_plain_text(reason->note, sizeof reason->note, note);
     for (size_t i = 0; i < parts->denial_count && i < LEAF_RULES_MAX; i++)
-        (void)put_text(reason->rules[reason->rule_count++], sizeof reason->rules[0], parts->denials[i].rule);
+        (void)event_plain_text(reason->rules[reason->rule_count++], sizeof reason->rules[0], parts->denials[i].rule);
 }
 
 static const char *actor_of(const struct event *event)
@@ -109,8 +108,8 @@ static const char *actor_of(const struct event *event)
 
 void event_name_permit(struct event *event)
 {
-    (void)put_text(event->permit->actor, sizeof event->permit->actor, actor_of(event));
-    (void)put_text(event->permit->request, sizeof event->permit->request, event->record->context.request_id);
+    (void)event_plain_text(event->permit->actor, sizeof event->permit->actor, actor_of(event));
+    (void)event_plain_text(event->permit->request, sizeof event->permit->request, event->record->context.request_id);
 }
 
 static void fill_from_record(const struct event *event, struct leaf *leaf)
@@ -122,8 +121,8 @@ static void fill_from_record(const struct event *event, struct leaf *leaf)
     put_targets(leaf, &decision->parts);
     put_detail_of_change(leaf, event);
     put_reason(&leaf->reason, &decision->parts, record->note);
-    (void)put_text(leaf->actor, sizeof leaf->actor, actor_of(event));
-    (void)put_text(leaf->request, sizeof leaf->request, has_own_id ? record->context.request_id : record->under->request);
+    (void)event_plain_text(leaf->actor, sizeof leaf->actor, actor_of(event));
+    (void)event_plain_text(leaf->request, sizeof leaf->request, has_own_id ? record->context.request_id : record->under->request);
 }
 
 static void fill_own(const struct event *event, struct leaf *leaf)
@@ -132,8 +131,10 @@ static void fill_own(const struct event *event, struct leaf *leaf)
 
     leaf->target_count = 1;
     leaf->targets[0] = (struct leaf_target){.resource = ""};
-    (void)put_text(leaf->targets[0].action, sizeof leaf->targets[0].action, action_name(event->action));
-    (void)put_text(leaf->actor, sizeof leaf->actor, "system");
+    if (event->organisation != NULL)
+        (void)event_plain_text(leaf->targets[0].resource, LEAF_NAME_MAX + 1, event->organisation);
+    (void)event_plain_text(leaf->targets[0].action, sizeof leaf->targets[0].action, action_name(event->action));
+    (void)event_plain_text(leaf->actor, sizeof leaf->actor, "system");
     leaf->request[0] = '\0';
     reason->has_bound = event->own == OWN_BURST_OPEN;
     reason->has_count = !reason->has_bound;
@@ -149,7 +150,7 @@ void event_fill_leaf(const struct event *event, struct leaf *leaf_out)
     leaf_out->reason = (struct leaf_reason){.rule_count = 0};
     if (event->record != NULL) fill_from_record(event, leaf_out);
     else fill_own(event, leaf_out);
-    (void)put_text(leaf_out->outcome, sizeof leaf_out->outcome, outcome_name(outcome));
+    (void)event_plain_text(leaf_out->outcome, sizeof leaf_out->outcome, outcome_name(outcome));
     leaf_out->class_uid = action_ocsf_type(event->action);
     leaf_out->source = event->source;
     leaf_out->has_payload = event->has_payload;

@@ -7,6 +7,7 @@
 #include "audit/permit_priv.h"
 #include "audit/sequencer.h"
 #include "audit/subject_priv.h"
+#include "audit/tally_priv.h"
 
 /** Who the subject of requests without a credential is: a day's worth of addresses is erased with one key. */
 #define ANONYMOUS_ISSUER "sijil:anonymous"
@@ -21,6 +22,10 @@ struct event {
     enum own_event own;
     uint64_t count;        /* of OWN_*; the bound of OWN_BURST_OPEN */
     uint64_t opened;       /* of OWN_BURST_CLOSE: the opening's sequence number */
+    struct burst *burst;   /* of OWN_BURST_* */
+    const char *organisation; /* of OWN_BURST_*: whose requests these are; "" */
+    const struct tally *tally; /* NULL, or what the payload says ... */
+    const struct audit_subject *sealer; /* ... and whose key seals it */
 
     enum action action;    /* of the first target */
     enum outcome outcome;
@@ -49,6 +54,9 @@ void event_done(struct event *event);
 
 /** Tells the event's permit who acts in which request, for later events under it. */
 void event_name_permit(struct event *event);
+
+/** Text from outside may hold anything: copies it as printable ASCII without what would be escaped. Its length. */
+size_t event_plain_text(char *place, size_t room, const char *text);
 
 /** Fills in everything but sequence, time and ordinals. Text from outside is made printable ASCII. */
 void event_fill_leaf(const struct event *event, struct leaf *leaf_out);

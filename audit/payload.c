@@ -6,7 +6,7 @@
 #include "crypto/aead.h"
 #include "crypto/random.h"
 
-#define PAYLOAD_MAX 16384 /* bytes: the claims of a token, a user agent and eight denials */
+#define PAYLOAD_MAX TALLY_TEXT_MAX /* bytes: more than the claims of a token, a user agent and eight denials */
 #define CLAIMS_MAX  8192
 #define AGENT_MAX   1024
 
@@ -95,7 +95,8 @@ static struct result write_and_seal(struct event *event, const struct audit_subj
     struct buffer OWNED_BUFFER associated = BUFFER(512);
     const size_t at = boxes->length;
 
-    TRY(write_payload(event->record, payload, err));
+    if (event->tally != NULL) TRY(tally_write(event->tally, payload, err));
+    else TRY(write_payload(event->record, payload, err));
     TRY(write_associated(origin, &event->source, &associated, err));
     random_bytes(event->salt, sizeof event->salt);
     TRY(leaf_payload_commitment(event->salt, buffer_bytes(payload), event->commitment, err));

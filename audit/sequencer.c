@@ -8,18 +8,30 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+static void name_day(char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2])
+{
+    char now[CLOCK_TEXT_SIZE];
+
+    clock_format(clock_wall_ms(), now);
+    (void)snprintf(anonymous, ANONYMOUS_NAME_SIZE, "%.10s", now); /* the day */
+    names_out[0] = ANONYMOUS_ISSUER;
+    names_out[1] = anonymous;
+}
+
 void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2])
 {
     const char *issuer = record->context.issuer;
 
     names_out[0] = issuer == NULL || issuer[0] == '\0' ? REGISTRY_ISSUER : issuer;
     names_out[1] = record->context.subject;
-    if (record->context.subject != NULL) return;
-    char now[CLOCK_TEXT_SIZE];
-    clock_format(clock_wall_ms(), now);
-    (void)snprintf(anonymous, ANONYMOUS_NAME_SIZE, "%.10s", now); /* the day */
-    names_out[0] = ANONYMOUS_ISSUER;
-    names_out[1] = anonymous;
+    if (record->context.subject == NULL) name_day(anonymous, names_out);
+}
+
+bool record_day(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2])
+{
+    if (record->refusal == NULL || record->context.subject == NULL) return false;
+    name_day(anonymous, names_out);
+    return true;
 }
 
 bool record_concerns_somebody(const struct record *record)
@@ -30,6 +42,7 @@ bool record_concerns_somebody(const struct record *record)
 /* Work of the server's own, and later events of an operation that do not say from where, have nothing to seal. */
 static bool has_payload(const struct record *record)
 {
+    if (record->refusal != NULL) return true;
     if (record->decision != NULL) return decision_epoch(record->decision) != EPOCH_OF_JOBS;
     return record->context.subject != NULL;
 }
@@ -42,13 +55,14 @@ static bool is_by_stranger(const struct record *record)
 }
 
 /* Under the mutex. */
-static struct record_queue *choose_queue(struct sequencer *sequencer, const struct record *record, bool needs_subject)
+static struct record_queue *choose_queue(struct sequencer *sequencer, struct record *record, bool needs_subject)
 {
     const size_t waiting = sequencer->ready.count + sequencer->unresolved.count + sequencer->folding.count;
 
     if (waiting >= WAITING_MAX || sequencer->is_stopping) return &sequencer->overflow;
-    if (is_by_stranger(record) && fold_takes(sequencer, record->arrived_ms)) return &sequencer->folding;
-    return needs_subject ? &sequencer->unresolved : &sequencer->ready;
+    record->folds = record->refusal != NULL || (is_by_stranger(record) && fold_takes(sequencer, record->arrived_ms));
+    if (needs_subject) return &sequencer->unresolved;
+    return record->folds ? &sequencer->folding : &sequencer->ready;
 }
 
 static void wake(struct sequencer *sequencer, const struct record_queue *queue)
@@ -65,7 +79,7 @@ static bool find_subjects(struct sequencer *sequencer, struct record *record)
     char anonymous[ANONYMOUS_NAME_SIZE];
     const char *names[2];
 
-    record->resolved = record->concerned = NULL;
+    record->resolved = record->concerned = record->day = NULL;
     if (has_box) {
         record_subject(record, anonymous, names);
         record->resolved = subject_cache_find(sequencer->subjects, names[0], names[1]);
@@ -73,12 +87,14 @@ static bool find_subjects(struct sequencer *sequencer, struct record *record)
     if (concerns)
         record->concerned =
             subject_cache_find(sequencer->subjects, record->change->concerns_issuer, record->change->concerns_subject);
-    return (!has_box || record->resolved != NULL) && (!concerns || record->concerned != NULL);
+    const bool has_day = record_day(record, anonymous, names);
+    if (has_day) record->day = subject_cache_find(sequencer->subjects, names[0], names[1]);
+    return (!has_box || record->resolved != NULL) && (!concerns || record->concerned != NULL) && (!has_day || record->day != NULL);
 }
 
 void sequencer_submit(struct sequencer *sequencer, struct record *record)
 {
-    assert((record->decision == NULL) != (record->under == NULL));
+    assert((record->decision != NULL) + (record->under != NULL) + (record->refusal != NULL) == 1);
     assert(has_payload(record) || !record_concerns_somebody(record)); /* what the server does by itself concerns nobody */
     record->arrived_ms = clock_monotonic_ms();
     record->permit = NULL;

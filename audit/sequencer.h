@@ -63,6 +63,17 @@ struct event_context {
     char request_id[37];
 };
 
+/**
+ * A request that is answered 429 because its principal, or its organisation, has used up its share. It has no event of
+ * its own: denied.burst events count it, durable first with an upper bound, then exactly by principal, action, network
+ * and target. Views must outlive the record.
+ */
+struct refusal {
+    const char *organisation; /* of the principal; "" if it has none, or stands outside: then its issuer's are together */
+    enum action action;
+    const char *target;       /* as the caller named it, whether or not it is there; "" */
+};
+
 enum outcome { OUTCOME_ALLOWED, OUTCOME_DENIED, OUTCOME_FAILED, OUTCOME_COMPLETED };
 
 enum record_status {
@@ -77,9 +88,10 @@ enum record_status {
 };
 
 struct record {
-    /* Set by the caller. Exactly one of decision and under is set. */
+    /* Set by the caller. Exactly one of decision, under and refusal is set. */
     struct decision *decision;     /* owned by the record until record_done() */
     const struct permit *under;    /* a later event of an operation that was permitted: its outcome */
+    const struct refusal *refusal; /* not to be served; its principal, if it has one, is in `context` */
     enum outcome outcome;          /* with `under` only: OUTCOME_COMPLETED or OUTCOME_FAILED */
     char note[80];                 /* with `under`: what is worth knowing, e.g. "67108864 bytes"; no personal data */
     struct event_context context;
@@ -95,7 +107,8 @@ struct record {
 
     /* The sequencer's own. */
     struct record *next;
-    struct audit_subject *resolved, *concerned;
+    struct audit_subject *resolved, *concerned, *day;
+    bool folds; /* to be counted in a burst */
     struct record_waiter *waiter;
     int64_t arrived_ms;
 };

@@ -26,8 +26,8 @@ static struct result seal_payloads(struct sequencer *sequencer, struct group *gr
     group->boxes.length = 0;
     for (size_t i = 0; i < group->count; i++) {
         struct event *event = &group->events[i];
-        if (event->record == NULL || event->record->resolved == NULL) continue;
-        TRY(event_seal_payload(event, event->record->resolved, sequencer->origin, &group->boxes, err));
+        const struct audit_subject *sealer = event->record == NULL ? event->sealer : event->record->resolved;
+        if (sealer != NULL) TRY(event_seal_payload(event, sealer, sequencer->origin, &group->boxes, err));
     }
     return SUCCESS;
 }

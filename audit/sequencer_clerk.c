@@ -17,7 +17,7 @@ static struct record *take_unresolved(struct sequencer *sequencer)
 static void pass_on(struct sequencer *sequencer, struct record *record)
 {
     (void)pthread_mutex_lock(&sequencer->mutex);
-    queue_add(&sequencer->ready, record);
+    queue_add(record->folds ? &sequencer->folding : &sequencer->ready, record);
     (void)pthread_cond_signal(&sequencer->work);
     (void)pthread_mutex_unlock(&sequencer->mutex);
 }
@@ -46,6 +46,7 @@ static struct result resolve_all(struct sequencer *sequencer, struct record *rec
         record_subject(record, anonymous, names);
         TRY(resolve(sequencer, names, &record->resolved, err));
     }
+    if (record->day == NULL && record_day(record, anonymous, names)) TRY(resolve(sequencer, names, &record->day, err));
     if (record->concerned != NULL || !record_concerns_somebody(record)) return SUCCESS;
     names[0] = record->change->concerns_issuer;
     names[1] = record->change->concerns_subject;

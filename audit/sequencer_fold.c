@@ -1,4 +1,4 @@
-/* Floods without a credential, and what was counted because it could not be recorded, become events. */
+/* Whose requests are counted instead of recorded one by one; and counters that become events. */
 #include <assert.h>
 
 #include "audit/sequencer_priv.h"
@@ -27,43 +27,19 @@ static int64_t earlier(int64_t a, int64_t b)
 
 int64_t own_due_ms(const struct sequencer *sequencer)
 {
-    int64_t due_ms = INT64_MAX;
+    int64_t due_ms = bursts_due_ms(sequencer);
 
     if (atomic_load(&sequencer->refused) > 0) due_ms = earlier(due_ms, sequencer->refused_at_ms + OWN_INTERVAL_MS);
     if (sequencer->unrecorded > 0) due_ms = earlier(due_ms, sequencer->unrecorded_since_ms + OWN_INTERVAL_MS);
-    if (sequencer->burst.is_open) due_ms = earlier(due_ms, sequencer->burst.opened_ms + BURST_WINDOW_MS);
     if (due_ms != INT64_MAX && sequencer->is_stopping) return 0;
     return due_ms;
 }
 
-static struct event *add_own(struct group *group, enum own_event own, enum action action, uint64_t count)
+static void add_own(struct group *group, enum own_event own, enum action action, uint64_t count)
 {
     struct event *event = &group->events[group->count++];
 
     *event = (struct event){.own = own, .action = action, .count = count, .outcome = OUTCOME_COMPLETED};
-    return event;
-}
-
-static void release_covered(struct sequencer *sequencer, struct record_queue *released)
-{
-    struct burst *burst = &sequencer->burst;
-
-    while (burst->is_open && burst->count < BURST_BOUND && sequencer->folding.count > 0) {
-        queue_add(released, queue_take(&sequencer->folding));
-        burst->count++;
-    }
-}
-
-static void collect_burst(struct sequencer *sequencer, int64_t now_ms)
-{
-    struct group *group = sequencer->group;
-    struct burst *burst = &sequencer->burst;
-    const bool is_over = burst->is_open && (burst->count == BURST_BOUND || sequencer->is_stopping ||
-                                            now_ms - burst->opened_ms >= BURST_WINDOW_MS);
-
-    if (is_over) add_own(group, OWN_BURST_CLOSE, ACTION_DENIED_BURST, burst->count)->opened = burst->opened;
-    if (sequencer->folding.count > 0 && (!burst->is_open || is_over))
-        add_own(group, OWN_BURST_OPEN, ACTION_DENIED_BURST, BURST_BOUND)->outcome = OUTCOME_DENIED;
 }
 
 void own_collect(struct sequencer *sequencer, int64_t now_ms, struct record_queue *released)
@@ -73,8 +49,8 @@ void own_collect(struct sequencer *sequencer, int64_t now_ms, struct record_queu
     const bool is_refused_due = sequencer->is_stopping || now_ms - sequencer->refused_at_ms >= OWN_INTERVAL_MS;
     const bool is_unrecorded_due = sequencer->is_stopping || now_ms - sequencer->unrecorded_since_ms >= OWN_INTERVAL_MS;
 
-    release_covered(sequencer, released);
-    collect_burst(sequencer, now_ms);
+    bursts_release(sequencer, released);
+    bursts_collect(sequencer, now_ms);
     if (refused > 0 && is_refused_due) add_own(group, OWN_REFUSED, ACTION_REFUSED, refused);
     if (sequencer->unrecorded > 0 && is_unrecorded_due) add_own(group, OWN_UNRECORDED, ACTION_UNRECORDED, sequencer->unrecorded);
     assert(group->count <= GROUP_OWN_MAX);
@@ -98,9 +74,7 @@ void own_apply(struct sequencer *sequencer, const struct event *event)
 {
     switch (event->own) {
     case OWN_BURST_OPEN:
-        sequencer->burst = (struct burst){true, event->sequence, 0, clock_monotonic_ms()};
-        break;
-    case OWN_BURST_CLOSE: sequencer->burst.is_open = false; break;
+    case OWN_BURST_CLOSE: bursts_apply(sequencer, event); break;
     case OWN_REFUSED:
     case OWN_UNRECORDED: apply_counters(sequencer, event); break;
     case OWN_NONE: break;

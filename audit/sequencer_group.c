@@ -322,7 +322,7 @@ static void collect(struct sequencer *sequencer)
     (void)pthread_mutex_unlock(&sequencer->mutex);
     for (struct record *record; (record = queue_take(&released)) != NULL;) {
         record->folded = true;
-        metric_add(AUDIT_METRIC(audit_folded), 1);
+        metric_add(record->refusal == NULL ? AUDIT_METRIC(audit_folded_challenges) : AUDIT_METRIC(audit_folded_refusals), 1);
         sequencer_complete(sequencer, record, RECORD_DONE);
     }
     sequencer_give_up(sequencer, &unserved, &not_signed);

@@ -17,10 +17,11 @@
 #include "audit/metrics.h"
 
 #define GROUP_RECORDS_MAX 1000
-#define GROUP_OWN_MAX     4 /* closing a burst, opening one, refused, unrecorded */
+#define BURSTS_MAX        34 /* at a time: of strangers, of 32 organisations or issuers, and one of all others */
+#define GROUP_OWN_MAX     (2 * BURSTS_MAX + 2) /* closing bursts, opening them, refused, unrecorded */
 #define GROUP_EVENTS_MAX  (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
 #define GROUP_KEYS_MAX    ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
-#define GROUP_SLOTS       32768 /* of the hash table over keys; a power of two, three times as many as keys */
+#define GROUP_SLOTS       32768 /* of the hash table over keys; a power of two, twice as many as keys */
 #define GROUP_TILES_MAX   (GROUP_EVENTS_MAX / TILE_WIDTH + 1 + TILE_LEVEL_MAX)
 
 #define WAITING_MAX        65536 /* records; more than a gateway has connections */
@@ -106,11 +107,20 @@ struct doubt {
     struct event own[GROUP_OWN_MAX];
 };
 
+/**
+ * Requests that are counted together. An opening entry is durable before the first of them is answered; what is open
+ * when the process dies was at most BURST_BOUND.
+ */
 struct burst {
-    bool is_open;
+    bool is_used;             /* it is of `realm` now */
+    bool is_open, is_wanted;
+    char realm[SUBJECT_TEXT_MAX + 1]; /* name of an organisation, or URL of an issuer; "" for the two that are fixed */
+    char organisation[SUBJECT_TEXT_MAX + 1]; /* the same, if it is one; else "" */
     uint64_t opened; /* sequence number */
-    uint64_t count;
     int64_t opened_ms;
+    struct audit_subject *day, *next_day; /* seals the rows, and those of the next; pinned */
+    uint64_t count;
+    struct tally tally;
 };
 
 struct sequencer {
@@ -150,7 +160,7 @@ struct sequencer {
     uint64_t tail_size; /* for which `tail` is right */
     struct merkle_hash tail[TILE_WIDTH];
     struct log_memory *memory;
-    struct burst burst;
+    struct burst bursts[BURSTS_MAX]; /* 0: of strangers; 1: of those for whom there is no other */
     struct doubt doubt;
 
     /* The signer's own. */
@@ -164,6 +174,8 @@ struct sequencer {
 /* sequencer.c */
 /** Issuer and subject whose key seals the record's payload; `anonymous` is room for one that has no name. */
 void record_subject(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
+/** For record->day: whose key seals the burst that counts it, if it is of a known principal. False: it needs none. */
+bool record_day(const struct record *record, char anonymous[ANONYMOUS_NAME_SIZE], const char *names_out[2]);
 /** Whether the event says a pseudonym besides the actor's: record->concerned. */
 bool record_concerns_somebody(const struct record *record);
 
@@ -218,6 +230,15 @@ const struct permit *event_permit(const struct event *event);
 void sequencer_note_change(struct sequencer *sequencer, const struct change *change);
 /** Anything may have changed. */
 void sequencer_note_all(struct sequencer *sequencer);
+
+/* sequencer_burst.c: under the mutex, but for the last */
+/** Moves what open bursts cover to `released`, counted; what is left wants bursts of its own. */
+void bursts_release(struct sequencer *sequencer, struct record_queue *released);
+/** Adds the events that close and open bursts. */
+void bursts_collect(struct sequencer *sequencer, int64_t now_ms);
+int64_t bursts_due_ms(const struct sequencer *sequencer);
+/** OWN_BURST_* is durable. */
+void bursts_apply(struct sequencer *sequencer, const struct event *event);
 
 /* sequencer_clerk.c, sequencer_sign.c */
 void *sequencer_clerk_run(void *argument);

@@ -53,7 +53,8 @@ void sequencer_complete(struct sequencer *sequencer, struct record *record, enum
 
     subject_cache_release(sequencer->subjects, record->resolved);
     subject_cache_release(sequencer->subjects, record->concerned);
-    record->resolved = record->concerned = NULL;
+    subject_cache_release(sequencer->subjects, record->day);
+    record->resolved = record->concerned = record->day = NULL;
     record->status = status;
     if (waiter == NULL) {
         record->done(record); /* may free the record */

@@ -203,7 +203,8 @@ static void fill_payloads(struct group *group, struct audit_append *append)
         if (!event->has_payload) continue;
         const size_t at = append->payload_count++;
         columns->payload_sequences[at] = (int64_t)event->sequence;
-        columns->payload_subjects[at] = (struct bytes){event->record->resolved->index, 32};
+        const struct audit_subject *sealer = event->record == NULL ? event->sealer : event->record->resolved;
+        columns->payload_subjects[at] = (struct bytes){sealer->index, 32};
         columns->payload_salts[at] = (struct bytes){event->salt, sizeof event->salt};
         columns->payload_boxes[at] = (struct bytes){group->boxes.data + event->box_at, event->box_length};
     }

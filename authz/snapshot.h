@@ -96,6 +96,9 @@ void authz_grant_detail(enum role role, const struct authz_binding *grantee,
 bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal,
                             int64_t now_ms);
 
+/** Has the principal any live binding? The server itself needs none. */
+bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);
+
 /** What live bindings allow on one resolved repository, for minting; the name is copied too. */
 void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct principal *principal,
                            const struct resource *repository, int64_t now_ms,

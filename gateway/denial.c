@@ -1,10 +1,8 @@
 /* What a caller is told when the answer is no. */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "authz/challenge.h"
-#include "authz/role.h"
 #include "gateway/exchange_priv.h"
 #include "gateway/hosts.h"
 #include "gateway/token_endpoint.h"
@@ -94,37 +92,18 @@ static json_t *detail_of(const struct decision *decision)
 }
 
 /* Nothing is said against the caller: rights and policies could not be read for a while, or changed just now. */
-static bool will_pass(const struct decision *decision)
+bool denial_will_pass(const struct decision *decision)
 {
     const struct denial *first = decision_denial_count(decision) == 0 ? NULL : decision_denial(decision, 0);
 
     return first != NULL && strcmp(first->policy, "sys") == 0 && strcmp(first->rule, "SYS-STALE") == 0;
 }
 
-/* Else a robot without rights that asks for ever would fill the log, which keeps everything. Its first denials name it. */
-bool denial_is_one_too_many(struct exchange *exchange)
-{
-    const struct request *request = &exchange->request;
-    struct quota *quota = request->gateway->quota;
-    const struct quota_limits limits = {.at_a_time = UINT_MAX,
-                                        .rate = (unsigned)request->gateway->settings->denial_rate_per_principal};
-    struct quota_ticket ticket = {0};
-    char key[PRINCIPAL_KEY_SIZE];
-    struct error err = {0};
-
-    if (request->principal.kind == PRINCIPAL_NONE || decision_verdict(exchange->decision) == VERDICT_ALLOW) return false;
-    if (will_pass(exchange->decision)) return false;
-    principal_key(&request->principal, key);
-    const bool is_counted = quota_enter(quota, "denied principal", key, &limits, &ticket, &err).ok;
-    quota_leave(quota, &ticket);
-    return !is_counted;
-}
-
 static void refuse(struct request *request, const struct decision *decision)
 {
     const char *message = decision_denial_count(decision) == 0 ? "not allowed" : decision_denial(decision, 0)->message;
     OWNED_JSON detail = detail_of(decision);
-    const bool is_over_soon = will_pass(decision);
+    const bool is_over_soon = denial_will_pass(decision);
 
     if (request->speaks_oci)
         response_oci_error(request, is_over_soon ? 503 : 403, is_over_soon ? "UNAVAILABLE" : "DENIED", message, detail);

@@ -266,7 +266,7 @@ static enum MHD_Result leave_head(struct exchange *exchange)
     return MHD_YES;
 }
 
-void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric)
+void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s)
 {
     struct request *request = &exchange->request;
     const bool is_too_much = status == 429;
@@ -274,6 +274,11 @@ void exchange_refuse(struct exchange *exchange, unsigned status, const char *why
     response_error(request, status, is_too_much ? "TOOMANYREQUESTS" : "UNAVAILABLE",
                    is_too_much ? "Too many requests" : "The server is busy", why);
     response_header(request, "Retry-After", "%u", wait_s);
+}
+
+void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric)
+{
+    exchange_say_later(exchange, status, why, wait_s);
     exchange_count_unrecorded(exchange, metric);
 }
 

@@ -25,6 +25,8 @@
 
 enum { TICKET_ADDRESS, TICKET_PRINCIPAL, TICKETS };
 
+#define BUDGET_ORGANISATION_SIZE 64 /* an organisation's name has at most 63 letters */
+
 enum phase {
     PHASE_HEAD,   /* the head is arriving, or just arrived */
     PHASE_WORK,   /* suspended: a worker or the sequencer has it */
@@ -89,6 +91,9 @@ struct exchange {
     struct record record;
     unsigned stale_count;      /* of the decision that is to be recorded */
     int64_t stale_since_ms;    /* the first of them; of the monotonic clock */
+    bool is_without_role;        /* all that its principal asks for counts like a denial */
+    struct refusal refusal;      /* beyond a budget */
+    char organisation[BUDGET_ORGANISATION_SIZE];
     bool is_allotted;            /* counted in its project's quota of events */
     bool is_recorded;            /* an event says what became of this request, or a counter that becomes one */
     bool has_sequence;
@@ -127,6 +132,8 @@ void exchange_free(struct exchange *exchange);
 void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric metric);
 /** Makes the answer that it can't be now, 429 or 503, and when to try again; it is counted, and has no event of its own. */
 void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric);
+/** Makes that answer alone. */
+void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s);
 /** MHD is done with it and no job runs: frees it, on a worker if that may take time. */
 void exchange_leave(struct exchange *exchange);
 /** Queues a job; false when there are too many. */
@@ -176,8 +183,10 @@ RESULT exchange_decide(struct exchange *exchange, struct error *err);
 void exchange_right(const struct exchange *exchange, char rule_out[65]);
 /** The body was cut off for want of a right: the event that says so. Blocks. */
 void exchange_record_lost(struct exchange *exchange);
-/** Counts the request in its project's quota of events; ALLOTTED_NOTHING: the answer is made. */
-RESULT exchange_allot(struct exchange *exchange, struct pg *pg, enum allotted *allotted_out, struct error *err);
+/** Counts the request in its project's quota of events. */
+RESULT exchange_allot(struct exchange *exchange, struct pg *pg, struct allotted_now *now_out, struct error *err);
+/** Who asks, and from where, for a record. */
+struct event_context exchange_context(const struct exchange *exchange);
 /** Prepares exchange->record for exchange->decision, which it takes over. */
 void exchange_record_prepare(struct exchange *exchange, struct change *change);
 /** Takes over sequence and permit from a record that is done. */
@@ -185,9 +194,22 @@ void exchange_record_take(struct exchange *exchange);
 /** A decision came back stale: true while another try fits into the time that a record may take. */
 bool exchange_may_decide_again(struct exchange *exchange);
 
+/* gateway/budget.c */
+/**
+ * Takes the request out of what its principal and its organisation may have recorded. ERROR_LIMIT: it is to be refused,
+ * and counted under *metric_out.
+ */
+RESULT budget_enter(struct exchange *exchange, enum gateway_metric *metric_out, struct error *err);
+/** False: exchange->decision denies somebody known who was denied too often of late. */
+bool budget_allows_denial(struct exchange *exchange);
+#define DENIED_TOO_OFTEN "too many requests in a row were denied; ask for less, or slower" /* the answer then */
+/** Answers 429 once the log counts the request. The exchange is suspended, and not the caller's any more. */
+void budget_refuse(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric);
+/** The same for workers: waits until it is counted, and makes no answer. ERROR_UNAVAILABLE. */
+RESULT budget_count(struct exchange *exchange, enum gateway_metric metric, struct error *err);
+
 /* gateway/denial.c */
-/** Whether exchange->decision denies somebody known who was denied too often of late: that is counted, not recorded by itself. */
-bool denial_is_one_too_many(struct exchange *exchange);
-#define DENIED_TOO_OFTEN "too many requests in a row were denied; ask for less, or slower" /* what he is told then */
+/** Nothing is said against the caller: rights and policies could not be read for a while, or changed just now. */
+bool denial_will_pass(const struct decision *decision);
 /** The answer to a decision that is not VERDICT_ALLOW. */
 void denial_answer(struct exchange *exchange, const struct decision *decision);

@@ -137,28 +137,16 @@ static struct result check_credential(struct exchange *exchange, struct error *e
     return SUCCESS;
 }
 
-static struct result enter_quota(struct exchange *exchange, struct error *err)
-{
-    const struct request *request = &exchange->request;
-    const struct settings *settings = request->gateway->settings;
-    const struct quota_limits limits = {.at_a_time = (unsigned)settings->requests_per_principal,
-                                        .rate = (unsigned)settings->request_rate_per_principal};
-    char key[sizeof request->principal.issuer + sizeof request->principal.subject + 1];
-
-    if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS;
-    (void)snprintf(key, sizeof key, "%s %s", request->principal.issuer, request->principal.subject);
-    return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->tickets[TICKET_PRINCIPAL], err);
-}
-
 static enum way too_many(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
-    exchange_refuse(exchange, 429, why, wait_s, metric);
-    return WAY_ANSWER;
+    budget_refuse(exchange, why, wait_s, metric);
+    return WAY_WAIT;
 }
 
 static enum way step_authenticate(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
+    enum gateway_metric metric = METRIC_REFUSED_PRINCIPAL;
     struct error err = {0};
 
     (void)pg;
@@ -166,8 +154,8 @@ static enum way step_authenticate(struct exchange *exchange, struct pg *pg)
     if (!check_credential(exchange, &err).ok) return answer_failure(exchange, &err);
     const struct authentication *found = request->authentication;
     if (found->error == OAUTH_TOO_MANY) return too_many(exchange, found->description, found->wait_s, METRIC_REFUSED_SECRET);
-    if (enter_quota(exchange, &err).ok) return WAY_NEXT;
-    return too_many(exchange, err.message, 1, METRIC_REFUSED_PRINCIPAL);
+    if (budget_enter(exchange, &metric, &err).ok) return WAY_NEXT;
+    return too_many(exchange, err.message, 1, metric);
 }
 
 /* Who has no good credential does not get his body stored, only drained. */
@@ -203,7 +191,7 @@ static enum way step_decide(struct exchange *exchange, struct pg *pg)
     if (request->response != NULL) return WAY_ANSWER;
     require_actions(request);
     if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
-    if (!denial_is_one_too_many(exchange)) return WAY_NEXT;
+    if (budget_allows_denial(exchange)) return WAY_NEXT;
     return too_many(exchange, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
 }
 
@@ -224,12 +212,13 @@ static enum way step_take(struct exchange *exchange, struct pg *pg)
 
 static enum way step_allot(struct exchange *exchange, struct pg *pg)
 {
-    enum allotted allotted = ALLOTTED;
+    static const char why[] = "the project's quota of requests for this minute is used up; Retry-After says when to come again";
+    struct allotted_now now = {.allotted = ALLOTTED};
     struct error err = {0};
 
-    if (!exchange_allot(exchange, pg, &allotted, &err).ok) return answer_failure(exchange, &err);
-    if (allotted == ALLOTTED) return WAY_NEXT;
-    return allotted == ALLOTTED_LATER ? WAY_WORKER : WAY_ANSWER;
+    if (!exchange_allot(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);
+    if (now.allotted == ALLOTTED) return WAY_NEXT;
+    return now.allotted == ALLOTTED_LATER ? WAY_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);
 }
 
 static void continue_later(struct exchange *exchange);

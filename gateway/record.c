@@ -49,8 +49,9 @@ void exchange_right(const struct exchange *exchange, char rule_out[65])
     (void)snprintf(rule_out, 65, "%s", rule);
 }
 
-static struct event_context context_of(const struct request *request)
+struct event_context exchange_context(const struct exchange *exchange)
 {
+    const struct request *request = &exchange->request;
     struct event_context context = {.client_address = request->client_address,
                                     .user_agent = request_header(request, "User-Agent")};
 
@@ -62,15 +63,8 @@ static struct event_context context_of(const struct request *request)
     return context;
 }
 
-static void too_many_of_project(struct exchange *exchange, unsigned wait_s)
-{
-    static const char why[] = "the project's quota of requests for this minute is used up; Retry-After says when to come again";
-
-    exchange_refuse(exchange, 429, why, wait_s, METRIC_REFUSED_PROJECT);
-}
-
 /* What is denied is not a project's: strangers could use up its quota. Nor is what its administrators do. */
-struct result exchange_allot(struct exchange *exchange, struct pg *pg, enum allotted *allotted_out, struct error *err)
+struct result exchange_allot(struct exchange *exchange, struct pg *pg, struct allotted_now *now_out, struct error *err)
 {
     const struct request *request = &exchange->request;
     struct allotted_now now = {.allotted = ALLOTTED};
@@ -79,10 +73,8 @@ struct result exchange_allot(struct exchange *exchange, struct pg *pg, enum allo
                         !uuid_is_nil(&request->pairs[0].resource.project) &&
                         decision_verdict(exchange->decision) == VERDICT_ALLOW;
     if (counts) TRY(allotment_take(request->gateway->allotment, &request->pairs[0].resource.project, pg, &now, err));
-    *allotted_out = now.allotted;
-    if (!counts || now.allotted == ALLOTTED_LATER) return SUCCESS;
-    exchange->is_allotted = true;
-    if (now.allotted == ALLOTTED_NOTHING) too_many_of_project(exchange, now.wait_s);
+    if (counts && now.allotted != ALLOTTED_LATER) exchange->is_allotted = true;
+    *now_out = now;
     return SUCCESS;
 }
 
@@ -90,7 +82,7 @@ void exchange_record_prepare(struct exchange *exchange, struct change *change)
 {
     record_done(&exchange->record);
     exchange->record = (struct record){.decision = exchange->decision,
-                                       .context = context_of(&exchange->request),
+                                       .context = exchange_context(exchange),
                                        .change = change};
     exchange->decision = NULL;
 }
@@ -167,8 +159,8 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
 {
     TRY(exchange_decide(exchange, err));
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
-    if (!exchange->is_recorded && denial_is_one_too_many(exchange)) {
-        exchange_count_unrecorded(exchange, METRIC_REFUSED_DENIED);
+    if (!exchange->is_recorded && !budget_allows_denial(exchange)) {
+        TRY(budget_count(exchange, METRIC_REFUSED_DENIED, err));
         exchange->is_denied_too_often = true;
         return failure(err, ERROR_LIMIT, DENIED_TOO_OFTEN);
     }
@@ -197,7 +189,7 @@ void exchange_record_lost(struct exchange *exchange)
     if (request->permit != NULL)
         (void)request_record_outcome(request, OUTCOME_FAILED, note, NULL, &err).ok;
     else if (request->pair_count > 0 && exchange_decide(exchange, &err).ok &&
-             decision_verdict(exchange->decision) != VERDICT_ALLOW && !denial_is_one_too_many(exchange))
+             decision_verdict(exchange->decision) != VERDICT_ALLOW && budget_allows_denial(exchange))
         (void)record_and_wait(exchange, NULL, &err).ok;
     if (err.kind != ERROR_NONE) log_error("the end of a body whose right was lost is not recorded", &err);
 }
@@ -270,7 +262,7 @@ struct result request_record_outcome(struct request *request, enum outcome outco
                                      struct change *change, struct error *err)
 {
     struct exchange *exchange = exchange_of(request);
-    struct record record = {.under = request->permit, .outcome = outcome, .context = context_of(request),
+    struct record record = {.under = request->permit, .outcome = outcome, .context = exchange_context(exchange),
                             .change = change};
 
     (void)snprintf(record.note, sizeof record.note, "%s", note);

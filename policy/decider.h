@@ -71,6 +71,9 @@ DEFINE_OWNED(name_ranges);
 /** Is the credential behind a principal still good (robot enabled, not expired, issuer trusted)? For sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 
+/** Has it any role that is live, whatever for? True while that can't be known. */
+bool decider_has_role(struct decider *decider, const struct principal *principal, int64_t now_ms);
+
 /** When the secret of the robot behind a principal ends (wall clock); 0 for anybody else. */
 int64_t decider_robot_expires(struct decider *decider, const struct principal *principal);
 

@@ -52,6 +52,10 @@ static void settle(struct sequencer *sequencer, struct record *record)
         record->status = RECORD_STALE;
     }
     if (record->status != RECORD_DONE) return;
+    if (record->refusal != NULL) {
+        atomic_fetch_add(&double_refused, 1);
+        return;
+    }
     record->sequence = ++sequencer->sequence;
     atomic_fetch_add(record->under == NULL ? &double_recorded : &double_outcomes, 1);
     if (record->under != NULL) (void)fprintf(stderr, "outcome %d: %s\n", (int)record->outcome, record->note);
@@ -256,6 +260,14 @@ struct result decider_readable(struct decider *decider, const struct principal *
 void name_ranges_free(struct name_ranges *ranges)
 {
     (void)ranges;
+}
+
+bool decider_has_role(struct decider *decider, const struct principal *principal, int64_t now_ms)
+{
+    (void)decider;
+    (void)principal;
+    (void)now_ms;
+    return true;
 }
 
 int64_t decider_robot_expires(struct decider *decider, const struct principal *principal)

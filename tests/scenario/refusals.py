@@ -22,7 +22,7 @@ admin = server.client(server.admin)
 def in_the_log(action):
     """Denials of it that have an event each, and how many refusals were counted."""
     row = server.sql(f"SELECT count(*) FILTER (WHERE outcome = 'denied' AND action = '{action}'), coalesce(sum((convert_from(leaf,"
-                     " 'UTF8')::json->'why'->>'count')::int) FILTER (WHERE action = 'http.refused'), 0) FROM audit_entry")
+                     " 'UTF8')::json->'why'->>'count')::int) FILTER (WHERE action IN ('http.refused', 'denied.burst')), 0) FROM audit_entry")
     return [int(number) for number in row.split("|")]
 
 
@@ -34,6 +34,11 @@ def metric(start, client=admin):
 def refused_for(why, client=admin):
     """As /metrics has it; "" stands for all reasons."""
     return metric("sijil_refused_total{why=\"" + why, client)
+
+
+def not_recorded():
+    """All that has no event of its own: what was refused, and strangers' requests beyond the first."""
+    return refused_for("") + metric('sijil_audit_folded_total{why="challenge"}')
 
 
 def insist(ask, threads, times):
@@ -49,8 +54,8 @@ def insist(ask, threads, times):
 
 def each_is_accounted_for(action, recorded):
     until = time.monotonic() + 60
-    while in_the_log(action) != [recorded, refused_for("")]:
-        assert time.monotonic() < until, (in_the_log(action), recorded, refused_for(""))
+    while in_the_log(action) != [recorded, not_recorded()]:
+        assert time.monotonic() < until, (in_the_log(action), recorded, not_recorded())
         time.sleep(0.5)
 
 
@@ -65,6 +70,41 @@ def who_is_denied_for_ever_does_not_fill_the_log():
     assert client.call("GET", "/v2/main/models/a/tags/list", scope="repository:main/models/a:pull").status in (200, 404)
     assert refused_for("denied_limit") == len(late)
     each_is_accounted_for("robot.read", len(answers) - len(late))
+
+
+def rows_of_bursts(within):
+    """What its auditor sees of requests that were counted: (actor, action, network, target) and how often."""
+    found = {}
+    for event in admin.api("GET", f"/audit/events?within={within}&key=act:system&limit=100")["events"]:
+        for row in (event["who"] or {}).get("rows", []):
+            key = tuple(row.get(name) for name in ("actor", "action", "network", "target"))
+            found[key] = found.get(key, 0) + row["count"]
+    return found
+
+
+def who_has_no_role_has_little_of_the_log():
+    """Pings and tokens are allowed to everybody who is known; they filled the log as fast as they came."""
+    admin.api("POST", "/organisations", {"name": "idle"})
+    robot = admin.api("POST", "/robots", {"organisation": "idle", "name": "wanderer"})
+    client, busy = server.client((robot["name"], robot["secret"])), server.client(make_robot(server, "busy", "consumer", "main/models"))
+    counted = refused_for("denied_limit")
+    client.token("registry:catalog:*")
+    began = time.monotonic()
+    statuses, took = insist(lambda: client.call("GET", "/v2/", scope="registry:catalog:*"), 8, 250)
+    late = [answer for answer in statuses if answer.status == 429]
+    served = [answer for answer in statuses if answer.status == 200]
+    assert len(late) + len(served) == 2000 and all(answer["Retry-After"] for answer in late)
+    assert len(served) <= BURST + RATE * (time.monotonic() - began + 1), (len(served), took)
+    assert all("Sijil-Audit" in answer.headers for answer in served)
+    assert refused_for("denied_limit") - counted >= len(late)
+    assert busy.call("GET", "/v2/main/models/a/tags/list", scope="repository:main/models/a:pull").status in (200, 404)
+    assert admin.call("GET", "/v2/", scope="registry:catalog:*").status == 200  # nobody else pays for it
+    wait_until(lambda: sum(rows_of_bursts("idle").values()) >= len(late), 30, "the burst is not closed")
+    rows = rows_of_bursts("idle")
+    assert {(action, network, target) for _, action, network, target in rows} <= {
+        ("registry.ping", "127.0.0.0/24", "-"), ("token.mint", "127.0.0.0/24", "-")}, rows
+    assert sum(count for (_, action, _, _), count in rows.items() if action == "registry.ping") == len(late), (rows, len(late))
+    assert len({actor for actor, _, _, _ in rows}) == 1 and "anonymous" not in str(rows)
 
 
 def denied_mounts_become_uploads_and_do_not_fill_the_log():
@@ -114,7 +154,7 @@ def wrong_secrets_are_limited_by_name_and_network():
     assert PER_NETWORK - 2 * (PER_NAME + more) <= others.count(401) <= PER_NETWORK + (time.monotonic() - began) * PER_NETWORK / 60
     late = sum(answer.status == 429 for answers in tried.values() for answer in answers) + 1 + others.count(429)
     assert refused_for("wrong_secrets") == counted + late
-    wait_until(lambda: in_the_log("token.mint")[1] == refused_for(""), 60, "a refusal is in no event")
+    wait_until(lambda: in_the_log("token.mint")[1] == not_recorded(), 60, "a refusal is in no event")
 
 
 def half_sent(client, address):
@@ -171,5 +211,6 @@ def who_may_nothing_keeps_nobody_out():
 
 
 if __name__ == "__main__":
-    run(who_is_denied_for_ever_does_not_fill_the_log, denied_mounts_become_uploads_and_do_not_fill_the_log,
-        wrong_secrets_are_limited_by_name_and_network, who_may_nothing_keeps_nobody_out, server=server)
+    run(who_is_denied_for_ever_does_not_fill_the_log, who_has_no_role_has_little_of_the_log,
+        denied_mounts_become_uploads_and_do_not_fill_the_log, wrong_secrets_are_limited_by_name_and_network,
+        who_may_nothing_keeps_nobody_out, server=server)

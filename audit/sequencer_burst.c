@@ -1,0 +1,154 @@
+/* Requests that have no event of their own are counted in bursts: by stranger, by organisation, by issuer. */
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/sequencer_priv.h"
+#include "base/clock.h"
+
+#define BURST_OF_STRANGERS 0
+#define BURST_OF_OTHERS    1 /* while all places are taken */
+#define BURSTS_FIXED       2
+
+/* An issuer's URL has "://", which no organisation's name has. */
+static const char *realm_of(const struct record *record, const char *issuer)
+{
+    return record->refusal->organisation[0] != '\0' ? record->refusal->organisation : issuer;
+}
+
+static struct burst *burst_of_realm(struct sequencer *sequencer, const char *realm)
+{
+    struct burst *unused = NULL;
+
+    for (size_t i = BURSTS_FIXED; i < BURSTS_MAX; i++) {
+        struct burst *burst = &sequencer->bursts[i];
+        if (burst->is_used && strcmp(burst->realm, realm) == 0) return burst;
+        if (!burst->is_used && unused == NULL) unused = burst;
+    }
+    if (unused == NULL) return &sequencer->bursts[BURST_OF_OTHERS];
+    unused->is_used = true;
+    (void)snprintf(unused->realm, sizeof unused->realm, "%s", realm);
+    return unused;
+}
+
+static struct burst *burst_of(struct sequencer *sequencer, const struct record *record)
+{
+    char anonymous[ANONYMOUS_NAME_SIZE];
+    const char *names[2];
+
+    if (record->context.subject == NULL) return &sequencer->bursts[BURST_OF_STRANGERS];
+    record_subject(record, anonymous, names);
+    struct burst *burst = burst_of_realm(sequencer, realm_of(record, names[0]));
+    const bool is_of_one = burst != &sequencer->bursts[BURST_OF_OTHERS];
+    if (is_of_one) (void)snprintf(burst->organisation, sizeof burst->organisation, "%s", record->refusal->organisation);
+    return burst;
+}
+
+static void count_in(struct burst *burst, const struct record *record)
+{
+    const struct refusal *refusal = record->refusal;
+    const struct action_pair *pair = refusal == NULL ? decision_pair(record->decision, 0) : NULL;
+    const char *actor = record->context.subject == NULL ? "anonymous" : record->resolved->pseudonym;
+
+    burst->count++;
+    tally_add(&burst->tally, action_name(pair == NULL ? refusal->action : pair->action), actor, record->context.client_address,
+              pair == NULL ? refusal->target : pair->resource.name);
+}
+
+/* The first one that waits for a burst brings along whose key will seal it. */
+static void want(struct burst *burst, struct record *record)
+{
+    struct audit_subject **day = record->context.subject == NULL ? &record->resolved : &record->day;
+
+    burst->is_wanted = true;
+    if (burst->next_day != NULL) return;
+    burst->next_day = *day;
+    *day = NULL;
+}
+
+void bursts_release(struct sequencer *sequencer, struct record_queue *released)
+{
+    struct record_queue waiting;
+
+    queue_init(&waiting);
+    for (struct record *record; (record = queue_take(&sequencer->folding)) != NULL;) {
+        struct burst *burst = burst_of(sequencer, record);
+        if (burst->is_open && burst->count < BURST_BOUND) {
+            count_in(burst, record);
+            queue_add(released, record);
+        } else {
+            want(burst, record);
+            queue_add(&waiting, record);
+        }
+    }
+    for (struct record *record; (record = queue_take(&waiting)) != NULL;) queue_add(&sequencer->folding, record);
+}
+
+static struct event *add_event(struct group *group, enum own_event own, struct burst *burst)
+{
+    struct event *event = &group->events[group->count++];
+
+    *event = (struct event){.own = own, .action = ACTION_DENIED_BURST, .burst = burst, .organisation = burst->organisation};
+    return event;
+}
+
+static void collect(struct sequencer *sequencer, struct burst *burst, int64_t now_ms)
+{
+    const bool is_over = burst->is_open && (burst->count == BURST_BOUND || sequencer->is_stopping ||
+                                            now_ms - burst->opened_ms >= BURST_WINDOW_MS);
+
+    if (is_over) {
+        struct event *closing = add_event(sequencer->group, OWN_BURST_CLOSE, burst);
+        closing->outcome = OUTCOME_COMPLETED;
+        closing->count = burst->count;
+        closing->opened = burst->opened;
+        closing->tally = &burst->tally;
+        closing->sealer = burst->day;
+    }
+    if (burst->is_wanted && (!burst->is_open || is_over)) {
+        struct event *opening = add_event(sequencer->group, OWN_BURST_OPEN, burst);
+        opening->outcome = OUTCOME_DENIED;
+        opening->count = BURST_BOUND;
+    }
+}
+
+void bursts_collect(struct sequencer *sequencer, int64_t now_ms)
+{
+    for (size_t i = 0; i < BURSTS_MAX; i++) collect(sequencer, &sequencer->bursts[i], now_ms);
+}
+
+int64_t bursts_due_ms(const struct sequencer *sequencer)
+{
+    int64_t due_ms = INT64_MAX;
+
+    for (size_t i = 0; i < BURSTS_MAX; i++) {
+        const struct burst *burst = &sequencer->bursts[i];
+        if (burst->is_open && burst->opened_ms + BURST_WINDOW_MS < due_ms) due_ms = burst->opened_ms + BURST_WINDOW_MS;
+    }
+    return due_ms;
+}
+
+static void close_burst(struct sequencer *sequencer, struct burst *burst)
+{
+    subject_cache_release(sequencer->subjects, burst->day);
+    burst->day = NULL;
+    burst->is_open = false;
+    burst->is_used = burst->is_wanted;
+}
+
+static void open_burst(struct burst *burst, uint64_t sequence)
+{
+    burst->is_used = burst->is_open = true;
+    burst->is_wanted = false;
+    burst->opened = sequence;
+    burst->opened_ms = clock_monotonic_ms();
+    burst->day = burst->next_day;
+    burst->next_day = NULL;
+    burst->count = 0;
+    burst->tally = (struct tally){.rest = 0};
+}
+
+void bursts_apply(struct sequencer *sequencer, const struct event *event)
+{
+    if (event->own == OWN_BURST_CLOSE) close_burst(sequencer, event->burst);
+    else open_burst(event->burst, event->sequence);
+}

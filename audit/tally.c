@@ -1,0 +1,142 @@
+#include "audit/tally_priv.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/event_priv.h"
+#include "base/json.h"
+
+#define IPV4_BITS 24
+#define IPV6_BITS 56
+
+static void write_network(int family, uint8_t *address, size_t bits, size_t size, char network_out[TALLY_NETWORK_SIZE])
+{
+    char text[INET6_ADDRSTRLEN] = "";
+
+    memset(address + bits / 8, 0, size - bits / 8);
+    (void)inet_ntop(family, address, text, sizeof text);
+    (void)snprintf(network_out, TALLY_NETWORK_SIZE, "%s/%zu", text, bits);
+}
+
+static bool is_mapped(const uint8_t address[16])
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+    return memcmp(address, prefix, sizeof prefix) == 0;
+}
+
+/* What is no address stands as it is: "unix". */
+static void network_of(const char *address, char network_out[TALLY_NETWORK_SIZE])
+{
+    uint8_t bytes[16];
+
+    if (address == NULL) {
+        (void)snprintf(network_out, TALLY_NETWORK_SIZE, "unknown");
+    } else if (inet_pton(AF_INET, address, bytes) == 1) {
+        write_network(AF_INET, bytes, IPV4_BITS, 4, network_out);
+    } else if (inet_pton(AF_INET6, address, bytes) == 1) {
+        if (is_mapped(bytes)) write_network(AF_INET, bytes + 12, IPV4_BITS, 4, network_out);
+        else write_network(AF_INET6, bytes, IPV6_BITS, 16, network_out);
+    } else {
+        (void)snprintf(network_out, TALLY_NETWORK_SIZE, "%s", address);
+    }
+}
+
+/* Action names are static, so the same name is the same pointer. */
+static bool has_source(const struct tally_row *row, const struct tally_row *wanted)
+{
+    return strcmp(row->network, wanted->network) == 0 && strcmp(row->actor, wanted->actor) == 0;
+}
+
+static struct tally_row *find(struct tally_row *rows, size_t count, const struct tally_row *wanted)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct tally_row *row = &rows[i];
+        if (row->action == wanted->action && strcmp(row->target, wanted->target) == 0 && has_source(row, wanted)) return row;
+    }
+    return NULL;
+}
+
+static size_t count_of_source(const struct tally *tally, const struct tally_row *wanted)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < tally->target_count; i++) count += has_source(&tally->targets[i], wanted);
+    return count;
+}
+
+static struct tally_row *target_row(struct tally *tally, const struct tally_row *wanted)
+{
+    struct tally_row *known = find(tally->targets, tally->target_count, wanted);
+
+    if (known != NULL) return known;
+    if (tally->target_count == TALLY_TARGETS || count_of_source(tally, wanted) >= TALLY_PER_SOURCE) return NULL;
+    tally->targets[tally->target_count] = *wanted;
+    return &tally->targets[tally->target_count++];
+}
+
+static struct tally_row *source_row(struct tally *tally, struct tally_row *wanted)
+{
+    wanted->target[0] = '\0';
+    struct tally_row *known = find(tally->sources, tally->source_count, wanted);
+    if (known != NULL) return known;
+    if (tally->source_count == TALLY_SOURCES) return NULL;
+    tally->sources[tally->source_count] = *wanted;
+    return &tally->sources[tally->source_count++];
+}
+
+void tally_add(struct tally *tally, const char *action, const char *actor, const char *address, const char *target)
+{
+    struct tally_row wanted = {.action = action};
+
+    network_of(address, wanted.network);
+    (void)event_plain_text(wanted.actor, sizeof wanted.actor, actor);
+    (void)event_plain_text(wanted.target, sizeof wanted.target, target[0] == '\0' ? "-" : target);
+    struct tally_row *row = target_row(tally, &wanted);
+    if (row == NULL) row = source_row(tally, &wanted);
+    if (row == NULL) tally->rest++;
+    else row->count++;
+}
+
+uint64_t tally_total(const struct tally *tally)
+{
+    uint64_t total = tally->rest;
+
+    for (size_t i = 0; i < tally->target_count; i++) total += tally->targets[i].count;
+    for (size_t i = 0; i < tally->source_count; i++) total += tally->sources[i].count;
+    return total;
+}
+
+static struct result write_row(const struct tally_row *row, struct buffer *text, struct error *err)
+{
+    TRY(buffer_format(text, err, "{\"action\":\"%s\",\"actor\":\"%s\",\"count\":%llu,\"network\":", row->action, row->actor,
+                      (unsigned long long)row->count));
+    TRY(json_write_string(text, bytes_of_text(row->network), err));
+    if (row->target[0] != '\0') {
+        TRY(buffer_add_text(text, ",\"target\":", err));
+        TRY(json_write_string(text, bytes_of_text(row->target), err));
+    }
+    return buffer_add_u8(text, '}', err);
+}
+
+static struct result write_rows(const struct tally_row *rows, size_t count, bool *is_first, struct buffer *text,
+                                struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!*is_first) TRY(buffer_add_u8(text, ',', err));
+        *is_first = false;
+        TRY(write_row(&rows[i], text, err));
+    }
+    return SUCCESS;
+}
+
+struct result tally_write(const struct tally *tally, struct buffer *text, struct error *err)
+{
+    bool is_first = true;
+
+    TRY(buffer_format(text, err, "{\"rest\":%llu,\"rows\":[", (unsigned long long)tally->rest));
+    TRY(write_rows(tally->targets, tally->target_count, &is_first, text, err));
+    TRY(write_rows(tally->sources, tally->source_count, &is_first, text, err));
+    return buffer_add_text(text, "]}", err);
+}
