@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "gateway/api_priv.h"
+#include "policy/label.h"
 #include "registry/project.h"
 
 /* What a body asks for; texts are views of `json`. */
@@ -46,6 +47,16 @@ static struct result read_project(const struct request *request, struct wanted *
     return SUCCESS;
 }
 
+/* What the decision is to be about, too. No label is one that asks for nothing. */
+static struct result ask_for_label(struct request *request, const json_t *label, struct error *err)
+{
+    struct asked_label *asked = NULL;
+
+    if (label != NULL) TRY(label_read_asked(label, request->arena, &asked, err));
+    request->asked = asked;
+    return SUCCESS;
+}
+
 struct result target_organisation_create(struct request *request, struct pg *pg, struct error *err)
 {
     OWNED_WANTED wanted = {0};
@@ -64,6 +75,7 @@ struct result target_project_create(struct request *request, struct pg *pg, stru
     (void)pg;
     if (api_asks_for_credential(request, ACTION_PROJECT_CREATE)) return SUCCESS;
     TRY(read_project(request, &wanted, err));
+    TRY(ask_for_label(request, wanted.label, err));
     struct resource *resource = api_pair(request, ACTION_PROJECT_CREATE, RESOURCE_PROJECT, wanted.full_name);
     (void)snprintf(resource->region, sizeof resource->region, "%s", wanted.region);
     return SUCCESS;
@@ -75,6 +87,16 @@ struct result target_project_list(struct request *request, struct pg *pg, struct
     (void)err;
     (void)api_pair(request, ACTION_PROJECT_LIST, RESOURCE_SYSTEM, "");
     return SUCCESS;
+}
+
+/* The body comes after the first decision, and is decided about then. */
+static struct result ask_for_body(struct request *request, struct error *err)
+{
+    OWNED_JSON label = NULL;
+
+    if (request->body.length == 0) return SUCCESS;
+    TRY(api_body(request, &label, err));
+    return ask_for_label(request, label, err);
 }
 
 static struct result target_project(struct request *request, enum action action)
@@ -96,14 +118,14 @@ struct result target_project_read(struct request *request, struct pg *pg, struct
 struct result target_project_label(struct request *request, struct pg *pg, struct error *err)
 {
     (void)pg;
-    (void)err;
+    TRY(ask_for_body(request, err));
     return target_project(request, ACTION_PROJECT_LABEL);
 }
 
 struct result target_organisation_label(struct request *request, struct pg *pg, struct error *err)
 {
     (void)pg;
-    (void)err;
+    TRY(ask_for_body(request, err));
     if (is_scope_name(request->name))
         (void)api_pair(request, ACTION_PROJECT_LABEL, RESOURCE_ORGANISATION, request->name);
     else
@@ -120,6 +142,7 @@ struct result target_repository_label(struct request *request, struct pg *pg, st
         response_unknown(request);
         return SUCCESS;
     }
+    TRY(ask_for_body(request, err));
     return registry_resolve(request->gateway->registry, pg,
                             api_pair(request, ACTION_REPOSITORY_LABEL, RESOURCE_REPOSITORY, request->name), err);
 }

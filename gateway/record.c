@@ -19,6 +19,7 @@ static struct result decide(const struct request *request, struct decision **dec
 {
     struct decision_request question = {.principal = &request->principal,
                                         .pair_count = request->pair_count,
+                                        .asked = request->asked,
                                         .now_ms = clock_wall_ms()};
 
     memcpy(question.pairs, request->pairs, sizeof question.pairs);

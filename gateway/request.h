@@ -20,6 +20,7 @@ struct route;    /* a row of gateway/routes.def: gateway/route.h */
 struct response; /* gateway/response.h */
 struct response_source;
 struct authentication; /* authz/authenticate.h */
+struct asked_label;    /* policy/label.h */
 
 enum method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_PUT, METHOD_PATCH, METHOD_DELETE, METHOD_COUNT };
 #define METHOD_BIT(method) (1U << (method))
@@ -61,6 +62,7 @@ struct request {
 
     size_t pair_count;                   /* what is decided: filled by the route's target function */
     struct action_pair pairs[ACTION_PAIRS_MAX];
+    const struct asked_label *asked;     /* a label that the first pair would give to its place; NULL: none */
     struct permit *permit;               /* RECORD_FIRST: set before the handler runs; else by request_record() */
     struct bytes body;                   /* for routes with a gathered body, complete */
 

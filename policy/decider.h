@@ -13,6 +13,7 @@
 
 #include "audit/decision.h"
 #include "authz/snapshot.h"
+#include "policy/label.h"
 
 struct decider;
 struct keyd_client;
@@ -34,6 +35,7 @@ struct decision_request {
     const struct principal *principal; /* of kind PRINCIPAL_NONE for a request without credentials */
     size_t pair_count;                 /* 1 to ACTION_PAIRS_MAX; all must be allowed */
     struct action_pair pairs[ACTION_PAIRS_MAX];
+    const struct asked_label *asked;   /* a label that the first pair would give to its place; NULL: none */
     const struct sockaddr *client;     /* whose network zone gives the client's facts; NULL: unknown */
     int64_t now_ms;                    /* wall clock */
 };

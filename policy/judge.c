@@ -21,6 +21,7 @@ struct making {
 /* One pair of it. */
 struct pair {
     const struct action_pair *pair;
+    const char *scope;                    /* what is judged: the resource's name, or something below it */
     const struct tenant_project *project; /* NULL: there is none of that name */
     struct label label;
     bool is_labelled;
@@ -103,7 +104,7 @@ static void note_denial(struct making *making, const struct policy_denial *denia
 
 static const char *region_of(const struct making *making, const struct pair *pair, unsigned op)
 {
-    const char *home = pair->project == NULL ? "" : pair->project->home_region;
+    const char *home = pair->project == NULL ? pair->pair->resource.region : pair->project->home_region;
 
     if ((op & (OP_METADATA | OP_LOG)) != 0)
         return making->judge->metadata_region[0] != '\0' ? making->judge->metadata_region : home;
@@ -126,24 +127,30 @@ static void choose_target(const struct making *making, const struct pair *pair, 
     if (facts->target == NULL) facts->target = policy_set_unknown(set);
 }
 
-static struct result note_operation(struct making *making, unsigned op, const struct policy_decision *decision,
+static struct result name_operation(struct making *making, unsigned op, const struct policy_decision *decision,
                                     struct error *err)
 {
     const bool is_first = making->inputs.data[making->inputs.length - 1] == '[';
 
-    for (size_t i = 0; i < policy_decision_denial_count(decision); i++)
-        note_denial(making, policy_decision_denial(decision, i));
     return buffer_format(&making->inputs, err, "%s{\"id\":\"%s\",\"op\":\"%s\"}", is_first ? "" : ",",
                          policy_decision_id(decision), policy_operation_name(op));
 }
 
-static struct result judge_operation(struct making *making, const struct pair *pair, unsigned op, struct error *err)
+static struct result note_operation(struct making *making, unsigned op, const struct policy_decision *decision,
+                                    struct error *err)
+{
+    for (size_t i = 0; i < policy_decision_denial_count(decision); i++)
+        note_denial(making, policy_decision_denial(decision, i));
+    return name_operation(making, op, decision, err);
+}
+
+static struct result ask(const struct making *making, const struct pair *pair, unsigned op,
+                         struct policy_decision **decision_out, struct error *err)
 {
     const struct policy_set *set = making->judge->snapshot->set;
-    OWNED(policy_decision) *decision = NULL;
     struct policy_facts facts = {
         .op = (enum policy_operation)op,
-        .scope = pair->pair->resource.name,
+        .scope = pair->scope,
         .policy_epoch = policy_set_epoch(set),
         .label = pair->is_labelled ? &pair->label : NULL,
         .digest = pair->digest[0] == '\0' ? NULL : pair->digest,
@@ -153,23 +160,94 @@ static struct result judge_operation(struct making *making, const struct pair *p
     if (pair->project != NULL) facts.project = pair->project->id;
     choose_target(making, pair, &facts);
     facts.exceptions = policy_set_exceptions(set, &facts.project, &facts.exception_count);
-    TRY(policy_decide(policy_set_documents(set), &facts, policy_set_groups(set), &decision, err));
+    return policy_decide(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, err);
+}
+
+static struct result judge_operation(struct making *making, const struct pair *pair, unsigned op, struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+
+    TRY(ask(making, pair, op, &decision, err));
     return note_operation(making, op, decision, err);
 }
 
-static struct result label_pair(const struct making *making, struct pair *pair, struct error *err)
+static struct result label_pair(const struct making *making, struct pair *pair, const struct asked_label *asked,
+                                struct error *err)
 {
     const struct snapshot *snapshot = making->judge->snapshot;
     const struct policy_place place = {.documents = policy_set_documents(snapshot->set),
-                                       .scope = pair->pair->resource.name,
+                                       .scope = pair->scope,
                                        .now_us = making->judge->request->now_ms * 1000};
     struct label own, stored;
     bool is_stated = false, is_stored = false;
 
-    TRY(tenancy_label(&snapshot->tenancy, place.scope, &own, &is_stated, err));
+    TRY(tenancy_label(&snapshot->tenancy, place.scope, asked, &own, &is_stated, err));
     TRY(tenancy_stored_label(&snapshot->tenancy, snapshot->set, place.scope, &stored, &is_stored, err));
     return policy_stored_label(&place, is_stored ? &stored : NULL, is_stated ? &own : NULL, &pair->label,
                                &pair->is_labelled, err);
+}
+
+/* Does a policy's own rule deny, that did not deny before? That nothing permits what is labelled so is no rule's. */
+static bool adds_denial(const struct policy_decision *before, const struct policy_denial *denial)
+{
+    if (strncmp(denial->rule, "SYS-", 4) == 0 || strcmp(denial->policy, "sys") == 0) return false;
+    for (size_t i = 0; i < policy_decision_denial_count(before); i++) {
+        const struct policy_denial *known = policy_decision_denial(before, i);
+        if (strcmp(known->rule, denial->rule) == 0 && strcmp(known->policy, denial->policy) == 0) return false;
+    }
+    return true;
+}
+
+/* Of one operation: what is noted is only what the label would newly forbid. */
+static struct result compare_labels(struct making *making, const struct pair *now, const struct pair *then, unsigned op,
+                                    struct error *err)
+{
+    OWNED(policy_decision) *before = NULL;
+    OWNED(policy_decision) *after = NULL;
+    const struct policy_denial *denial = NULL;
+
+    TRY(ask(making, now, op, &before, err));
+    TRY(ask(making, then, op, &after, err));
+    for (size_t i = 0; i < policy_decision_denial_count(after) && denial == NULL; i++)
+        if (adds_denial(before, policy_decision_denial(after, i))) denial = policy_decision_denial(after, i);
+    if (denial == NULL) return SUCCESS;
+    note_denial(making, denial);
+    return name_operation(making, op, after, err);
+}
+
+static struct result judge_label_of(struct making *making, const struct pair *place, struct error *err)
+{
+    const unsigned operations = action_operations(place->pair->action);
+    struct pair now = *place, then = *place;
+
+    TRY(label_pair(making, &now, NULL, err));
+    TRY(label_pair(making, &then, making->judge->request->asked, err));
+    for (unsigned i = 0; i < OP_COUNT; i++)
+        if ((operations >> i & 1) != 0) TRY(compare_labels(making, &now, &then, 1U << i, err));
+    return SUCCESS;
+}
+
+/* A label is refused where it would make the present place forbidden; that of an organisation, for any of its projects. */
+static struct result judge_label(struct making *making, const struct pair *pair, struct error *err)
+{
+    const struct tenancy *tenancy = &making->judge->snapshot->tenancy;
+    const struct resource *where = &pair->pair->resource;
+
+    if (where->kind != RESOURCE_ORGANISATION) return judge_label_of(making, pair, err);
+    for (size_t i = 0; i < tenancy->project_count && making->parts.verdict == VERDICT_ALLOW; i++) {
+        const struct tenant_project *project = &tenancy->projects[i];
+        struct pair below = *pair;
+        if (!uuid_equal(&project->organisation, &where->organisation)) continue;
+        below.project = project;
+        below.scope = project->name;
+        TRY(judge_label_of(making, &below, err));
+    }
+    return SUCCESS;
+}
+
+static bool is_labelling(enum action action)
+{
+    return action == ACTION_PROJECT_LABEL || action == ACTION_REPOSITORY_LABEL;
 }
 
 static struct result judge_operations(struct making *making, struct pair *pair, struct error *err)
@@ -177,12 +255,16 @@ static struct result judge_operations(struct making *making, struct pair *pair, 
     const unsigned operations = action_operations(pair->pair->action);
 
     if (operations == OP_NONE) return SUCCESS;
+    if (is_labelling(pair->pair->action)) {
+        const bool is_asked = making->judge->request->asked != NULL && making->judge->snapshot->set != NULL;
+        return is_asked && making->parts.verdict == VERDICT_ALLOW ? judge_label(making, pair, err) : SUCCESS;
+    }
     if (making->judge->snapshot->set == NULL) {
         refuse(making, VERDICT_DENY, "SYS-NO-POLICY",
                "No policy set is loaded yet, so nothing may be stored or read; a security officer loads one.");
         return SUCCESS;
     }
-    TRY(label_pair(making, pair, err));
+    TRY(label_pair(making, pair, making->judge->request->asked, err));
     for (unsigned i = 0; i < OP_COUNT; i++)
         if ((operations >> i & 1) != 0) TRY(judge_operation(making, pair, 1U << i, err));
     return SUCCESS;
@@ -228,7 +310,7 @@ static void judge_existence(struct making *making, const struct pair *pair)
     if (has_moved(pair))
         refuse(making, VERDICT_DENY, "SYS-STALE", "The name was given to another project meanwhile; ask again.");
     else if (pair->pair->resource.kind >= RESOURCE_PROJECT && pair->project == NULL &&
-             action_operations(pair->pair->action) != OP_NONE)
+             pair->pair->action != ACTION_PROJECT_CREATE && action_operations(pair->pair->action) != OP_NONE)
         refuse(making, VERDICT_HIDE, "SYS-NOT-FOUND", "There is no project of this name.");
 }
 
@@ -271,7 +353,7 @@ static struct result judge_pair(struct making *making, const struct action_pair 
     const struct authz_judgement rights = authz_snapshot_judge(
         judge->snapshot->authz, judge->request->principal, asked->action, &asked->resource, judge->request->now_ms);
     const enum verdict verdict = verdict_of(rights.verdict);
-    struct pair pair = {.pair = asked, .project = tenancy_project(&judge->snapshot->tenancy, asked->resource.name)};
+    struct pair pair = {.pair = asked, .scope = asked->resource.name, .project = tenancy_project(&judge->snapshot->tenancy, asked->resource.name)};
 
     if (verdict != VERDICT_ALLOW) refuse(making, verdict, rights.rule, rights.message);
     find_digest(&pair);

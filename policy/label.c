@@ -82,6 +82,22 @@ struct result label_read_floor(const json_t *floor, struct label *label_out, boo
     return SUCCESS;
 }
 
+struct result label_read_asked(const json_t *floor, struct arena *arena, struct asked_label **asked_out,
+                               struct error *err)
+{
+    struct asked_label *asked = arena_take(arena, sizeof *asked);
+
+    if (asked == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a label");
+    *asked = (struct asked_label){.has_lineage = json_object_get(floor, "lineage") != NULL};
+    TRY(label_read_floor(floor, &asked->label, &asked->is_stated, err)); /* which has no pins */
+    for (size_t i = 0; i < asked->label.regime_count; i++) {
+        asked->label.regimes[i] = arena_copy_text(arena, bytes_of_text(asked->label.regimes[i]));
+        if (asked->label.regimes[i] == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a label");
+    }
+    *asked_out = asked;
+    return SUCCESS;
+}
+
 struct result label_read(const json_t *json, struct label *label_out, struct error *err)
 {
     struct label label = {.class = LABEL_OPEN};

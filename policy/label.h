@@ -60,6 +60,14 @@ bool label_covers(const struct label *label, const struct label *floor);
  * borrows from `floor`.
  */
 RESULT label_read_floor(const json_t *floor, struct label *label_out, bool *is_stated_out, struct error *err);
+/** A floor label that a request asks for; its texts are its own arena's. */
+struct asked_label {
+    struct label label;
+    bool is_stated, has_lineage; /* false: {}; lineage is stated */
+};
+struct arena;
+/** As label_read_floor(). ERROR_INVALID, ERROR_LIMIT, ERROR_NO_MEMORY. */
+RESULT label_read_asked(const json_t *floor, struct arena *arena, struct asked_label **asked_out, struct error *err);
 /** A whole label, as facts have it: class, subjects, attached, pins and lineage, all of them. ERROR_INVALID.
  */
 RESULT label_read(const json_t *json, struct label *label_out, struct error *err);

@@ -94,11 +94,11 @@ const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy
 /** Kind, ids and home region of a name; see decider_resolve(). */
 void tenancy_resolve(const struct tenancy *tenancy, const char *name, struct resource *resource_out);
 /**
- * The floors of all levels of a name, joined; *is_stated_out is false if none says anything. Lineage is unknown
- * unless some level states it. ERROR_LIMIT.
+ * The floors of all levels of a name, joined, with `asked` (NULL: none) as one more; *is_stated_out is false if none
+ * says anything. Lineage is unknown unless some level states it. ERROR_LIMIT.
  */
-RESULT tenancy_label(const struct tenancy *tenancy, const char *name, struct label *label_out, bool *is_stated_out,
-                     struct error *err);
+RESULT tenancy_label(const struct tenancy *tenancy, const char *name, const struct asked_label *asked,
+                     struct label *label_out, bool *is_stated_out, struct error *err);
 
 /**
  * What earlier sets have left with the repository `name`, joined, but for what `set` declassifies; *is_stored_out is

@@ -126,8 +126,8 @@ static struct result join_floor(struct joined *joined, const struct floor_label 
     return label_join(&joined->label, &floor->label, err);
 }
 
-struct result tenancy_label(const struct tenancy *tenancy, const char *name, struct label *label_out,
-                            bool *is_stated_out, struct error *err)
+struct result tenancy_label(const struct tenancy *tenancy, const char *name, const struct asked_label *asked,
+                            struct label *label_out, bool *is_stated_out, struct error *err)
 {
     const struct tenant_organisation *organisation = tenancy_organisation(tenancy, name);
     const struct tenant_project *project = tenancy_project(tenancy, name);
@@ -137,6 +137,11 @@ struct result tenancy_label(const struct tenancy *tenancy, const char *name, str
     TRY(join_floor(&joined, organisation == NULL ? NULL : organisation->floor, err));
     TRY(join_floor(&joined, project == NULL ? NULL : project->floor, err));
     TRY(join_floor(&joined, repository == NULL ? NULL : repository->floor, err));
+    if (asked != NULL && asked->is_stated) {
+        joined.is_stated = true;
+        joined.has_lineage |= asked->has_lineage;
+        TRY(label_join(&joined.label, &asked->label, err));
+    }
     if (!joined.has_lineage) joined.label.lineage = LINEAGE_UNKNOWN;
     *label_out = joined.label;
     *is_stated_out = joined.is_stated;

@@ -107,6 +107,41 @@ def a_region_outside_takes_nothing():
     health().push_blob(b"another scan")
 
 
+def nothing_is_placed_where_its_policy_forbids_it():
+    """A region outside the State, under rules that ask for the State for health data alone."""
+    with open(officer("policy-set.json"), encoding="utf-8") as file:
+        first = json.loads(base64.b64decode(json.load(file)["payload"]))
+    first["regions"]["local/main"]["geo"] = "DE"
+    policy = first["policies"][0]
+    policy["rules"] = [rule for rule in policy["rules"] if rule["id"] != "R-STORE-HOME"]
+    admin = server.client(server.admin)
+
+    def rules(method, path, document):
+        answer = admin.call(method, "/api/v1" + path, json.dumps(document), {"Content-Type": "application/json"},
+                            scope="registry:admin:*")
+        assert answer.status in (200, 201, 403), answer.body
+        return [one["rule"] for one in answer.json["denials"]] if answer.status == 403 else answer.status
+
+    def project(name, **more):
+        return rules("POST", "/projects", {"organisation": "main", "name": name, **more})
+
+    assert load(sign(payload(regions=first["regions"]))).status == 201
+    assert project("anywhere") == ["R-STORE-HOME"]
+    assert load(sign(payload(regions=first["regions"], policies=[policy]))).status == 201
+    health = {"subjects": ["health"]}
+    assert project("clinic", label=health) == ["H-STORE-AE"]
+    assert project("clinic") == 201
+    assert rules("PUT", "/projects/main/clinic/label", health) == ["H-STORE-AE"]
+    assert rules("PUT", "/projects/main/clinic/label", {"class": "sensitive"}) == 200
+    assert rules("PUT", "/organisations/main/label", health) == ["H-STORE-AE"]
+    clinic = server.client(sijil_test.make_robot(server, "writer", "publisher", "main/clinic"))
+    clinic.repository("main/clinic/a").push_blob(b"not a scan")
+    assert rules("PUT", "/repositories/main/clinic/a/label", health) == ["H-STORE-AE"]
+    assert rules("PUT", "/projects/main/health/label", {"subjects": ["health", "genetic"]}) == 200  # was forbidden before
+    assert rules("PUT", "/repositories/main/clinic/a/label", {"class": "secret"}) == 200  # locks, and moves nothing
+    assert load(sign(payload())).status == 201
+
+
 def only_the_officer_signs():
     before = active()
     stranger = os.path.join(server.root, "stranger.pem")
@@ -257,6 +292,7 @@ def metric(name):
 prepare()
 sijil_test.run(
     health_data_is_stored_but_not_read_from_nowhere, who_may_not_see_it_learns_no_rule,
-    a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing, only_the_officer_signs,
+    a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing,
+    nothing_is_placed_where_its_policy_forbids_it, only_the_officer_signs,
     an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right,
     a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set, server=server)

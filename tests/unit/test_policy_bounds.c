@@ -147,7 +147,7 @@ static void a_lineage_is_stated_or_unknown(void **state)
     one.tenancy.project_count = 1;
     for (int i = 0; i < 2; i++) {
         floor.has_lineage = i == 1;
-        assert_true(tenancy_label(&one.tenancy, "acme/models/a", &label, &is_stated, &err).ok);
+        assert_true(tenancy_label(&one.tenancy, "acme/models/a", NULL, &label, &is_stated, &err).ok);
         assert_true(is_stated);
         assert_int_equal(label.lineage, i == 0 ? LINEAGE_UNKNOWN : LINEAGE_DECLARED);
     }
@@ -169,7 +169,7 @@ static void an_empty_registry_has_no_names(void **state)
     struct label label;
     struct error err = {0};
     bool is_stated = true;
-    assert_true(tenancy_label(&empty, "acme/models/a", &label, &is_stated, &err).ok);
+    assert_true(tenancy_label(&empty, "acme/models/a", NULL, &label, &is_stated, &err).ok);
     assert_false(is_stated);
 }
 
