@@ -78,7 +78,7 @@ static struct result take_limits(const struct invocation *invocation, json_t *qu
 
 struct result command_project_quota(struct invocation *invocation, struct error *err)
 {
-    static const char *const shown_only[] = {"bytes_used", "bytes_reserved", "sessions_open"};
+    static const char *const shown_only[] = {"bytes_used", "bytes_reserved", "sessions_open", "ceiling"};
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
     OWNED_JSON quota = NULL;
     OWNED_JSON answer = NULL;

@@ -12,11 +12,18 @@ static struct result target(struct request *request, enum action action)
     return SUCCESS;
 }
 
+/* Who may set quotas of the whole registry sets a ceiling: that right is part of what is decided and recorded. */
 struct result target_project_quota(struct request *request, struct pg *pg, struct error *err)
 {
+    const struct action_pair from_above = {.action = ACTION_PROJECT_QUOTA, .resource.kind = RESOURCE_SYSTEM};
+    bool may = false;
+
     (void)pg;
-    (void)err;
-    return target(request, ACTION_PROJECT_QUOTA);
+    TRY(target(request, ACTION_PROJECT_QUOTA));
+    if (request->response != NULL || request->principal.kind == PRINCIPAL_NONE) return SUCCESS;
+    TRY(api_may(request, &from_above, &may, err));
+    if (may) (void)api_pair(request, ACTION_PROJECT_QUOTA, RESOURCE_SYSTEM, "");
+    return SUCCESS;
 }
 
 struct result target_project_rules(struct request *request, struct pg *pg, struct error *err)
@@ -72,7 +79,8 @@ static struct result set_quota(struct request *request, struct pg *pg, struct er
 
     (void)pg;
     TRY(read_limits(request, &limits, err));
-    TRY(quota_change_prepare(&request->pairs[0].resource, &limits, &change, err));
+    const enum quota_setter setter = request->pair_count > 1 ? QUOTA_FROM_ABOVE : QUOTA_OWN;
+    TRY(quota_change_prepare(&request->pairs[0].resource, setter, &limits, &change, err));
     TRY(describe(&limits, &object, err));
     TRY(request_record(request, &change.change, err));
     response_json(request, 200, object);
@@ -84,6 +92,7 @@ static struct result read_quota(struct request *request, struct pg *pg, struct e
     const struct resource *where = &request->pairs[0].resource;
     struct quota_use use;
     OWNED_JSON object = NULL;
+    OWNED_JSON ceiling = NULL;
 
     if (uuid_is_nil(&where->project)) {
         response_unknown(request);
@@ -91,7 +100,9 @@ static struct result read_quota(struct request *request, struct pg *pg, struct e
     }
     TRY(quota_read(pg, request->permit, where, &use, err));
     TRY(describe(&use.limits, &object, err));
-    if (json_object_set_new(object, "bytes_used", json_integer(use.bytes_used)) != 0 ||
+    TRY(describe(&use.ceiling, &ceiling, err));
+    if (json_object_set(object, "ceiling", ceiling) != 0 ||
+        json_object_set_new(object, "bytes_used", json_integer(use.bytes_used)) != 0 ||
         json_object_set_new(object, "bytes_reserved", json_integer(use.bytes_reserved)) != 0 ||
         json_object_set_new(object, "sessions_open", json_integer(use.sessions)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for an answer");

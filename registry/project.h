@@ -2,8 +2,8 @@
  * registry/project.h -- organisations and projects, their home regions and their floor labels.
  *
  * A project gets its home region when it is made, for good, and its label before its first push, because OCI sends
- * blobs before the manifest. From the first push on, a label only rises: of the project, and of the organisation
- * above it; a repository's always, since the first push makes it. Each change raises the authorization epoch.
+ * blobs before the manifest. Once it has a label, that only rises, of an organisation, project or repository. Each change
+ * raises the authorization epoch.
  */
 #pragma once
 
@@ -41,8 +41,8 @@ struct project_create {
 RESULT project_create_prepare(struct registry *registry, const struct resource *where, const char *label,
                               struct project_create *create_out, struct error *err);
 
-/** A change: the floor label of an organisation, project or repository. ERROR_CONFLICT when it would fall after the
- *  first push; ERROR_NOT_FOUND. The permit: project.label, or repository.label for a repository. */
+/** A change: the floor label of an organisation, project or repository. ERROR_CONFLICT when it would fall;
+ *  ERROR_NOT_FOUND. The permit: project.label, or repository.label for a repository. */
 struct label_change {
     struct change change;
     struct resource where;   /* its kind says what is labelled; its id is known */
@@ -56,7 +56,6 @@ struct scope_record {
     char region[REGION_ID_MAX + 1];    /* "" for an organisation */
     const char *label;                 /* JSON; a view of the page's rows */
     int64_t created_ms;
-    bool was_pushed;                   /* so its label only rises */
 };
 struct scope_page {
     size_t count;

@@ -6,15 +6,12 @@
 #include "registry/project.h"
 #include "registry/seal.h"
 
-#define PUSHED_ORGANISATION \
-    "EXISTS (SELECT FROM repository r JOIN project p USING (project_id) WHERE p.organisation_id = o.organisation_id)"
-#define PUSHED_PROJECT "EXISTS (SELECT FROM repository r WHERE r.project_id = p.project_id)"
 #define PROJECT_NAME   "(o.name || '/' || p.name)"
 /* After the row with the id $3: a name would tell the reader of what he may not see. */
 #define PAGE(name, from, id) \
     "($3::uuid IS NULL OR " name " COLLATE \"C\" > (SELECT " name " FROM " from " WHERE " id " = $3)) ORDER BY " name \
     " COLLATE \"C\" LIMIT $4"
-#define SCOPE_TYPES    "uuid text text text timestamptz bool"
+#define SCOPE_TYPES    "uuid text text text timestamptz"
 
 static const struct pg_statement statements[] = {
     {"organisation_insert",
@@ -30,23 +27,20 @@ static const struct pg_statement statements[] = {
      "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2)", "uuid text", "bool"},
     {"scope_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"},
     {"label_of_organisation",
-     "SELECT o.label::text, " PUSHED_ORGANISATION " FROM organisation o WHERE o.organisation_id = $1", "uuid",
-     "text bool"},
-    {"label_of_project", "SELECT p.label::text, " PUSHED_PROJECT " FROM project p WHERE p.project_id = $1", "uuid",
-     "text bool"},
-    {"label_of_repository", "SELECT label::text, true FROM repository WHERE repository_id = $1", "uuid",
-     "text bool"},
+     "SELECT label::text FROM organisation WHERE organisation_id = $1", "uuid", "text"},
+    {"label_of_project", "SELECT label::text FROM project WHERE project_id = $1", "uuid", "text"},
+    {"label_of_repository", "SELECT label::text FROM repository WHERE repository_id = $1", "uuid", "text"},
     {"label_organisation", "UPDATE organisation SET label = $2::text::jsonb WHERE organisation_id = $1", "uuid text",
      ""},
     {"label_project", "UPDATE project SET label = $2::text::jsonb WHERE project_id = $1", "uuid text", ""},
     {"label_repository", "UPDATE repository SET label = $2::text::jsonb WHERE repository_id = $1", "uuid text", ""},
     {"scope_organisations",
-     "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at, " PUSHED_ORGANISATION
+     "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at"
      " FROM organisation o WHERE ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND "
      PAGE("o.name", "organisation o", "o.organisation_id"),
      "uuid uuid uuid int8", SCOPE_TYPES},
     {"scope_projects",
-     "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at, " PUSHED_PROJECT
+     "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
      " FROM project p JOIN organisation o USING (organisation_id) WHERE ($1::uuid IS NULL OR o.organisation_id = $1)"
      " AND ($2::uuid IS NULL OR p.project_id = $2) AND "
      PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id"),
@@ -155,6 +149,14 @@ static const struct uuid *labelled(const struct resource *where, const char **re
     return is_repository ? &where->repository : is_project ? &where->project : &where->organisation;
 }
 
+/* A label that says nothing of lineage leaves it unknown, which is the strictest. */
+static bool states_lineage(const json_t *old, const json_t *new)
+{
+    const char *lineage = json_text_of(new, "lineage");
+
+    return json_object_get(old, "lineage") == NULL && lineage != NULL && strcmp(lineage, "unknown") != 0;
+}
+
 static struct result check_rises(const char *old_text, const char *new_text, struct error *err)
 {
     OWNED_JSON old_json = NULL;
@@ -167,8 +169,8 @@ static struct result check_rises(const char *old_text, const char *new_text, str
     TRY(label_read_floor(old_json, &old_label, &is_stated, err));
     if (!is_stated) return SUCCESS;
     TRY(label_read_floor(new_json, &new_label, &is_stated, err));
-    if (is_stated && label_covers(&new_label, &old_label)) return SUCCESS;
-    return failure(err, ERROR_CONFLICT, "after the first push a label only rises: it may not ask for less than it does");
+    if (is_stated && label_covers(&new_label, &old_label) && !states_lineage(old_json, new_json)) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "a label only rises, from the first one on: it may not ask for less than it does");
 }
 
 static struct result run_label(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
@@ -184,7 +186,7 @@ static struct result run_label(struct change *change, struct pg *pg, const struc
     pg_add_uuid(&arguments, id);
     TRY(pg_run(pg, read, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such organisation, project or repository");
-    if (pg_bool(rows, 0, 1)) TRY(check_rises(pg_text(rows, 0, 0), label->label, err));
+    TRY(check_rises(pg_text(rows, 0, 0), label->label, err));
     pg_add_text(&arguments, label->label);
     TRY(pg_run(pg, write, &arguments, NULL, err));
     return raise_epoch(pg, err);
@@ -202,7 +204,6 @@ static void read_scope(const struct pg_rows *rows, size_t row, struct scope_reco
     (void)snprintf(record->region, sizeof record->region, "%s", pg_text(rows, row, 2));
     record->label = pg_text(rows, row, 3);
     record->created_ms = pg_time_ms(rows, row, 4);
-    record->was_pushed = pg_bool(rows, row, 5);
 }
 
 struct result scope_list(struct pg *pg, const struct scope_query *query, struct scope_page **page_out,

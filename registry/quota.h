@@ -17,18 +17,25 @@ struct quota_limits_of_project {
     int64_t bytes, sessions, events; /* QUOTA_NONE, or the most: bytes, open uploads, recorded requests a minute */
 };
 
-/** A change: the project's quota; all QUOTA_NONE removes it. What is there is counted, so it may be more than the quota:
- *  then nothing more comes in. The permit: project.quota on it. ERROR_INVALID for numbers that are none. */
+enum quota_setter {
+    QUOTA_OWN,       /* below the ceiling, or none: by whoever may set the project's quota */
+    QUOTA_FROM_ABOVE /* the ceiling: by whoever may set quotas of the whole registry */
+};
+
+/** A change: the project's own quota or its ceiling; the lower one holds, and where all are QUOTA_NONE nothing does. What is
+ *  there is counted, so it may be more than the quota: then nothing more comes in. The permit: project.quota on it, for a
+ *  ceiling also on the system. ERROR_INVALID for numbers that are none; while recording, ERROR_DENIED above the ceiling. */
 struct quota_change {
     struct change change;
     struct resource where; /* the project; its id is known */
+    enum quota_setter setter;
     struct quota_limits_of_project limits;
 };
-RESULT quota_change_prepare(const struct resource *where, const struct quota_limits_of_project *limits,
-                            struct quota_change *change_out, struct error *err);
+RESULT quota_change_prepare(const struct resource *where, enum quota_setter setter,
+                            const struct quota_limits_of_project *limits, struct quota_change *change_out, struct error *err);
 
 struct quota_use {
-    struct quota_limits_of_project limits;
+    struct quota_limits_of_project limits, ceiling;
     int64_t bytes_used;     /* blobs and manifests, and what open uploads have reserved */
     int64_t bytes_reserved; /* of them, by open uploads */
     int64_t sessions;       /* open uploads */

@@ -9,24 +9,38 @@
     " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload WHERE project_id = $1)"
 
 static const struct pg_statement statements[] = {
-    {"quota_set", /* counts only when it is new: from then on the count is kept */
+    {"quota_ensure", /* counts only when it is new: from then on the count is kept */
      "WITH events AS (INSERT INTO project_events (project_id, minute, taken) SELECT project_id, 0, 0 FROM project"
-     " WHERE project_id = $1 AND $4::int8 IS NOT NULL ON CONFLICT DO NOTHING)"
-     " INSERT INTO project_quota AS q (project_id, bytes_max, sessions_max, events_max, bytes_used)"
-     " SELECT $1, $2, $3, $4, CASE WHEN EXISTS (SELECT FROM project_quota WHERE project_id = $1) THEN 0"
+     " WHERE project_id = $1 AND $2 ON CONFLICT DO NOTHING)"
+     " INSERT INTO project_quota AS q (project_id, bytes_used)"
+     " SELECT $1, CASE WHEN EXISTS (SELECT FROM project_quota WHERE project_id = $1) THEN 0"
      " ELSE (" HAS_BYTES ")::int8 END WHERE EXISTS (SELECT FROM project WHERE project_id = $1)"
-     " ON CONFLICT (project_id) DO UPDATE SET bytes_max = excluded.bytes_max, sessions_max = excluded.sessions_max,"
-     " events_max = excluded.events_max",
+     " ON CONFLICT (project_id) DO UPDATE SET bytes_used = q.bytes_used",
+     "uuid bool", ""},
+    {"quota_set_own",
+     "UPDATE project_quota SET bytes_own = $2, sessions_own = $3, events_own = $4, bytes_max = least($2, bytes_ceiling),"
+     " sessions_max = least($3, sessions_ceiling), events_max = least($4, events_ceiling) WHERE project_id = $1",
      "uuid int8 int8 int8", ""},
-    {"quota_remove",
-     "WITH events AS (DELETE FROM project_events WHERE project_id = $1) DELETE FROM project_quota WHERE project_id = $1",
+    {"quota_set_ceiling",
+     "UPDATE project_quota SET bytes_ceiling = $2, sessions_ceiling = $3, events_ceiling = $4, bytes_max = least($2, bytes_own),"
+     " sessions_max = least($3, sessions_own), events_max = least($4, events_own) WHERE project_id = $1",
+     "uuid int8 int8 int8", ""},
+    {"quota_ceiling",
+     "SELECT coalesce(bytes_ceiling, -1), coalesce(sessions_ceiling, -1), coalesce(events_ceiling, -1) FROM project_quota"
+     " WHERE project_id = $1",
+     "uuid", "int8 int8 int8"},
+    {"quota_remove", /* what limits nothing */
+     "WITH gone AS (DELETE FROM project_quota WHERE project_id = $1 AND num_nonnulls(bytes_ceiling, sessions_ceiling,"
+     " events_ceiling, bytes_own, sessions_own, events_own) = 0 RETURNING project_id)"
+     " DELETE FROM project_events e USING gone g WHERE e.project_id = g.project_id",
      "uuid", ""},
     {"quota_read",
      "SELECT coalesce(q.bytes_max, -1), coalesce(q.sessions_max, -1), coalesce(q.events_max, -1), q.bytes_used,"
+     " coalesce(q.bytes_ceiling, -1), coalesce(q.sessions_ceiling, -1), coalesce(q.events_ceiling, -1),"
      " (SELECT coalesce(sum(reserved_bytes), 0)::int8 FROM upload WHERE project_id = $1),"
      " (SELECT count(*) FROM upload WHERE project_id = $1)"
      " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
-     "uuid", "int8 int8 int8 int8 int8 int8"},
+     "uuid", "int8 int8 int8 int8 int8 int8 int8 int8 int8"},
     {"quota_count", "SELECT (" HAS_BYTES ")::int8", "uuid", "int8"},
     {"quota_events_list",
      "SELECT project_id, events_max FROM project_quota WHERE events_max IS NOT NULL ORDER BY project_id LIMIT $1", "int8",
@@ -67,27 +81,68 @@ static struct result check_count(struct pg *pg, const struct uuid *project, stru
     return failure(err, ERROR_CONFLICT, "%d projects have a quota of events already: no more can", QUOTA_EVENTS_PROJECTS);
 }
 
-static struct result run_change(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result check_below(int64_t own, int64_t ceiling, const char *member, struct error *err)
 {
-    const struct quota_change *quota = (const struct quota_change *)(const void *)change; /* its first member */
-    const struct quota_limits_of_project *limits = &quota->limits;
+    if (own == QUOTA_NONE || ceiling == QUOTA_NONE || own <= ceiling) return SUCCESS;
+    return failure(err, ERROR_DENIED, "%s: at most %" PRId64 ", which an administrator of the registry has set", member, ceiling);
+}
+
+static struct result check_ceiling(struct pg *pg, const struct quota_change *quota, struct error *err)
+{
+    const struct quota_limits_of_project *own = &quota->limits;
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(permit, ACTION_PROJECT_QUOTA, &quota->where);
     pg_add_uuid(&arguments, &quota->where.project);
-    if (limits->bytes == QUOTA_NONE && limits->sessions == QUOTA_NONE && limits->events == QUOTA_NONE)
-        return pg_run(pg, "quota_remove", &arguments, NULL, err);
-    if (limits->events != QUOTA_NONE) TRY(check_count(pg, &quota->where.project, err));
-    add_limit(&arguments, limits->bytes);
-    add_limit(&arguments, limits->sessions);
-    add_limit(&arguments, limits->events);
-    TRY(pg_run(pg, "quota_set", &arguments, &rows, err));
+    TRY(pg_run(pg, "quota_ceiling", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return SUCCESS;
+    TRY(check_below(own->bytes, pg_int8(rows, 0, 0), "bytes", err));
+    TRY(check_below(own->sessions, pg_int8(rows, 0, 1), "sessions", err));
+    return check_below(own->events, pg_int8(rows, 0, 2), "events_per_minute", err);
+}
+
+static bool is_none(const struct quota_limits_of_project *limits)
+{
+    return limits->bytes == QUOTA_NONE && limits->sessions == QUOTA_NONE && limits->events == QUOTA_NONE;
+}
+
+/* A row, counted when it is new; without a limit it is not made. */
+static struct result make_row(struct pg *pg, const struct quota_change *quota, struct error *err)
+{
+    const bool limits_events = quota->limits.events != QUOTA_NONE;
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (limits_events) TRY(check_count(pg, &quota->where.project, err));
+    if (is_none(&quota->limits)) return SUCCESS;
+    pg_add_uuid(&arguments, &quota->where.project);
+    pg_add_bool(&arguments, limits_events);
+    TRY(pg_run(pg, "quota_ensure", &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no such project");
 }
 
-struct result quota_change_prepare(const struct resource *where, const struct quota_limits_of_project *limits,
-                                   struct quota_change *change_out, struct error *err)
+static struct result run_change(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    static const struct resource the_system = {.kind = RESOURCE_SYSTEM};
+    const struct quota_change *quota = (const struct quota_change *)(const void *)change; /* its first member */
+    struct pg_arguments arguments = {0}, project = {0};
+
+    permit_require(permit, ACTION_PROJECT_QUOTA, &quota->where);
+    if (quota->setter == QUOTA_FROM_ABOVE) permit_require(permit, ACTION_PROJECT_QUOTA, &the_system);
+    else TRY(check_ceiling(pg, quota, err));
+    pg_add_uuid(&arguments, &quota->where.project);
+    add_limit(&arguments, quota->limits.bytes);
+    add_limit(&arguments, quota->limits.sessions);
+    add_limit(&arguments, quota->limits.events);
+    TRY(make_row(pg, quota, err));
+    TRY(pg_run(pg, quota->setter == QUOTA_FROM_ABOVE ? "quota_set_ceiling" : "quota_set_own", &arguments, NULL, err));
+    pg_add_uuid(&project, &quota->where.project);
+    return is_none(&quota->limits) ? pg_run(pg, "quota_remove", &project, NULL, err) : SUCCESS;
+}
+
+struct result quota_change_prepare(const struct resource *where, enum quota_setter setter,
+                                   const struct quota_limits_of_project *limits, struct quota_change *change_out,
+                                   struct error *err)
 {
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     if (!is_limit(limits->bytes, 0, INT64_MAX))
@@ -97,7 +152,8 @@ struct result quota_change_prepare(const struct resource *where, const struct qu
     if (!is_limit(limits->events, 1, QUOTA_EVENTS_MAX))
         return failure(err, ERROR_INVALID, "events_per_minute is a number from 1 to %d, or null", QUOTA_EVENTS_MAX);
     *change_out = (struct quota_change){
-        .change = {.run = run_change, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .limits = *limits};
+        .change = {.run = run_change, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .setter = setter,
+        .limits = *limits};
     return SUCCESS;
 }
 
@@ -112,7 +168,8 @@ static struct result read_use(struct pg *pg, const struct uuid *project, struct 
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     *use = (struct quota_use){
         .limits = {.bytes = pg_int8(rows, 0, 0), .sessions = pg_int8(rows, 0, 1), .events = pg_int8(rows, 0, 2)},
-        .bytes_used = pg_int8(rows, 0, 3), .bytes_reserved = pg_int8(rows, 0, 4), .sessions = pg_int8(rows, 0, 5)};
+        .ceiling = {.bytes = pg_int8(rows, 0, 4), .sessions = pg_int8(rows, 0, 5), .events = pg_int8(rows, 0, 6)},
+        .bytes_used = pg_int8(rows, 0, 3), .bytes_reserved = pg_int8(rows, 0, 7), .sessions = pg_int8(rows, 0, 8)};
     *is_kept_out = !pg_is_null(rows, 0, 3);
     return SUCCESS;
 }

@@ -364,29 +364,27 @@ static struct result label(const struct resource *where, const char *text, struc
     return fixture_change(ACTION_PROJECT_LABEL, where, &change.change, err);
 }
 
-static void labels_only_rise_after_the_first_push(void **state)
+static void labels_only_rise(void **state)
 {
     struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/labelled",
                              .region = TEST_REGION};
-    struct resource repository;
     struct project_create change;
-    char digest[DIGEST_TEXT_SIZE];
 
     (void)state;
-    MUST(project_create_prepare(fixture.registry, &where, "{\"class\":\"secret\"}", &change, &err));
+    MUST(project_create_prepare(fixture.registry, &where, "{\"class\":\"confidential\"}", &change, &err));
     MUST(fixture_change(ACTION_PROJECT_CREATE, &where, &change.change, &err));
     MUST_FAIL(ERROR_CONFLICT, fixture_change(ACTION_PROJECT_CREATE, &where, &change.change, &err));
     where.project = change.project;
-    MUST(label(&where, "{\"class\":\"confidential\"}", &err));
-    repository = where;
-    repository.kind = RESOURCE_REPOSITORY;
-    (void)snprintf(repository.name, sizeof repository.name, "acme/labelled/x");
-    fixture_push(&repository, 30, 10, digest);
-    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"open\"}", &err));
+    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"open\"}", &err)); /* nothing was pushed yet */
     MUST_FAIL(ERROR_CONFLICT, label(&where, "{}", &err));
-    MUST(label(&where, "{\"class\":\"sensitive\",\"subjects\":[\"health\"]}", &err));
-    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"secret\"}", &err)); /* it would forget the subject */
+    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"confidential\",\"lineage\":\"attested\"}", &err)); /* it was unknown */
+    MUST(label(&where, "{\"class\":\"confidential\",\"lineage\":\"unknown\"}", &err));
+    MUST(label(&where, "{\"class\":\"sensitive\",\"subjects\":[\"health\"],\"lineage\":\"unknown\"}", &err));
+    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"secret\",\"lineage\":\"unknown\"}", &err)); /* it would forget the subject */
     assert_string_equal(ask("SELECT label->>'class' FROM project WHERE name = 'labelled'"), "sensitive");
+    where = (struct resource){.kind = RESOURCE_ORGANISATION, .organisation = fixture.organisation, .name = "acme"};
+    MUST(label(&where, "{\"class\":\"confidential\"}", &err));
+    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"open\"}", &err));
 }
 
 static void projects_need_their_organisation_and_region(void **state)
@@ -418,7 +416,6 @@ static void lists_projects_by_name(void **state)
         if (strcmp(record->name, "acme/models") == 0) {
             found = true;
             assert_string_equal(record->region, TEST_REGION);
-            assert_true(record->was_pushed);
         }
         query.last = record->id;
         has_more = page->has_more;
@@ -463,7 +460,7 @@ int main(void)
         cmocka_unit_test(what_is_deleted_is_gone),
         cmocka_unit_test(an_index_needs_its_manifests),
         cmocka_unit_test(lists_what_refers_to_a_manifest),
-        cmocka_unit_test(labels_only_rise_after_the_first_push),
+        cmocka_unit_test(labels_only_rise),
         cmocka_unit_test(projects_need_their_organisation_and_region),
         cmocka_unit_test(lists_projects_by_name),
         cmocka_unit_test(repositories_are_listed_between_names),

@@ -38,7 +38,7 @@ static struct result look_at_quotas(struct error *err)
     } found;
 
     TRY_UNTOUCHED_BYTES(use, quota_read(fixture.stack->pg, project_reader, &project, &use, err));
-    TRY_UNTOUCHED_BYTES(change, quota_change_prepare(&project, &limits, &change, err));
+    TRY_UNTOUCHED_BYTES(change, quota_change_prepare(&project, QUOTA_OWN, &limits, &change, err));
     TRY_UNTOUCHED_BYTES(found, quota_events_list(fixture.stack->pg, found.list, COUNT(found.list), &found.count, err));
     TRY_UNTOUCHED_BYTES(portion, quota_events_take(fixture.stack->pg, &events, 1, &portion, err));
     return SUCCESS;

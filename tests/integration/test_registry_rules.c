@@ -232,7 +232,7 @@ static void set_quota(int64_t bytes)
     const struct quota_limits_of_project limits = {.bytes = bytes, .sessions = QUOTA_NONE, .events = QUOTA_NONE};
     struct quota_change change;
 
-    MUST(quota_change_prepare(&where, &limits, &change, &err));
+    MUST(quota_change_prepare(&where, QUOTA_OWN, &limits, &change, &err));
     MUST(fixture_change(ACTION_PROJECT_QUOTA, &where, &change.change, &err));
 }
 
@@ -318,6 +318,47 @@ static void a_quota_that_comes_during_an_upload_is_kept(void **state)
     assert_string_equal(ask("SELECT count(*) FROM project_quota"), "0");
 }
 
+static struct result put_quota(enum quota_setter setter, int64_t bytes, int64_t events, struct error *err)
+{
+    const struct action_pair pairs[] = {
+        {.action = ACTION_PROJECT_QUOTA,
+         .resource = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
+                      .name = "acme/models"}},
+        {.action = ACTION_PROJECT_QUOTA, .resource.kind = RESOURCE_SYSTEM}};
+    const struct quota_limits_of_project limits = {.bytes = bytes, .sessions = QUOTA_NONE, .events = events};
+    struct quota_change change;
+
+    TRY(quota_change_prepare(&pairs[0].resource, setter, &limits, &change, err));
+    return stack_record(fixture.stack, pairs, setter == QUOTA_OWN ? 1 : 2, &change.change, NULL, err);
+}
+
+static const char *quota_row(void)
+{
+    return ask("SELECT concat_ws(' ', bytes_max, bytes_ceiling, bytes_own, events_max) FROM project_quota");
+}
+
+/* What the registry has set is lowered by the organisation, and neither raised nor lifted. */
+static void a_quota_from_above_is_a_ceiling(void **state)
+{
+    (void)state;
+    MUST(put_quota(QUOTA_FROM_ABOVE, 1000000, 60, &err));
+    assert_string_equal(quota_row(), "1000000 1000000 60");
+    MUST(put_quota(QUOTA_OWN, QUOTA_NONE, QUOTA_NONE, &err));
+    assert_string_equal(quota_row(), "1000000 1000000 60");
+    MUST_FAIL(ERROR_DENIED, put_quota(QUOTA_OWN, 1000001, QUOTA_NONE, &err));
+    MUST_FAIL(ERROR_DENIED, put_quota(QUOTA_OWN, QUOTA_NONE, 61, &err));
+    MUST(put_quota(QUOTA_OWN, 500000, QUOTA_NONE, &err));
+    assert_string_equal(quota_row(), "500000 1000000 500000 60");
+    MUST(put_quota(QUOTA_OWN, 900000, QUOTA_NONE, &err));
+    MUST(put_quota(QUOTA_FROM_ABOVE, 700000, QUOTA_NONE, &err));
+    assert_string_equal(quota_row(), "700000 700000 900000");
+    collect_count_is_exact();
+    MUST(put_quota(QUOTA_FROM_ABOVE, QUOTA_NONE, QUOTA_NONE, &err));
+    assert_string_equal(quota_row(), "900000 900000");
+    MUST(put_quota(QUOTA_OWN, QUOTA_NONE, QUOTA_NONE, &err));
+    assert_string_equal(ask("SELECT count(*) FROM project_quota"), "0");
+}
+
 /* ---- events ---- */
 
 struct taker {
@@ -373,7 +414,7 @@ static void gateways_share_a_minute_exactly(void **state)
     size_t count = 0;
 
     (void)state;
-    MUST(quota_change_prepare(&where, &limits, &change, &err));
+    MUST(quota_change_prepare(&where, QUOTA_OWN, &limits, &change, &err));
     MUST(fixture_change(ACTION_PROJECT_QUOTA, &where, &change.change, &err));
     MUST(quota_events_list(fixture.stack->pg, listed, 2, &count, &err));
     assert_int_equal(count, 1);
@@ -404,6 +445,7 @@ int main(void)
         cmocka_unit_test(every_pull_is_noted_until_it_is_written),
         cmocka_unit_test(bytes_are_reserved_and_given_back),
         cmocka_unit_test(a_quota_that_comes_during_an_upload_is_kept),
+        cmocka_unit_test(a_quota_from_above_is_a_ceiling),
         cmocka_unit_test(gateways_share_a_minute_exactly),
     };
 
