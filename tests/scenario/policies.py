@@ -134,7 +134,7 @@ def nothing_is_placed_where_its_policy_forbids_it():
     assert rules("PUT", "/projects/main/clinic/label", health) == ["H-STORE-AE"]
     assert rules("PUT", "/projects/main/clinic/label", {"class": "sensitive"}) == 200
     assert rules("PUT", "/organisations/main/label", health) == ["H-STORE-AE"]
-    clinic = server.client(sijil_test.make_robot(server, "writer", "publisher", "main/clinic"))
+    clinic = server.client(sijil_test.make_robot(server, "doctor", "publisher", "main/clinic"))
     clinic.repository("main/clinic/a").push_blob(b"not a scan")
     assert rules("PUT", "/repositories/main/clinic/a/label", health) == ["H-STORE-AE"]
     assert rules("PUT", "/projects/main/health/label", {"subjects": ["health", "genetic"]}) == 200  # was forbidden before
