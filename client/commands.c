@@ -149,6 +149,8 @@ static const struct command table[] = {
      "Check it with sijil-verify certificate. It says which of two stages is reached: wrapped key forgotten, or also every\n"
      "version of the key-encryption key that it was wrapped under destroyed.",
      OPTIONS(certificate_options), command_deletion_certificate},
+    {"admin region list", "HOST[:PORT]", 1, 1, "List the regions: where each is, and whether it can be used", "", NO_OPTIONS,
+     command_region_list},
     {"admin keys", "HOST[:PORT]", 1, 1, "Show how many keys are under which version", "", NO_OPTIONS, command_keys},
     {"admin job list", "HOST[:PORT]", 1, 1, "List scrubs, re-wraps and collections, the newest first", "",
      OPTIONS(job_options), command_job_list},

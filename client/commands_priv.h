@@ -39,6 +39,7 @@ RESULT command_job_findings(struct invocation *invocation, struct error *err);
 RESULT command_job_stop(struct invocation *invocation, struct error *err);
 RESULT command_deletion_certificate(struct invocation *invocation, struct error *err);
 RESULT command_keys(struct invocation *invocation, struct error *err);
+RESULT command_region_list(struct invocation *invocation, struct error *err);
 RESULT command_policy_show(struct invocation *invocation, struct error *err);
 RESULT command_policy_sign(struct invocation *invocation, struct error *err);
 RESULT command_policy_load(struct invocation *invocation, struct error *err);

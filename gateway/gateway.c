@@ -14,6 +14,7 @@
 #include "crypto/keyd_client.h"
 #include "gateway/allotment.h"
 #include "gateway/janitor.h"
+#include "gateway/places.h"
 #include "gateway/quota.h"
 #include "gateway/regions.h"
 #include "gateway/route.h"
@@ -113,6 +114,7 @@ static struct result check_regions(struct gateway *gateway, struct error *err)
     OWNED(pg) *pg = NULL;
 
     TRY(pg_open(gateway->settings->database, gateway_tables, &pg, err));
+    TRY(registry_check_served(gateway->registry, pg, err));
     return registry_check_regions(gateway->registry, pg, err);
 }
 
@@ -165,6 +167,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_senders(gateway, err));
     TRY(allotment_new(&gateway->allotment, err));
     TRY(janitor_start(gateway, &gateway->janitor, err));
+    TRY(places_start(gateway, &gateway->places, err));
     return upkeep_start(gateway, &gateway->upkeep, err);
 }
 
@@ -172,6 +175,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
 static void gateway_close(struct gateway *gateway)
 {
     upkeep_free(gateway->upkeep);
+    places_free(gateway->places);
     janitor_free(gateway->janitor);
     work_pool_free(gateway->senders);
     work_pool_free(gateway->movers);

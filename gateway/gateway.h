@@ -13,6 +13,7 @@ struct authenticator;
 struct authz_directory;
 struct decider;
 struct janitor;
+struct places;
 struct keyd_client;
 struct quota;
 struct registry;
@@ -36,6 +37,7 @@ struct gateway {
     struct work_pool *senders;           /* bodies that go out: never behind uploads that wait for a disk. No database */
     struct quota *quota;
     struct janitor *janitor;             /* cleans up behind uploads */
+    struct places *places;               /* asks how the regions are */
     struct upkeep *upkeep;               /* works on jobs: scrubs, re-wraps, collections */
     struct allotment *allotment;         /* requests of projects with a quota of events */
 };

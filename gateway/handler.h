@@ -68,7 +68,7 @@ extern const struct handler handler_project_quota, handler_project_quota_read, h
     handler_project_rules_read;
 extern const struct handler handler_policy_read, handler_policy_load;
 extern const struct handler handler_scrub_start, handler_rewrap_start, handler_collection_start, handler_job_stop, handler_job_list,
-    handler_job_read, handler_job_findings, handler_key_list,
+    handler_job_read, handler_job_findings, handler_key_list, handler_region_list,
     handler_deletion_certify;
 extern const struct handler handler_audit_list, handler_audit_event, handler_audit_entry, handler_audit_proof,
     handler_audit_checkpoint, handler_audit_key;
@@ -82,5 +82,5 @@ route_target target_tag_list, target_referrer_list, target_catalog;
 route_target target_organisation_create, target_organisation_label, target_project_create, target_project_list,
     target_project_read, target_project_label, target_repository_label, target_project_quota, target_project_rules;
 route_target target_policy_read, target_policy_load;
-route_target target_scrub_start, target_rewrap_start, target_collection_start, target_key_list, target_job_read, target_job_stop,
+route_target target_scrub_start, target_rewrap_start, target_collection_start, target_key_list, target_region_list, target_job_read, target_job_stop,
     target_deletion_certify;

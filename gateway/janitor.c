@@ -19,7 +19,6 @@
 
 #define TURN_EVERY_S   30
 #define TURN_MS        20000  /* of cleaning: with a large backlog the rest has its turn as well */
-#define CHECK_EVERY_MS 600000 /* a bucket does not move often, but a mistake shall not last a day */
 
 struct janitor {
     struct gateway *gateway;
@@ -102,18 +101,9 @@ static bool is_connected(struct janitor *janitor)
     return !pg_is_broken(janitor->pg) || pg_reopen(janitor->pg, &ignored).ok;
 }
 
-/* A region whose bucket is not where it must be refuses everything from now on (storage/driver_s3.h). */
-static void check_places(struct janitor *janitor)
-{
-    struct error err = {0};
-
-    if (!registry_check_places(janitor->gateway->registry, &err).ok) log_error("a region is not as configured", &err);
-}
-
 static void *janitor_main(void *argument)
 {
     struct janitor *janitor = argument;
-    int64_t checked_ms = clock_monotonic_ms();
 
     pace_patient();
     while (!is_stopping(janitor)) {
@@ -122,10 +112,6 @@ static void *janitor_main(void *argument)
         if (is_connected(janitor)) {
             record_unwraps(janitor);
             has_more = clean(janitor);
-        }
-        if (clock_monotonic_ms() - checked_ms >= CHECK_EVERY_MS) {
-            check_places(janitor);
-            checked_ms = clock_monotonic_ms();
         }
         if (!has_more) rest(janitor);
     }

@@ -9,6 +9,7 @@
 #include "gateway/numbers_priv.h"
 #include "policy/decider.h"
 #include "policy/metrics.h"
+#include "registry/registry.h"
 #include "registry/metrics.h"
 
 #define METRICS_SIZE ((size_t)512 * 1024) /* a few hundred lines and two dozen histograms are under 100 KiB */
@@ -30,6 +31,7 @@ static struct result parts_are_ready(const struct gateway *gateway, struct pg *p
     TRY(sequencer_is_ready(gateway->sequencer, err) ? SUCCESS : (struct result){.ok = false});
     TRY(decider_is_ready(gateway->decider, err) ? SUCCESS : (struct result){.ok = false});
     if (pg != NULL && pg_is_broken(pg)) return failure(err, ERROR_UNAVAILABLE, "the database can't be reached");
+    TRY(registry_regions_ready(gateway->registry, err));
     return keyd_identify(gateway->keyd, &identity, err); /* without keys there are no tokens and no blobs */
 }
 

@@ -140,6 +140,11 @@ static struct result begin_if_due(struct upkeep *upkeep, struct error *err)
     return job_begin_collection_if_due(upkeep->gateway->registry, upkeep->watching, interval_s, err);
 }
 
+static struct result check_served(struct upkeep *upkeep, struct error *err)
+{
+    return registry_check_served(upkeep->gateway->registry, upkeep->watching, err);
+}
+
 static const struct chore {
     int64_t every_ms;
     struct result (*run)(struct upkeep *upkeep, struct error *err); /* a little: the others wait for it */
@@ -151,6 +156,7 @@ static const struct chore {
     {2000, refresh_allotment, NULL, ""},
     {10000, write_notes, notes_are_many, "what was pulled lately can't be written down"},
     {10000, begin_if_due, NULL, "a garbage collection can't begin"},
+    {60000, check_served, NULL, "a region is missing here"},
 };
 #define CHORES           (sizeof chores / sizeof chores[0])
 #define CHORES_OF_NOTICE 2 /* the first ones, which the database also asks for */

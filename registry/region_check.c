@@ -1,7 +1,12 @@
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/memory.h"
 #include "registry/registry_priv.h"
 #include "registry/stored_blob_store.h"
+#include "storage/region_store.h"
 
 /* One object is enough: the listing ends there. */
 static struct result found_one(void *context, const struct driver_entry *entry, struct error *err)
@@ -15,7 +20,9 @@ static struct result check_region(const struct registry_store *place, struct pg 
 {
     bool used = false, found = false;
 
-    TRY(blob_store_check(place->blobs, err));
+    struct error why = {0};
+
+    if (!blob_store_check(place->blobs, &why).ok) return failure(err, why.kind, "region %.63s: %.180s", place->id, why.message);
     TRY(blob_rows_in_region(pg, place->id, &used, err));
     if (!used) return SUCCESS;
     const struct result listed = blob_list(place->blobs, found_one, &found, err);
@@ -41,14 +48,124 @@ struct result registry_check_regions(const struct registry *registry, struct pg 
     return SUCCESS;
 }
 
-struct result registry_check_places(const struct registry *registry, struct error *err)
+/* ---- How they are, for /readyz ---- */
+
+enum { FAR_EVERY_MS = 600000, /* a bucket does not move often, but a mistake shall not last a day */
+       ANSWERS_WITHIN_MS = 30000 };
+
+static bool is_due(const struct registry_store *place)
+{
+    const bool is_far = strcmp(place->driver, "s3") == 0;
+
+    return !is_far || place->checked_ms == 0 || place->problem[0] != '\0' ||
+           clock_monotonic_ms() - place->checked_ms >= FAR_EVERY_MS;
+}
+
+static void remember(struct registry *registry, char *kept, size_t size, const char *text)
+{
+    (void)pthread_mutex_lock(&registry->looked);
+    (void)snprintf(kept, size, "%s", text);
+    (void)pthread_mutex_unlock(&registry->looked);
+}
+
+static struct result check_place(struct registry *registry, size_t index, struct error *err)
+{
+    struct registry_store *place = &registry->regions[index];
+    struct error why = {0};
+
+    if (!is_due(place)) return SUCCESS;
+    atomic_store(&registry->looking_at, index);
+    atomic_store(&registry->looking_ms, clock_monotonic_ms());
+    const struct result checked = blob_store_check(place->blobs, &why);
+    atomic_store(&registry->looking_ms, 0);
+    place->checked_ms = clock_monotonic_ms();
+    remember(registry, place->problem, sizeof place->problem, !checked.ok && why.kind == ERROR_INVALID ? why.message : "");
+    return checked.ok ? SUCCESS : failure(err, why.kind, "region %.63s: %.180s", place->id, why.message);
+}
+
+struct result registry_check_places(struct registry *registry, struct error *err)
 {
     struct result result = SUCCESS;
     struct error later = {0};
 
     for (size_t i = 0; i < registry->region_count; i++) {
-        const struct result checked = blob_store_check(registry->regions[i].blobs, result.ok ? err : &later);
+        const struct result checked = check_place(registry, i, result.ok ? err : &later);
         if (result.ok) result = checked;
     }
     return result;
+}
+
+struct result registry_check_served(struct registry *registry, struct pg *pg, struct error *err)
+{
+    struct bytes served[REGISTRY_REGIONS_MAX];
+    char unserved[REGION_ID_MAX + 1] = "";
+
+    for (size_t i = 0; i < registry->region_count; i++) served[i] = bytes_of_text(registry->regions[i].id);
+    TRY(blob_rows_elsewhere(pg, served, registry->region_count, unserved, err));
+    remember(registry, registry->unserved, sizeof registry->unserved, unserved);
+    if (unserved[0] == '\0') return SUCCESS;
+    return failure(err, ERROR_INVALID, "region %s has blobs in the database and is not in this gateway's configuration: add it",
+                   unserved);
+}
+
+/* Under the lock. */
+static struct result first_problem(const struct registry *registry, struct error *err)
+{
+    if (registry->unserved[0] != '\0')
+        return failure(err, ERROR_UNAVAILABLE, "region %s has blobs and is not in this gateway's configuration", registry->unserved);
+    for (size_t i = 0; i < registry->region_count; i++) {
+        const struct registry_store *place = &registry->regions[i];
+        if (place->problem[0] != '\0')
+            return failure(err, ERROR_UNAVAILABLE, "region %.63s can't be used: %.160s", place->id, place->problem);
+    }
+    return SUCCESS;
+}
+
+struct result registry_regions_ready(struct registry *registry, struct error *err)
+{
+    const int64_t since_ms = atomic_load(&registry->looking_ms);
+
+    if (since_ms != 0 && clock_monotonic_ms() - since_ms > ANSWERS_WITHIN_MS)
+        return failure(err, ERROR_UNAVAILABLE, "region %.63s does not answer",
+                       registry->regions[atomic_load(&registry->looking_at)].id);
+    (void)pthread_mutex_lock(&registry->looked);
+    const struct result ready = first_problem(registry, err);
+    (void)pthread_mutex_unlock(&registry->looked);
+    return ready;
+}
+
+/* ---- The list ---- */
+
+static void look_up(struct registry *registry, struct region_view *view)
+{
+    (void)snprintf(view->problem, sizeof view->problem, "it is not in this gateway's configuration");
+    for (size_t i = 0; i < registry->region_count; i++) {
+        const struct registry_store *place = &registry->regions[i];
+        if (strcmp(place->id, view->id) != 0) continue;
+        view->is_served = true;
+        (void)pthread_mutex_lock(&registry->looked);
+        (void)snprintf(view->problem, sizeof view->problem, "%s", place->problem);
+        (void)pthread_mutex_unlock(&registry->looked);
+    }
+}
+
+struct result registry_list_regions(struct registry *registry, struct pg *pg, const struct permit *permit,
+                                    struct region_view **views_out, size_t *count_out, struct error *err)
+{
+    struct region *regions = NULL;
+    size_t count = 0;
+
+    (void)permit_resource(permit, ACTION_REGION_READ);
+    TRY(region_list(pg, &regions, &count, err));
+    struct region_view *views = memory_zeroed(count + 1, sizeof *views);
+    for (size_t i = 0; views != NULL && i < count; i++) {
+        (void)snprintf(views[i].id, sizeof views[i].id, "%s", regions[i].id);
+        (void)snprintf(views[i].driver, sizeof views[i].driver, "%s", region_driver_name(regions[i].driver));
+        look_up(registry, &views[i]);
+    }
+    free(regions);
+    if (views == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu regions", count);
+    *views_out = views;
+    *count_out = count;
+    return SUCCESS;
 }

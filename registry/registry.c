@@ -26,6 +26,15 @@ static struct result open_bucket(const char *database, const struct registry_reg
     return driver_s3_open(&options, driver_out, err);
 }
 
+static struct result open_driver(const char *database, const struct registry_region *region, struct driver **driver_out,
+                                 struct error *err)
+{
+    if (strcmp(region->driver, "fs") == 0) return driver_fs_open(region->location, driver_out, err);
+    if (strcmp(region->driver, "s3") == 0) return open_bucket(database, region, driver_out, err);
+    if (strcmp(region->driver, "memory") == 0) return driver_memory_open(NULL, driver_out, err);
+    return failure(err, ERROR_INVALID, "there is no driver %.20s", region->driver);
+}
+
 static struct result open_region(struct registry *registry, const char *database, const struct registry_region *region,
                                  struct error *err)
 {
@@ -34,14 +43,10 @@ static struct result open_region(struct registry *registry, const char *database
     if (strlen(region->id) > REGION_ID_MAX)
         return failure(err, ERROR_INVALID, "the region id %.80s is longer than %d letters", region->id, REGION_ID_MAX);
     OWNED(driver) *driver = NULL;
-    if (strcmp(region->driver, "fs") == 0)
-        TRY(driver_fs_open(region->location, &driver, err));
-    else if (strcmp(region->driver, "s3") == 0)
-        TRY(open_bucket(database, region, &driver, err));
-    else if (strcmp(region->driver, "memory") == 0)
-        TRY(driver_memory_open(NULL, &driver, err));
-    else
-        return failure(err, ERROR_INVALID, "region %.63s: there is no driver %.20s", region->id, region->driver);
+    struct error why = {0};
+    if (!open_driver(database, region, &driver, &why).ok)
+        return failure(err, why.kind, "region %.63s: %.180s", region->id, why.message);
+    place->driver = driver->operations->kind;
     TRY(blob_store_new(driver, region->id, NULL, &place->blobs, err));
     driver = NULL; /* the store has it now */
     (void)snprintf(place->id, sizeof place->id, "%s", region->id);
@@ -60,6 +65,7 @@ struct result registry_new(const struct registry_options *options, struct regist
                        REGISTRY_REGIONS_MAX);
     OWNED(registry) *registry = memory_zeroed(1, sizeof *registry);
     if (registry == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the registry");
+    (void)pthread_mutex_init(&registry->looked, NULL);
     registry->keyd = options->keyd;
     registry->sequencer = options->sequencer;
     registry->lease_s = options->lease_s == 0 ? LEASE_DEFAULT_S : options->lease_s;
@@ -93,6 +99,7 @@ void registry_free(struct registry *registry)
     manifest_cache_free(registry->manifests);
     manifest_uses_free(registry->uses);
     key_cache_free(registry->keys);
+    (void)pthread_mutex_destroy(&registry->looked);
     free(registry);
 }
 

@@ -15,7 +15,7 @@ struct registry;
 /** The statements of this folder: for pg_open() of every worker, and for the sequencer's changes. */
 extern const struct pg_table project_statements, repository_statements, seal_statements, stored_blob_statements,
     upload_statements, stored_manifest_statements, tag_statements, job_statements, scrub_statements,
-    rewrap_statements, forgotten_statements, quota_statements, rules_statements, collect_statements;
+    rewrap_statements, forgotten_statements, quota_statements, rules_statements, collect_statements, region_store_table;
 
 /** A region that this gateway serves; its row must be in the database before a project can have it as its home. */
 struct registry_region {
@@ -48,8 +48,29 @@ RESULT registry_new(const struct registry_options *options, struct registry **re
  * A bucket must be where bucket_location says.
  */
 RESULT registry_check_regions(const struct registry *registry, struct pg *pg, struct error *err);
-/** From time to time: is each bucket still where it must be? The first that is not, or can't be asked; all are asked. */
-RESULT registry_check_places(const struct registry *registry, struct error *err);
+/**
+ * Every few seconds, by one thread: can each folder still be used, and now and then, is each bucket still where it must be?
+ * The first that is not, or can't be asked; all are asked, and what came of it is remembered for the two functions below.
+ */
+RESULT registry_check_places(struct registry *registry, struct error *err);
+/** ERROR_INVALID: the database has blobs in a region that is not configured here. Remembered as well. */
+RESULT registry_check_served(struct registry *registry, struct pg *pg, struct error *err);
+/**
+ * For /readyz, from memory. ERROR_UNAVAILABLE names a region that has blobs and is not configured here, or that a person must mend,
+ * or that does not answer at all. A bucket's store that can't be reached just now is the store's outage, not ours.
+ */
+RESULT registry_regions_ready(struct registry *registry, struct error *err);
+
+/** A region as this gateway sees it. */
+struct region_view {
+    char id[REGION_ID_MAX + 1];
+    char driver[8]; /* "fs", "s3", "memory" */
+    bool is_served; /* it is in this gateway's configuration */
+    char problem[256]; /* why it is not ready; "": it is */
+};
+/** All that the database knows, by id. The permit is of ACTION_REGION_READ. The caller owns *views_out (free()). */
+RESULT registry_list_regions(struct registry *registry, struct pg *pg, const struct permit *permit,
+                             struct region_view **views_out, size_t *count_out, struct error *err);
 /** Wipes cached keys that are older than their lifetime; to be called twice a lifetime or so. */
 void registry_forget_old_keys(struct registry *registry);
 /** Wipes all cached keys at once: a shredding was announced. */

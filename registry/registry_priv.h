@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "crypto/digest.h"
@@ -23,12 +24,19 @@ struct registry {
     struct manifest_cache *manifests;
     struct manifest_uses *uses;
     struct upload_table *uploads;
+    pthread_mutex_t looked;
+    _Atomic int64_t looking_ms; /* monotonic: since then a region is asked how it is; 0: none */
+    atomic_size_t looking_at;
+    char unserved[REGION_ID_MAX + 1]; /* under `looked`: has blobs, and is not configured here; "": none */
     _Atomic int copies; /* of uploads that are read again (upload_close.c) */
     int64_t lease_s; /* how long a fresh blob, or one that somebody was told of, is safe from collection */
     size_t region_count;
     struct registry_store {
         char id[REGION_ID_MAX + 1];
         struct blob_store *blobs;
+        const char *driver; /* "fs", "s3" or "memory" */
+        int64_t checked_ms; /* monotonic; the checking thread's alone, 0: not yet */
+        char problem[sizeof((struct error *)0)->message]; /* under `looked`: what a person must mend; "": nothing */
         size_t unremovable; /* of the oldest abandoned objects: could not be removed lately; the janitor's alone */
     } regions[REGISTRY_REGIONS_MAX];
 };

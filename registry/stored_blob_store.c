@@ -59,6 +59,10 @@ static const struct pg_statement statements[] = {
      " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id) SELECT $1, $3, blob_id FROM found"
      " ON CONFLICT DO NOTHING) SELECT blob_id FROM found",
      "uuid uuid text uuid text int8", "uuid"},
+    {"blob_region_elsewhere",
+     "SELECT region_id FROM region r WHERE region_id <> ALL($1) AND EXISTS (SELECT FROM blob b WHERE b.region_id = r.region_id)"
+     " ORDER BY region_id LIMIT 1",
+     "text[]", "text"},
     {"blob_region_is_used", "SELECT EXISTS (SELECT FROM blob WHERE region_id = $1)", "text", "bool"},
     {"blob_unlink",
      "DELETE FROM repository_blob r WHERE repository_id = $1 AND digest = $2 AND NOT EXISTS (SELECT FROM"
@@ -275,5 +279,17 @@ struct result blob_rows_in_region(struct pg *pg, const char *region, bool *used_
     pg_add_text(&arguments, region);
     TRY(pg_run(pg, "blob_region_is_used", &arguments, &rows, err));
     *used_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result blob_rows_elsewhere(struct pg *pg, const struct bytes *regions, size_t count, char region_out[REGION_ID_MAX + 1],
+                                  struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text_array(&arguments, regions, count);
+    TRY(pg_run(pg, "blob_region_elsewhere", &arguments, &rows, err));
+    (void)snprintf(region_out, REGION_ID_MAX + 1, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
     return SUCCESS;
 }

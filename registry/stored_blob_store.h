@@ -49,3 +49,6 @@ RESULT blob_row_note_damage(struct pg *pg, const struct uuid *blob, struct error
 
 /** Does any blob lie in this region, by the rows? */
 RESULT blob_rows_in_region(struct pg *pg, const char *region, bool *used_out, struct error *err);
+/** The first region that has a blob and is none of these; "" without one. */
+RESULT blob_rows_elsewhere(struct pg *pg, const struct bytes *regions, size_t count, char region_out[REGION_ID_MAX + 1],
+                           struct error *err);

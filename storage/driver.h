@@ -106,8 +106,8 @@ struct driver_operations {
     /** Calls `visit` for each object of the region, in no order; its failure ends the listing. */
     /* A large extent may be visited in several pieces. */
     struct result (*list)(struct driver *driver, driver_visit *visit, void *context, struct error *err);
-    /** Asks whether the bytes are where the configuration says (bucket_location): ERROR_INVALID if not, and until it is
-     *  asked again everything is ERROR_UNAVAILABLE. NULL: nobody could move them. */
+    /** Asks whether the place can be used and is where the configuration says: ERROR_INVALID if not, a person must mend it;
+     *  of a bucket (bucket_location), everything is ERROR_UNAVAILABLE until it is asked again. NULL: nothing can happen to it. */
     struct result (*check)(struct driver *driver, struct error *err);
     void (*close)(struct driver *driver);
 };

@@ -227,7 +227,41 @@ static void fs_close(struct driver *driver)
     fs_queues_done(&fs_of(driver)->queues);
     fs_streams_done(&fs_of(driver)->streams);
     (void)close(fs_of(driver)->root);
+    free(fs_of(driver)->path);
     free(fs_of(driver));
+}
+
+static struct result unusable(const char *why, struct error *err)
+{
+    return failure(err, ERROR_INVALID, "its folder %s", why);
+}
+
+/* Under its name must stand what was opened: else it was removed, unmounted, or something was mounted over it. */
+static struct result check_place(const struct fs_driver *fs, struct error *err)
+{
+    struct stat opened, named;
+
+    if (fstat(fs->root, &opened) != 0) return unusable(strerror(errno), err);
+    if (stat(fs->path, &named) != 0) return unusable(errno == ENOENT ? "is missing" : strerror(errno), err);
+    if (opened.st_dev != named.st_dev || opened.st_ino != named.st_ino)
+        return unusable("is another one than at the start", err);
+    return SUCCESS;
+}
+
+static struct result fs_check(struct driver *driver, struct error *err)
+{
+    const struct fs_driver *fs = fs_of(driver);
+    char text[64];
+
+    TRY(check_place(fs, err));
+    for (unsigned i = 0; i <= FAN_OUT; i++) {
+        char folder[3] = ".";
+        if (i < FAN_OUT) (void)snprintf(folder, sizeof folder, "%02x", i & 0xff);
+        if (faccessat(fs->root, folder, R_OK | W_OK | X_OK, AT_EACCESS) == 0) continue;
+        (void)snprintf(text, sizeof text, "can't be read and written: %.36s", strerror(errno));
+        return unusable(text, err);
+    }
+    return SUCCESS;
 }
 
 static const struct driver_operations fs_operations = {
@@ -253,6 +287,7 @@ static const struct driver_operations fs_operations = {
     .small_remove = fs_small_remove,
     .remove = fs_remove,
     .list = fs_list,
+    .check = fs_check,
     .close = fs_close,
 };
 
@@ -292,8 +327,11 @@ struct result driver_fs_open(const char *root, struct driver **driver_out, struc
     TRY(file_open(root, O_RDONLY | O_DIRECTORY, 0, &folder, err));
     spread_folders(folder);
     TRY(make_folders(folder, err));
-    struct fs_driver *fs = memory_zeroed(1, sizeof *fs);
+    OWNED_STRING path = memory_copy_text(root, strlen(root));
+    struct fs_driver *fs = path == NULL ? NULL : memory_zeroed(1, sizeof *fs);
     if (fs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a driver");
+    fs->path = path;
+    path = NULL;
     fs->driver.operations = &fs_operations;
     fs->root = folder;
     driver_fs_set_cost(&fs->driver, FS_COST_UNKNOWN_NS);

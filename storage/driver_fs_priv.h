@@ -38,6 +38,7 @@ struct fs_streams {
 struct fs_driver {
     struct driver driver;
     int root;
+    char *path; /* of the root, as it was given */
     struct fs_queues queues;
     struct fs_streams streams;
     atomic_bool is_direct;      /* a write past the page cache has worked */

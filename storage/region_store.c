@@ -20,6 +20,11 @@ const struct pg_table region_store_table = PG_TABLE(statements);
 static const char *const drivers[] = {
     [REGION_DRIVER_FS] = "fs", [REGION_DRIVER_S3] = "s3", [REGION_DRIVER_MEMORY] = "memory"};
 
+const char *region_driver_name(enum region_driver driver)
+{
+    return drivers[driver];
+}
+
 static struct result driver_of(const char *name, enum region_driver *driver_out, struct error *err)
 {
     for (size_t i = 0; i < sizeof drivers / sizeof drivers[0]; i++)

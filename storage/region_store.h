@@ -6,6 +6,9 @@
 #include "storage/pg.h"
 #include "storage/region.h"
 
+/** "fs", "s3", "memory". */
+const char *region_driver_name(enum region_driver driver);
+
 /** To be opened with every connection that calls the functions below. */
 extern const struct pg_table region_store_table;
 

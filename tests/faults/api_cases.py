@@ -170,6 +170,7 @@ CASES = {
     "job-read": of_a_job("/jobs/{}?project=main/models", "report"),
     "job-findings": of_a_job("/jobs/{}/findings", "findings"),
     "key-list": api_reading("/keys", "versions"),
+    "region-list": api_reading("/regions", "regions"),
     "deletion-certify": forgotten,
     "policy-read": api_reading("/policies", "epoch"),
     "policy-load": policy_load,

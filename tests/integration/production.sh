@@ -110,5 +110,21 @@ if can_login "$work/admin.json"; then die "the old administrator still can"; fi
 say "SIGTERM ends it well"
 kill "$server"
 wait "$server" || die "it ended with status $?"
+
+say "a gateway that lacks a region with blobs refuses to start"
+sed '/^region "local\/other"/,/^}/d' "$work/sijild.conf" >"$work/lacking.conf"
+"$programs/sijild" --config="$work/lacking.conf" >>"$log" 2>&1 & # nothing is in it yet
+server=$!
+pids="$pids $server"
+wait_until 60 is_ready || die "not ready without a region that has no blob"
+kill "$server"
+wait "$server" || die "it ended with status $?"
+psql -XAtq -v ON_ERROR_STOP=1 -h "$socket" -U sijil_owner -d sijil_template >>"$log" <<'END' || die "no row of a blob"
+INSERT INTO blob (blob_id, project_id, region_id, digest, size_bytes, key_version, wrapped_key, commitment, part)
+SELECT gen_random_uuid(), project_id, 'local/other', 'sha256:' || repeat('0', 64), 1, 1, decode(repeat('00', 72), 'hex'),
+       decode(repeat('00', 32), 'hex'), 0 FROM project LIMIT 1;
+END
+fails_with "region local/other has blobs in the database and is not in this gateway's configuration" \
+    timeout 60 "$programs/sijild" --config="$work/lacking.conf"
 if pgrep -f -- "--config=$work/" >/dev/null; then die "something is left running"; fi
 say "all is well"

@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 
-from sijil_test import Server, make_robot, program, run, sha256
+from sijil_test import Server, make_robot, program, run, sha256, wait_until
 
 server = Server().start()
 HOST = f"127.0.0.1:{server.port}"
@@ -59,6 +59,48 @@ def a_sound_region_scrubs_clean():
     assert len(events("scrub.start", "allowed")) == 1 and len(events("job.run", "completed")) == 1
 
 
+def wait_for_readyz(status, words):
+    def is_so():
+        answer = server.client().call("GET", "/readyz")
+        return answer.status == status and words in answer.body.decode()
+    wait_until(is_so, 30, f"/readyz is not {status} with {words!r}")
+
+
+def regions():
+    return json.loads(sijil("admin", "region", "list", HOST, "--json"))
+
+
+def a_region_whose_folder_can_not_be_used_is_not_ready():
+    data = os.urandom(200_000)
+    digest = place().push_blob(data)
+    folder = os.path.join(server.folder, "regions", "main")
+    sound = {"id": "local/main", "driver": "fs", "geo": "AE", "served": True, "ready": True}
+    [shown] = regions()
+    assert {key: shown.get(key) for key in sound} == sound and "problem" not in shown, shown
+
+    os.rename(folder, folder + ".away")
+    wait_for_readyz(503, "region local/main can't be used: its folder is missing")
+    [shown] = regions()
+    assert not shown["ready"] and shown["problem"] == "its folder is missing", shown
+    os.rename(folder + ".away", folder)
+    wait_for_readyz(200, "ready")
+
+    if os.geteuid() == 0:  # or the gateway is root as well, whom no mode stops
+        writable = [path for path in glob.glob(folder + "/*") if os.path.isdir(path)]
+        for path in writable:
+            os.chmod(path, 0o500)
+        wait_for_readyz(503, "region local/main can't be used: its folder can't be read and written")
+        begun = place().begin()
+        answer = place().close(begun, sha256(b"new"), b"new")
+        assert answer.status == 503 and answer.codes == ["UNAVAILABLE"], (answer.status, answer.body)
+        assert place().call("GET", "blobs/" + digest).body == data  # reading goes on
+        for path in writable:
+            os.chmod(path, 0o700)
+        place().call("DELETE", begun)
+        wait_for_readyz(200, "ready")
+    assert place().call("GET", "blobs/" + digest).body == data
+
+
 def damage_is_found_named_alarmed_and_refused():
     data = os.urandom(300_000)
     digest = place().push_blob(data)
@@ -106,7 +148,7 @@ def a_job_is_stopped_and_the_keys_are_counted():
 
 
 def only_administrators_may():
-    for method, path in (("POST", "/scrubs"), ("POST", "/rewraps"), ("GET", "/jobs"), ("GET", "/keys"),
+    for method, path in (("POST", "/scrubs"), ("POST", "/rewraps"), ("GET", "/jobs"), ("GET", "/keys"), ("GET", "/regions"),
                          ("DELETE", "/jobs/00000000-0000-4000-8000-000000000000")):
         answer = server.client(login).call(method, "/api/v1" + path, "{}" if method == "POST" else None,
                                            {"Content-Type": "application/json"}, scope="registry:admin:*")
@@ -201,6 +243,6 @@ def an_upload_whose_bytes_are_lost_ends():
     assert [entry["why"]["note"] for entry in events("upload.write", "failed")] == ["what it had is lost"]
 
 
-run(a_sound_region_scrubs_clean, an_upload_whose_bytes_are_lost_ends, damage_is_found_named_alarmed_and_refused,
+run(a_sound_region_scrubs_clean, a_region_whose_folder_can_not_be_used_is_not_ready, an_upload_whose_bytes_are_lost_ends, damage_is_found_named_alarmed_and_refused,
     a_scrub_survives_a_killed_gateway, a_job_is_stopped_and_the_keys_are_counted, only_administrators_may,
     a_deleted_blob_has_a_certificate_in_two_stages, server=server)
