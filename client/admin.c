@@ -9,6 +9,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LABEL_MAX 4096
+#define PAGES_MAX 10000
 
 /* Sends `body`, prints the answer. */
 /* Why there is no JSON of what was given; the command ends with it. */
@@ -58,17 +59,6 @@ static struct result set_days(const struct invocation *invocation, json_t *body,
         return failure(err, ERROR_INVALID, "--expires %.20s: a whole number of days", text);
     if (json_object_set_new(body, "expires_days", json_integer((json_int_t)days)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a request");
-    return SUCCESS;
-}
-
-static struct result revoke(struct invocation *invocation, const char *kind, struct error *err)
-{
-    struct buffer OWNED_BUFFER path = BUFFER(1024);
-
-    TRY(buffer_format(&path, err, "/%s/", kind));
-    TRY(http_escape(&path, invocation->operands[1], err));
-    TRY(api_call(invocation, "DELETE", buffer_text(&path), NULL, NULL, err));
-    if (!invocation->json) (void)fprintf(stderr, "revoked %s\n", invocation->operands[1]);
     return SUCCESS;
 }
 
@@ -135,48 +125,105 @@ struct result command_robot_list(struct invocation *invocation, struct error *er
     return api_list(invocation, "/robots", "robots", columns, COUNT(columns), err);
 }
 
-struct result command_robot_revoke(struct invocation *invocation, struct error *err)
+/* "/robots?organisation=acme&limit=1000" for robot$acme+ci; robots of the registry have no organisation. */
+static struct result robots_path(const char *robot, const json_t *next, struct buffer *path, struct error *err)
 {
-    return revoke(invocation, "robots", err);
+    const char *name = robot + strlen("robot$"), *plus = strchr(name, '+');
+    char cell[CELL_MAX], organisation[64];
+
+    TRY(buffer_add_text(path, "/robots?limit=1000", err));
+    if (plus != NULL) {
+        (void)snprintf(organisation, sizeof organisation, "%.*s", (int)(plus - name), name);
+        TRY(buffer_add_text(path, "&organisation=", err));
+        TRY(http_escape(path, organisation, err));
+    }
+    if (next == NULL) return SUCCESS;
+    cell_text(next, cell);
+    TRY(buffer_add_text(path, "&after=", err));
+    return http_escape(path, cell, err);
 }
 
-/* A robot may be named as well as given by its id: its name is looked up. */
-static struct result robot_id(struct invocation *invocation, const char *robot, char id_out[64], struct error *err)
+static bool take_robot_id(const json_t *page, const char *robot, char id_out[64])
 {
-    OWNED_JSON answer = NULL;
+    const json_t *robots = json_object_get(page, "robots");
 
-    if (strncmp(robot, "robot$", strlen("robot$")) != 0) {
-        (void)snprintf(id_out, 64, "%s", robot);
-        return SUCCESS;
-    }
-    TRY(api_call(invocation, "GET", "/robots?limit=1000", NULL, &answer, err));
-    const json_t *robots = json_object_get(answer, "robots");
     for (size_t i = 0; i < json_array_size(robots); i++) {
         const char *name = json_text_of(json_array_get(robots, i), "name");
         const char *id = json_text_of(json_array_get(robots, i), "id");
         if (name == NULL || id == NULL || strcmp(name, robot) != 0) continue;
         (void)snprintf(id_out, 64, "%s", id);
+        return true;
+    }
+    return false;
+}
+
+/* A robot may be named as well as given by its id: its name is looked up. */
+static struct result robot_id(struct session *session, const char *robot, char id_out[64], struct error *err)
+{
+    OWNED_JSON next = NULL;
+
+    if (strncmp(robot, "robot$", strlen("robot$")) != 0) {
+        (void)snprintf(id_out, 64, "%s", robot);
         return SUCCESS;
     }
+    for (unsigned page = 0; page < PAGES_MAX; page++) {
+        OWNED_JSON answer = NULL;
+        struct buffer OWNED_BUFFER path = BUFFER(1024);
+        TRY(robots_path(robot, next, &path, err));
+        TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
+        if (take_robot_id(answer, robot, id_out)) return SUCCESS;
+        json_decref(next);
+        next = json_incref(json_object_get(answer, "next"));
+        if (next == NULL) break;
+    }
     return failure(err, ERROR_NOT_FOUND, "there is no robot '%.100s' that you may see", robot);
+}
+
+static struct result revoke(struct invocation *invocation, struct session *session, const char *kind, const char *id, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+
+    TRY(buffer_format(&path, err, "/%s/", kind));
+    TRY(http_escape(&path, id, err));
+    TRY(api_call_in(session, "DELETE", buffer_text(&path), NULL, NULL, err));
+    if (!invocation->json) {
+        (void)fprintf(stderr, "revoked %s\n", invocation->operands[1]);
+        return SUCCESS;
+    }
+    OWNED_JSON object = json_pack("{s:s}", "revoked", id);
+    return object == NULL ? no_json("an id", err) : api_print_json(object, err);
+}
+
+struct result command_robot_revoke(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    char id[64];
+
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(robot_id(session, invocation->operands[1], id, err));
+    return revoke(invocation, session, "robots", id, err);
 }
 
 struct result command_binding_create(struct invocation *invocation, struct error *err)
 {
     const char *principal = invocation->operands[1], *issuer = invocation_option(invocation, 'i');
+    OWNED(session) *session = NULL;
+    OWNED_JSON answer = NULL;
     OWNED_JSON body = json_pack("{s:s,s:s}", "role", invocation->operands[2], "scope", invocation->operands[3]);
     char id[64];
 
     if (body == NULL) return no_json("a role or scope", err);
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
     if (issuer != NULL) {
         TRY(set_text(body, "issuer", issuer, err));
         TRY(set_text(body, "subject", principal, err));
     } else {
-        TRY(robot_id(invocation, principal, id, err));
+        TRY(robot_id(session, principal, id, err));
         TRY(set_text(body, "robot", id, err));
     }
     TRY(set_days(invocation, body, err));
-    return create(invocation, "/bindings", body, err);
+    TRY(api_call_in(session, "POST", "/bindings", body, &answer, err));
+    return api_print(invocation, answer, err);
 }
 
 struct result command_binding_list(struct invocation *invocation, struct error *err)
@@ -189,5 +236,8 @@ struct result command_binding_list(struct invocation *invocation, struct error *
 
 struct result command_binding_revoke(struct invocation *invocation, struct error *err)
 {
-    return revoke(invocation, "bindings", err);
+    OWNED(session) *session = NULL;
+
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    return revoke(invocation, session, "bindings", invocation->operands[1], err);
 }

@@ -110,8 +110,8 @@ static struct result page_path(struct buffer *path, const char *root, const json
     return http_escape(path, cell, err);
 }
 
-static struct result print_rows(const struct invocation *invocation, const json_t *rows, const struct column *columns,
-                                size_t column_count, struct error *err)
+struct result api_print_rows(const struct invocation *invocation, const json_t *rows, const struct column *columns,
+                             size_t column_count, struct error *err)
 {
     if (invocation->json) return api_print_json(rows, err);
     print_table(rows, columns, column_count);
@@ -138,7 +138,7 @@ struct result api_list(struct invocation *invocation, const char *path, const ch
         next = json_incref(json_object_get(answer, "next"));
         if (next == NULL || json_is_null(next)) break;
     }
-    return print_rows(invocation, rows, columns, column_count, err);
+    return api_print_rows(invocation, rows, columns, column_count, err);
 }
 
 struct result api_table(struct invocation *invocation, const char *path, const char *list,
@@ -149,7 +149,7 @@ struct result api_table(struct invocation *invocation, const char *path, const c
     TRY(api_call(invocation, "GET", path, NULL, &answer, err));
     const json_t *rows = json_object_get(answer, list);
     if (!json_is_array(rows)) return failure(err, ERROR_INVALID, "the registry answered without '%s'", list);
-    return print_rows(invocation, rows, columns, column_count, err);
+    return api_print_rows(invocation, rows, columns, column_count, err);
 }
 
 struct result api_print(const struct invocation *invocation, const json_t *object, struct error *err)

@@ -39,3 +39,10 @@ RESULT api_table(struct invocation *invocation, const char *path, const char *li
 RESULT api_print_json(const json_t *value, struct error *err);
 /** Prints an object: --json as it is, else one line a member. */
 RESULT api_print(const struct invocation *invocation, const json_t *object, struct error *err);
+
+/** Of the Link header of a list of /v2, the path inside </v2/...?n=..&last=..>; rel="next"; "" when there is none. */
+void next_page(const struct http_response *response, char *path, size_t room);
+
+/** Prints rows under the columns' titles, or (--json) as one array. */
+RESULT api_print_rows(const struct invocation *invocation, const json_t *rows, const struct column *columns, size_t column_count,
+                      struct error *err);

@@ -24,6 +24,10 @@ static const struct option_row pull_options[] = {
     {'o', "output", "FOLDER", "where the files go; made if it is not there (default: this folder)"},
     JOBS_OPTION,
 };
+static const struct option_row inspect_options[] = {
+    {'r', "raw", NULL, "the manifest alone, byte for byte"},
+};
+static const struct option_row copy_options[] = {JOBS_OPTION};
 #define WITHIN_OPTION \
     {'w', "within", "ORGANISATION[/PROJECT]", "as an auditor of this part; without it, of the whole registry"}
 static const struct option_row tail_options[] = {
@@ -99,6 +103,17 @@ static const struct command table[] = {
      "written; files that are there and match are kept. A pull that broke goes on: what is in .NAME.sijil-part is read and\n"
      "hashed again, and only the rest is asked for. No byte gets the file's name before all of them match the digest.",
      OPTIONS(pull_options), command_pull},
+    {"ls", "HOST[:PORT][/NAME]", 1, 1, "List the repositories that you may see",
+     "With a NAME, such as acme or acme/models, those below it alone.", NO_OPTIONS, command_list},
+    {"inspect", "REFERENCE", 1, 1, "Show what a reference names: digest, type, size, layers, annotations",
+     "Nothing but the manifest is fetched, and it is checked against its digest.", OPTIONS(inspect_options), command_inspect},
+    {"tag", "REFERENCE TAG...", 2, OPERANDS_MAX, "Put further tags on what a reference names",
+     "The manifest goes back byte for byte: the new tags name the same digest.", NO_OPTIONS, command_tag},
+    {"copy", "REFERENCE REFERENCE", 2, 2, "Copy an artifact to another repository or registry",
+     "Blobs that the target has are not sent; inside one registry they are mounted where it allows that. Else each goes\n"
+     "through an unnamed file of this machine. An index is copied with all that it lists. Signatures and other\n"
+     "referrers are artifacts of their own and are not copied along.",
+     OPTIONS(copy_options), command_copy},
     {"tags", "REPOSITORY", 1, 1, "List the tags of HOST/ORGANISATION/PROJECT/REPOSITORY", "", NO_OPTIONS, command_tags},
     {"delete", "REFERENCE", 1, 1, "Delete a tag, or a digest with all its tags", "", NO_OPTIONS, command_delete},
     {"audit tail", "HOST[:PORT]", 1, 1, "Show the newest events of the audit log", "", OPTIONS(tail_options),
@@ -129,8 +144,8 @@ static const struct command table[] = {
     {"admin robot create", "HOST[:PORT] [ORGANISATION/]NAME", 2, 2, "Make a robot; its secret is shown once", "",
      OPTIONS(robot_create_options), command_robot_create},
     {"admin robot list", "HOST[:PORT]", 1, 1, "List robots", "", NO_OPTIONS, command_robot_list},
-    {"admin robot revoke", "HOST[:PORT] ID", 2, 2, "End a robot, its tokens and its uploads at once", "", NO_OPTIONS,
-     command_robot_revoke},
+    {"admin robot revoke", "HOST[:PORT] ROBOT", 2, 2, "End a robot, its tokens and its uploads at once",
+     "ROBOT is its name (robot$acme+ci) or its id.", NO_OPTIONS, command_robot_revoke},
     {"admin binding create", "HOST[:PORT] PRINCIPAL ROLE SCOPE", 4, 4, "Give a role to a robot or an issuer's subject",
      "SCOPE is \"\" for the registry, an organisation, a project, or a repository (a pattern may end in /*).",
      OPTIONS(binding_create_options), command_binding_create},

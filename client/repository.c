@@ -11,8 +11,7 @@
 
 #define PAGES_MAX 100000 /* of a thousand tags each */
 
-/* The path inside Link: </v2/...?n=..&last=..>; rel="next"; "" when there is none. */
-static void next_page(const struct http_response *response, char *path, size_t room)
+void next_page(const struct http_response *response, char *path, size_t room)
 {
     const char *open = strchr(response->link, '<'), *close = strchr(response->link, '>');
 

@@ -19,7 +19,7 @@
 #define WARNINGS_SIZE 4096 /* what one invocation shows of warnings: a registry has no more to say in a whole answer */
 
 struct token {
-    char scope[400];
+    char scope[800]; /* two repositories: a mount */
     char header[TOKEN_SIZE]; /* "Bearer ..." */
     int64_t good_until_ms;
 };

@@ -121,6 +121,59 @@ def a_folder_is_pushed_with_what_is_below_it():
     assert "folder/docs/pipe" in sijil("push", "folder", host() + "/main/models/folder:v3", code=1).stderr
 
 
+def what_is_there_can_be_listed_inspected_tagged_and_copied():
+    listed = sijil("ls", host()).stdout.split()
+    assert listed[0] == "REPOSITORY" and "main/models/digits" in listed and "main/models/folder" in listed, listed
+    assert json.loads(sijil("ls", host() + "/main/models/folder/", "--json").stdout) == [{"repository": "main/models/folder"}]
+    assert sijil("ls", host() + "/main/mod").stdout.split() == ["REPOSITORY"]
+    source, other = host() + "/main/models/digits:v1", host() + "/main/models/twin"
+
+    shown = sijil("inspect", source).stdout
+    for part in (state["digest"], "model.onnx", "metrics.json", "application/vnd.cncf.model.manifest.v1+json", "KiB"):
+        assert part in shown, (part, shown)
+    raw = subprocess.run([program("sijil"), "inspect", "--raw", source], capture_output=True, env=environment, check=True).stdout
+    assert sha256(raw) == state["digest"]
+    inspected = json.loads(sijil("inspect", source, "--json").stdout)
+    assert inspected["digest"] == state["digest"] and inspected["manifest"] == json.loads(raw), inspected
+
+    assert sijil("tag", source, "best", "v1.0").stdout.strip() == state["digest"]
+    assert {"best", "v1", "v1.0"} <= set(sijil("tags", host() + "/main/models/digits").stdout.split())
+    assert "is no tag" in sijil("tag", source, "not a tag", code=1).stderr
+    sijil("tag", host() + "/main/models/digits:nothing", "x", code=3)
+
+    copied = sijil("copy", source, other + ":v1", "--verbose")
+    assert copied.stdout.strip() == state["digest"], copied.stderr
+    assert copied.stderr.count("> POST") == 3 and "PATCH" not in copied.stderr, copied.stderr
+    assert "> GET /v2/main/models/digits/blobs/" not in copied.stderr, "blobs were fetched though they could be mounted"
+    sijil("pull", other + "@" + state["digest"], "-o", work + "/twin")
+    assert filecmp.cmp(model(), work + "/twin/model.onnx", shallow=False)
+    sijil("copy", host() + "/main/models/digits@" + state["digest"], other)
+    assert sijil("tags", other).stdout.split() == ["v1"]
+
+    client = server.client(state["login"]).repository("main/models/digits")
+    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [
+        {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": state["digest"], "size": len(raw),
+         "platform": {"os": "linux", "architecture": "arm64"}}]}
+    assert client.put_manifest("all", index, "application/vnd.oci.image.index.v1+json").status == 201
+    assert "linux/arm64" in sijil("inspect", host() + "/main/models/digits:all").stdout
+    done = json.loads(sijil("copy", host() + "/main/models/digits:all", host() + "/main/models/third", "--json").stdout)
+    assert done["manifests"] == 2 and done["blobs"] == 3, done
+    assert sijil("tags", host() + "/main/models/third").stdout.split() == ["all"]
+
+
+def it_is_copied_to_another_registry():
+    """Which has nothing of it: every blob goes through this machine."""
+    with Server() as elsewhere:
+        login = sijil_test.make_robot(elsewhere, "ci", "publisher", "main/models")
+        there = f"127.0.0.1:{elsewhere.port}"
+        sijil("login", there, "--username", login[0], "--ca-file", elsewhere.ca_file, text=login[1] + "\n")
+        assert sijil("copy", host() + "/main/models/digits:v1", there + "/main/models/moved").stdout.strip() == state["digest"]
+        sijil("pull", there + "/main/models/moved:v1", "-o", work + "/moved")
+        assert filecmp.cmp(model(), work + "/moved/model.onnx", shallow=False)
+        sijil("logout", there)
+        sijil("copy", host() + "/main/models/digits:v1", there + "/main/models/moved", code=4)
+
+
 def on_a_terminal(columns, *words):
     """What a terminal of so many columns is sent, and the exit status."""
     leader, follower = os.openpty()
@@ -553,7 +606,8 @@ def an_administrator_works_by_command():
     assert binding["id"] in shown and "repo:wadi/ci" in shown, shown
     for each in (binding, other, outside):
         admin("binding", "revoke", each["id"])
-    assert "revoked" in sijil("admin", "robot", "revoke", host(), robot["id"]).stderr
+    assert "revoked" in sijil("admin", "robot", "revoke", host(), robot["name"]).stderr
+    assert "there is no robot" in admin("robot", "revoke", robot["name"], code=3)
     admin("robot", "revoke", "00000000-0000-4000-8000-000000000000", code=3)
     assert robot["id"] not in [each["id"] for each in admin("robot", "list") if each["enabled"]]
     sijil("logout", host())
@@ -614,7 +668,8 @@ state["login"] = sijil_test.make_robot(server, "ci", "publisher", "main/models")
 try:
     sijil_test.run(
         logging_in_checks_the_secret, sijil_pushes_and_pulls_unchanged, the_manifest_is_a_modelpack, a_dataset_is_one,
-        a_folder_is_pushed_with_what_is_below_it, a_bar_is_as_wide_as_the_terminal, what_this_machine_lacks_is_not_the_registrys_fault,
+        a_folder_is_pushed_with_what_is_below_it, what_is_there_can_be_listed_inspected_tagged_and_copied,
+        it_is_copied_to_another_registry, a_bar_is_as_wide_as_the_terminal, what_this_machine_lacks_is_not_the_registrys_fault,
         skopeo_copies_it_out_and_in_unchanged, skopeo_sends_a_ci_systems_token_as_it_is, curl_pushes_and_pulls_unchanged,
         clients_work_by_every_name, a_name_that_leaves_the_folder_is_refused,
         a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew,
