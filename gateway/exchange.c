@@ -55,7 +55,6 @@ static bool fill(struct exchange *exchange, const char *target)
     uuid_format(&id, request->id);
     request->blank = &exchange->blank;
     exchange->target_length = strlen(target);
-    exchange->target_end = target + exchange->target_length;
     if (exchange->target_length > exchange->server->limits.path + exchange->server->limits.query) return true;
     exchange->target = arena_copy_text(request->arena, bytes_of_text(target));
     return exchange->target != NULL;
@@ -82,6 +81,7 @@ void *exchange_begin(void *context, const char *target, struct MHD_Connection *c
         return NULL;
     }
     link->exchange = exchange;
+    exchange->number = ++link->requests;
     return exchange;
 }
 
@@ -239,6 +239,7 @@ void exchange_end(void *server, struct MHD_Connection *connection, void **place,
     exchange->is_refused_by_parser =
         why == MHD_REQUEST_TERMINATED_WITH_ERROR && exchange->phase != PHASE_SENT && !exchange->is_given_up;
     exchange->link->has_requested = true;
+    exchange->link->must_linger = !exchange->is_body_done && exchange->phase == PHASE_SENT;
     transport_rest(&exchange->link->transport);
     link_enter(exchange->link, LINK_WAITING);
 
@@ -316,6 +317,7 @@ static enum MHD_Result take_head(struct exchange *exchange, const char *method, 
 
     exchange->is_at_head = true;
     take_address(&exchange->request, exchange->connection);
+    if (exchange_is_malformed(exchange)) return send_refusal(exchange, &exchange->link->inlet.refusal);
     if (!head_take(exchange, method, version, &refusal)) return send_refusal(exchange, &refusal);
     exchange->is_body_done = !exchange->framing.has_body;
     if (!tls_check_client(exchange->server->tls, exchange->link, exchange->connection)) {
@@ -327,11 +329,24 @@ static enum MHD_Result take_head(struct exchange *exchange, const char *method, 
     return admit(exchange);
 }
 
-/* The answer stands; what is left of the body is read first, because clients that write get no answer. */
-static enum MHD_Result drain(struct exchange *exchange, size_t *data_size)
+bool exchange_is_malformed(const struct exchange *exchange)
+{
+    const struct inlet *inlet = &exchange->link->inlet;
+
+    return inlet->refusal.status != 0 && inlet->requests == exchange->number;
+}
+
+bool exchange_sends_too_much(const struct exchange *exchange)
 {
     const uint64_t most = (uint64_t)exchange->server->gateway->settings->drain_size_max;
+    const uint64_t length = exchange->framing.length; /* 0 of chunks: nobody knows */
 
+    return exchange->drained_bytes > most || (length > exchange->body_bytes && length - exchange->body_bytes > most);
+}
+
+/* The answer stands; what is left of the body is read first, because some clients that write look for no answer. */
+static enum MHD_Result drain(struct exchange *exchange, size_t *data_size)
+{
     if (*data_size == 0) {
         exchange->is_body_done = true;
         return send_answer(exchange);
@@ -339,8 +354,27 @@ static enum MHD_Result drain(struct exchange *exchange, size_t *data_size)
     exchange->body_bytes += *data_size;
     exchange->drained_bytes += *data_size;
     *data_size = 0;
-    exchange->is_given_up = exchange->drained_bytes > most;
-    return exchange->is_given_up ? MHD_NO : MHD_YES;
+    if (!exchange_sends_too_much(exchange)) return MHD_YES;
+    exchange->is_given_up = true;
+    send_at_once(exchange);
+    return MHD_NO;
+}
+
+/* Bytes that frame the body are wrong; what we have of it is no request. libmicrohttpd was given an end of it (gateway/inlet.h). */
+static enum MHD_Result drop_gathered(struct exchange *exchange, size_t *data_size)
+{
+    (void)lease_end(exchange);
+    gather_end(exchange);
+    exchange_refuse_malformed(exchange);
+    exchange->phase = PHASE_ANSWER;
+    return drain(exchange, data_size);
+}
+
+void exchange_refuse_malformed(struct exchange *exchange)
+{
+    const struct http_refusal *refusal = &exchange->link->inlet.refusal;
+
+    response_error(&exchange->request, refusal->status, "UNKNOWN", "The request is not well-formed", refusal->why);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the parameters are libmicrohttpd's */
@@ -358,7 +392,8 @@ enum MHD_Result exchange_continue(void *server, struct MHD_Connection *connectio
     if (exchange->phase == PHASE_RECALL && !pipeline_recall(exchange)) return MHD_YES;
     if (exchange->is_at_head) return leave_head(exchange);
     switch (exchange->phase) {
-    case PHASE_GATHER: return gather_take(exchange, data, data_size);
+    case PHASE_GATHER:
+        return exchange_is_malformed(exchange) ? drop_gathered(exchange, data_size) : gather_take(exchange, data, data_size);
     case PHASE_STREAM: return intake_take(exchange, data, data_size);
     case PHASE_ANSWER: return drain(exchange, data_size);
     case PHASE_HEAD:

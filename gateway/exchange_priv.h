@@ -74,7 +74,7 @@ struct exchange {
 
     char *target;                /* as it came; NULL if it was too long to keep */
     size_t target_length;
-    const char *target_end;      /* where MHD has the '\0' after it, to check that nothing was hidden */
+    uint64_t number;             /* of its connection's requests */
     struct http_framing framing;
     struct path *path;
     enum phase phase;
@@ -104,7 +104,7 @@ struct exchange {
     bool has_begun;              /* the handler ran, so its release must */
     bool is_stream;              /* counted among the bodies that move */
     bool is_refused_by_parser;   /* MHD answered by itself, which server.c counted */
-    bool is_given_up;            /* the client sends more than we are willing to throw away */
+    bool is_given_up;            /* the client sends more than we are willing to throw away, and is answered before the end */
     struct quota_ticket tickets[TICKETS];
     struct lease lease;          /* of the body that moves */
 
@@ -134,6 +134,12 @@ void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric me
 void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric);
 /** Makes that answer alone. */
 void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s);
+/** The bytes that frame it are wrong, and nothing of it may count (gateway/inlet.h). */
+bool exchange_is_malformed(const struct exchange *exchange);
+/** Makes the answer that says so. */
+void exchange_refuse_malformed(struct exchange *exchange);
+/** What is thrown away of its body, or will be, is more than we are willing to. */
+bool exchange_sends_too_much(const struct exchange *exchange);
 /** MHD is done with it and no job runs: frees it, on a worker if that may take time. */
 void exchange_leave(struct exchange *exchange);
 /** Queues a job; false when there are too many. */
@@ -146,6 +152,8 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
 
 /* gateway/send.c */
 enum MHD_Result send_answer(struct exchange *exchange);
+/** In the middle of a body, where libmicrohttpd takes no answer: sends it past libmicrohttpd. The connection must be closed then. */
+void send_at_once(struct exchange *exchange);
 /** For refusals of the head: answers and closes, whatever else was sent. */
 enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusal *refusal);
 

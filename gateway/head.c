@@ -8,15 +8,9 @@
 struct copying {
     struct arena *arena;
     struct fields fields;
-    const char *expected;  /* where the next line must begin if nothing was hidden between the lines */
-    bool is_seamless, is_broken;
+    bool is_broken;
 };
 
-/*
- * libmicrohttpd 0.9.75 cuts lines in place: CR and LF both become '\0'. So a value, its two zero bytes and the next
- * name follow each other exactly when the line ended in CRLF, was not folded and held no NUL; the API shows none of
- * that. Later versions check it themselves (see server.c).
- */
 static enum MHD_Result copy_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_size,
                                   const char *value, size_t value_size)
 {
@@ -32,19 +26,8 @@ static enum MHD_Result copy_field(void *context, enum MHD_ValueKind kind, const 
         copying->is_broken = true;
         return MHD_NO;
     }
-    copying->is_seamless = copying->is_seamless && name == copying->expected && value != NULL;
-    if (value != NULL) copying->expected = value + value_size + 2;
     if (fields->count <= REQUEST_HEADERS_MAX) fields->list[fields->count++] = field;
     return MHD_YES;
-}
-
-/* The lines that we know of, and an empty one, are all there is between the request line and the body. */
-static bool is_whole(const struct copying *copying, struct MHD_Connection *connection, const char *method)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-
-    return info != NULL && copying->expected + 2 == method + info->header_size;
 }
 
 /* Blanks after a value are no part of it (RFC 9110 section 5.5). False when memory is out. */
@@ -77,7 +60,7 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
                struct http_refusal *refusal_out)
 {
     struct request *request = &exchange->request;
-    struct copying copying = {.arena = request->arena, .expected = version + strlen(version) + 2, .is_seamless = true};
+    struct copying copying = {.arena = request->arena};
 
     copying.fields.list = arena_take(request->arena, (REQUEST_HEADERS_MAX + 1) * sizeof(struct field));
     *refusal_out = (struct http_refusal){503, "no memory"};
@@ -95,10 +78,6 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
         .version = version,
         .target = {(const uint8_t *)exchange->target, exchange->target_length},
         .headers = copying.fields,
-        .is_seamless = !server_must_check_lines() ||
-                       (copying.is_seamless && exchange->target_end + 1 == version &&
-                        method + strlen(method) + 1 + exchange->target_length == exchange->target_end &&
-                        is_whole(&copying, exchange->connection, method)),
     };
     if (!http_check(&head, &exchange->server->limits, &exchange->framing, refusal_out)) return false;
     *refusal_out = (struct http_refusal){503, "no memory"};

@@ -67,7 +67,6 @@ static bool check_fields(const struct http_head *head, const struct http_limits 
         if (!is_field_value(field->value)) REFUSE(400, "a header holds a control character or one outside ASCII");
     }
     if (size > limits->headers) REFUSE(431, "the headers are too large");
-    if (!head->is_seamless) REFUSE(400, "header lines end in CRLF, are not folded and hold no NUL");
     return true;
 }
 

@@ -1,7 +1,7 @@
 /*
  * gateway/http_check.h -- what must be true of a request's head before anybody believes any of it.
  *
- * libmicrohttpd 0.9.75 takes much that two readers could understand differently (docs/http.md). Whatever this refuses
+ * How lines end and bodies are framed was judged on the bytes already (gateway/inlet.h); this judges what libmicrohttpd made of them. Whatever it refuses
  * is answered with the status that it names and the connection is closed, because where the next request begins is
  * then a matter of opinion (RFC 9112 section 11.2).
  */
@@ -13,7 +13,6 @@ struct http_head {
     const char *method, *version;
     struct bytes target;       /* as it came, query included */
     struct fields headers;
-    bool is_seamless;          /* each line ended in CRLF and held no NUL or fold, as far as the server could see */
 };
 
 struct http_limits {

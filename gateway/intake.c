@@ -60,7 +60,7 @@ static void end_body(struct exchange *exchange)
 
     if (intake->count < INTAKE_SLOTS && intake->filled[index] > 0) intake->count++;
     intake->has_ended = true;
-    exchange->is_body_done = true;
+    exchange->is_body_done = !exchange->is_given_up;
     transport_rest(&exchange->link->transport);
     exchange_suspend(exchange);
     schedule(exchange);
@@ -83,13 +83,17 @@ static void count_in(struct exchange *exchange, size_t taken)
 enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t *data_size)
 {
     struct intake *intake = &exchange->intake;
-    const uint64_t most = (uint64_t)exchange->server->gateway->settings->drain_size_max;
 
-    exchange->is_given_up = atomic_load(&exchange->server->is_stopping) || exchange->drained_bytes > most || !may_go_on(exchange, *data_size == 0);
-    if (exchange->is_given_up) return MHD_NO;
+    if (atomic_load(&exchange->server->is_stopping) || !may_go_on(exchange, *data_size == 0)) {
+        exchange->is_given_up = true;
+        return MHD_NO;
+    }
     pthread_mutex_lock(&exchange->mutex);
-    if (*data_size == 0) {
-        end_body(exchange);
+    intake->has_failed = intake->has_failed || exchange_is_malformed(exchange);
+    if (*data_size > 0) exchange->is_given_up = intake->has_failed && exchange_sends_too_much(exchange);
+    if (*data_size == 0 || exchange->is_given_up) {
+        (void)lease_end(exchange);
+        end_body(exchange); /* given up: what is here stays, so that we are asked again when there is an answer */
     } else {
         transport_receive(&exchange->link->transport);
         size_t taken = copy_in(exchange, data, *data_size);

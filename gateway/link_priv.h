@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/result.h"
+#include "gateway/inlet.h"
 #include "gateway/transport_priv.h"
 
 struct credentials;
@@ -30,6 +31,9 @@ struct link {
     int fd;
     bool is_tcp;
     struct transport transport;
+    struct inlet inlet;              /* its event thread's */
+    uint64_t requests;               /* that libmicrohttpd has begun, as inlet.requests counts those that came */
+    bool must_linger;                /* the client may still be sending when it is closed */
     struct credentials *credentials; /* that its handshake was made with; NULL without TLS */
     uint64_t verified_by;            /* generation of the authorities that judged the client's certificate; 0: none */
     char confirmation[44];           /* x5t#S256 of it, or "" */

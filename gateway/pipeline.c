@@ -414,6 +414,7 @@ void pipeline_finish(struct exchange *exchange, struct pg *pg)
     struct error err = {0};
 
     const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
+    if (exchange_is_malformed(exchange) && request->response == NULL) exchange_refuse_malformed(exchange);
     if (!exchange->intake.has_failed)
         conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
     else

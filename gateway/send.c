@@ -1,11 +1,13 @@
 /* Answers: from struct response to libmicrohttpd's. */
 #include <string.h>
+#include <sys/socket.h>
 
 #include "audit/sequencer.h"
 #include "gateway/exchange_priv.h"
 #include "gateway/server_priv.h"
 
 #define MHD_BLOCK_SIZE RESPONSE_BLOCK_SIZE /* one slot of the ring with each call */
+#define AT_ONCE_MAX    ((size_t)32 * 1024) /* refusals: some headers, and a message */
 
 static bool has_header(const struct response *response, const char *name)
 {
@@ -42,7 +44,9 @@ static void add_headers(struct exchange *exchange, const struct response *respon
     add(reply, "X-Content-Type-Options", "nosniff");
     add_default(reply, response, "Cache-Control", "no-store");
     add_default(reply, response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
-    if (response->close_connection || atomic_load(&exchange->server->is_draining)) add(reply, "Connection", "close");
+    if (response->close_connection || exchange->is_given_up || exchange_is_malformed(exchange) ||
+        atomic_load(&exchange->server->is_draining))
+        add(reply, "Connection", "close");
 }
 
 static struct MHD_Response *reply_of(struct exchange *exchange, const struct response *response)
@@ -107,6 +111,57 @@ enum MHD_Result send_answer(struct exchange *exchange)
     MHD_destroy_response(reply);
     promise_body(exchange, response);
     return queued;
+}
+
+static enum MHD_Result write_header(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct error ignored;
+
+    (void)kind;
+    return buffer_format(context, &ignored, "%s: %s\r\n", name, value).ok ? MHD_YES : MHD_NO;
+}
+
+static struct result write_answer(const struct response *response, struct MHD_Response *reply, struct buffer *text, struct error *err)
+{
+    TRY(buffer_format(text, err, "HTTP/1.1 %u %s\r\n", response->status, MHD_get_reason_phrase_for(response->status)));
+    const int headers = MHD_get_response_headers(reply, NULL, NULL);
+    if (MHD_get_response_headers(reply, write_header, text) != headers)
+        return failure(err, ERROR_NO_MEMORY, "no memory for an answer's headers");
+    TRY(buffer_format(text, err, "Content-Length: %zu\r\n\r\n", response->body.length));
+    return buffer_add(text, response->body.data, response->body.length, err);
+}
+
+/* Nothing else was sent since the last answer, so the kernel has room for all of it. */
+static void write_out(const struct exchange *exchange, struct bytes text)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    gnutls_session_t session = info == NULL ? NULL : info->tls_session;
+
+    for (size_t at = 0; at < text.length;) {
+        const ssize_t sent = session != NULL ? gnutls_record_send(session, text.data + at, text.length - at)
+                                             : send(exchange->link->fd, text.data + at, text.length - at, MSG_NOSIGNAL);
+        if (sent <= 0) return;
+        at += (size_t)sent;
+    }
+}
+
+void send_at_once(struct exchange *exchange)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(AT_ONCE_MAX);
+    const struct response *response = exchange->request.response;
+    struct error err = {0};
+
+    if (response == NULL || response->is_broken || response->source != NULL) return;
+    struct MHD_Response *reply = reply_of(exchange, response);
+    if (reply == NULL) return;
+    add_headers(exchange, response, reply);
+    exchange->request.blank->status = response->status;
+    exchange->phase = PHASE_SENT;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_INPUT);
+    count_status(response->status);
+    transport_answer(&exchange->link->transport, false, 0);
+    if (write_answer(response, reply, &text, &err).ok) write_out(exchange, buffer_bytes(&text));
+    MHD_destroy_response(reply);
 }
 
 enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusal *refusal)

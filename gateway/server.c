@@ -17,6 +17,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "gateway/exchange_priv.h"
+#include "gateway/inlet_read.h"
+#include "gateway/linger_priv.h"
 #include "gateway/numbers_priv.h"
 #include "gateway/server_priv.h"
 #include "gateway/tls_priv.h"
@@ -24,11 +26,6 @@
 #define CONNECTION_ROOM   ((size_t)16 * 1024) /* beside a head: what libmicrohttpd notes of each header, and an answer's head */
 #define EVENT_THREADS_MAX 4                   /* more event threads than cores only take turns */
 #define BACKLOG           1024                /* the kernel caps it at net.core.somaxconn */
-
-bool server_must_check_lines(void)
-{
-    return MHD_VERSION <= 0x00097500; /* later ones have MHD_OPTION_CLIENT_DISCIPLINE_LVL */
-}
 
 /* libmicrohttpd 0.9.75 closes connections whose head was wrong twice, or whose epoll_ctl(2) failed, without a word about the request. */
 static void end_forgotten(struct server *server, struct MHD_Connection *connection, struct link *link)
@@ -40,20 +37,47 @@ static void end_forgotten(struct server *server, struct MHD_Connection *connecti
     exchange_end(server, connection, &forgotten, is_head ? MHD_REQUEST_TERMINATED_WITH_ERROR : MHD_REQUEST_TERMINATED_READ_ERROR);
 }
 
+static gnutls_session_t session_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+    return info == NULL ? NULL : info->tls_session;
+}
+
+/* NULL: it is not served, for want of memory or of a place where its bytes are looked at. */
+static struct link *connection_begin(struct server *server, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct link *link = info == NULL ? NULL : link_new(server->watcher, info->connect_fd);
+
+    if (link == NULL) return NULL;
+    inlet_begin(&link->inlet, &server->limits);
+    if (inlet_enter(&link->inlet, session_of(connection), link->fd)) {
+        tls_enter(server->tls, link, connection, server->blocks);
+        return link;
+    }
+    link_free(server->watcher, link);
+    return NULL;
+}
+
+static void connection_end(struct server *server, struct MHD_Connection *connection, struct link *link)
+{
+    end_forgotten(server, connection, link);
+    inlet_leave(session_of(connection), link->fd);
+    tls_leave(link);
+    if (link->must_linger) lingerer_take(server->lingerer, link->fd);
+    link_free(server->watcher, link);
+}
+
 static void connection_changed(void *context, struct MHD_Connection *connection, void **place,
                                enum MHD_ConnectionNotificationCode code)
 {
     struct server *server = context;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        struct link *link = info == NULL ? NULL : link_new(server->watcher, info->connect_fd);
-        if (link != NULL) tls_enter(server->tls, link, connection, server->blocks);
-        *place = link;
+        *place = connection_begin(server, connection);
     } else if (*place != NULL) {
-        end_forgotten(server, connection, *place);
-        tls_leave(*place);
-        link_free(server->watcher, *place);
+        connection_end(server, connection, *place);
         *place = NULL;
     }
 }
@@ -241,6 +265,7 @@ static void server_free(struct server *server)
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     lease_keeper_stop(server->leases);
     watcher_stop(server->watcher);
+    lingerer_stop(server->lingerer);
     blocks_free(server->blocks);
     tls_free(server->tls);
     free(server);
@@ -259,10 +284,12 @@ static struct result server_fill(struct server *server, struct error *err)
                                           .path = (size_t)settings->path_size_max,
                                           .query = (size_t)settings->query_size_max};
     server->threads = event_threads(settings);
+    if (!inlet_is_in_place()) return failure(err, ERROR_INVALID, "libmicrohttpd does not read through this program; it must be linked dynamically");
     TRY(blocks_new(BLOCK_SIZE, &server->blocks, err));
     TRY(tls_new(settings, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
     TRY(lease_keeper_start(server, &leases, &server->leases, err));
+    TRY(lingerer_start(settings->drain_size_max, &server->lingerer, err));
     TRY(start_tls(server, err));
     return start_unix(server, err);
 }

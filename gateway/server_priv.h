@@ -12,6 +12,7 @@
 
 struct blocks;
 struct lease_keeper;
+struct lingerer;
 struct tls;
 
 #define SERVER_DAEMONS 2 /* TLS, and the unix socket */
@@ -22,6 +23,7 @@ struct server {
     struct tls *tls;
     struct watcher *watcher;
     struct lease_keeper *leases;
+    struct lingerer *lingerer;
     struct blocks *blocks;
     struct MHD_Daemon *daemons[SERVER_DAEMONS];
     unsigned daemon_count;
@@ -38,6 +40,3 @@ struct server {
     _Atomic bool is_draining; /* nobody new may connect, and answers say Connection: close */
     _Atomic bool is_stopping; /* bodies are broken off */
 };
-
-/** This libmicrohttpd leaves the ends of header lines to us. */
-bool server_must_check_lines(void);
