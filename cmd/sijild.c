@@ -93,6 +93,7 @@ static int take_option(int code, struct command *command)
     case SIJILD_OPERATOR: embedded->operator_name = optarg; return -1;
     case SIJILD_NETWORK: embedded->network = optarg; return -1;
     case SIJILD_PASSPHRASE_FILE: embedded->passphrase_file = optarg; return -1;
+    case SIJILD_SECRETS: embedded->secrets_folder = optarg; return -1;
     case SIJILD_PASSPHRASE_FD:
         if (!set_number(optarg, 1 << 20, &fd)) return usage_error("--passphrase-fd: the number of an open descriptor");
         embedded->passphrase_fd = (int)fd;

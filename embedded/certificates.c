@@ -69,6 +69,21 @@ static struct result key_at(const char *path, struct ecdsa_key **key_out, struct
     return SUCCESS;
 }
 
+/* A new key would not fit the authority that clients trust. */
+static struct result authority_at(const struct embedded *embedded, struct ecdsa_key **key_out, struct error *err)
+{
+    const struct place *place = &embedded->place;
+    bool has_authority = false, has_key = false;
+
+    TRY(file_is_there(place->authority, &has_authority, err));
+    TRY(file_is_there(place->authority_key, &has_key, err));
+    if (has_authority && !has_key)
+        return failure(err, ERROR_NOT_FOUND,
+                       "the authority's key %.100s is gone: put it back, or remove ca.pem, and give clients the new one",
+                       place->authority_key);
+    return key_at(place->authority_key, key_out, err);
+}
+
 static struct result make_authority(const struct embedded *embedded, const struct ecdsa_key *key,
                                     struct error *err)
 {
@@ -89,14 +104,15 @@ static struct result is_current(const struct embedded *embedded, struct bytes na
 {
     struct buffer OWNED_BUFFER text = BUFFER(CERTIFICATE_PEM_MAX);
     struct certificate_facts facts;
-    bool has_certificate = false, has_list = false;
+    bool has_certificate = false, has_key = false, has_list = false;
     char list[PATH_SIZE];
 
     *current_out = false;
     TRY(path_join(list, embedded->place.tls, "server.names", err));
     TRY(file_is_there(embedded->settings.tls_certificate, &has_certificate, err));
+    TRY(file_is_there(embedded->settings.tls_key, &has_key, err));
     TRY(file_is_there(list, &has_list, err));
-    if (!has_certificate || !has_list) return SUCCESS;
+    if (!has_certificate || !has_key || !has_list) return SUCCESS;
     TRY(file_read(list, &text, err));
     if (!bytes_equal(buffer_bytes(&text), names)) return SUCCESS;
     buffer_clear(&text);
@@ -134,8 +150,7 @@ static struct result prepare(void *context, struct error *err)
     struct names names;
     bool is_fresh = false;
 
-    TRY(path_join(path, embedded->place.tls, "ca.key", err));
-    TRY(key_at(path, &authority_key, err));
+    TRY(authority_at(embedded, &authority_key, err));
     TRY(make_authority(embedded, authority_key, err));
     collect_names(embedded, &names);
     for (size_t i = 0; i < names.count; i++)

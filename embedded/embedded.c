@@ -73,7 +73,7 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     write_hosts(settings);
     (void)snprintf(settings->instance, CONFIG_TEXT_SIZE, "embedded-%.8s", place->id);
     TRY(path_join(settings->tls_certificate, place->tls, "server.pem", err));
-    TRY(path_join(settings->tls_key, place->tls, "server.key", err));
+    set(settings->tls_key, place->server_key);
     postgres_conninfo(embedded, "sijil", "sijil_app", settings->database);
     set(settings->keyd_socket, place->keyd_socket);
     set(settings->metadata_region, REGION_ID);

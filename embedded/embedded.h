@@ -35,6 +35,7 @@ struct embedded_options {
     int passphrase_fd;   /* the key ring's passphrase is read from it; -1: from a file */
     const char
         *passphrase_file; /* made if it is not there; NULL: one of sijil-keyd's user, outside the directory */
+    const char *secrets_folder; /* for the administrator's secret and private keys; NULL: one outside the directory */
     int64_t blob_lease;        /* seconds; 0: 86400 */
     int64_t collect_interval;  /* seconds; -1: 86400 */
     bool new_admin;       /* make one more administrator robot, and write it to admin.json */
@@ -48,7 +49,7 @@ RESULT embedded_prepare(const struct embedded_options *options, struct embedded 
                         struct error *err);
 /** Complete and checked; lives as long as `embedded`. Where it listens may still be changed by the caller. */
 struct settings *embedded_settings(struct embedded *embedded);
-/** For people: DIR/admin.json and DIR/ca.pem. */
+/** For people: admin.json among the secrets, which DIR/admin.json leads to, and DIR/ca.pem. */
 const char *embedded_admin_file(const struct embedded *embedded);
 const char *embedded_authority_file(const struct embedded *embedded);
 

@@ -39,7 +39,9 @@ struct place {
     char run[PATH_SIZE]; /* sockets: short, because a socket's path has 107 bytes at most */
     char postgres_run[PATH_SIZE], keyd_run[PATH_SIZE], keyd_socket[PATH_SIZE];
     char passphrase[PATH_SIZE]; /* file, outside the directory */
-    char admin[PATH_SIZE], authority[PATH_SIZE];
+    char authority[PATH_SIZE];
+    char secrets[PATH_SIZE]; /* folder, outside the directory; of the four below */
+    char admin[PATH_SIZE], approver[PATH_SIZE], authority_key[PATH_SIZE], server_key[PATH_SIZE];
     int lock; /* held by every process of this instance, free when the last is gone */
 };
 
@@ -92,6 +94,13 @@ RESULT place_open(const struct embedded_options *options, const struct users *us
 void place_leave(const struct place *place);
 /** mkdir, owner and mode; an existing folder gets both. */
 RESULT place_make(const char *path, const struct user *owner, gid_t group, mode_t mode, struct error *err);
+
+/* private.c */
+
+/** Makes the folder of the secrets, moves there what an older version left in the directory, and fills in their paths. */
+RESULT private_open(const struct embedded_options *options, const struct users *users, struct place *place, struct error *err);
+/** The folder of a user without root for what lies outside the directory; `option` names another way. */
+RESULT private_own_folder(const struct users *users, const char *option, char folder_out[PATH_SIZE], struct error *err);
 
 /* step.c */
 

@@ -18,25 +18,6 @@
 #define READY_WAIT_MS    30000
 #define SYSTEM_FOLDER    "/var/lib/sijil-keyd"
 
-/* $XDG_DATA_HOME/sijil, with the folders above it that are usual. */
-static struct result own_folder(const struct users *users, char folder_out[PATH_SIZE], struct error *err)
-{
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    char part[PATH_SIZE];
-
-    if (data == NULL || data[0] != '/') {
-        if (home == NULL || home[0] != '/')
-            return failure(err, ERROR_INVALID, "HOME is not set: set it, or give --passphrase-file");
-        TRY(path_join(part, home, ".local", err));
-        TRY(file_make_directory(part, 0700, err));
-        TRY(path_join(part, home, ".local/share", err));
-        TRY(file_make_directory(part, 0700, err));
-        data = part;
-    }
-    TRY(path_join(folder_out, data, "sijil", err));
-    return place_make(folder_out, &users->self, users->self.gid, 0700, err);
-}
-
 static struct result choose_file(struct embedded *embedded, struct error *err)
 {
     const char *given = embedded->options.passphrase_file;
@@ -51,7 +32,7 @@ static struct result choose_file(struct embedded *embedded, struct error *err)
     if (embedded->users.separate)
         TRY(place_make(folder, &embedded->users.keyd, embedded->users.keyd.gid, 0700, err));
     else
-        TRY(own_folder(&embedded->users, folder, err));
+        TRY(private_own_folder(&embedded->users, "--passphrase-file", folder, err));
     (void)snprintf(name, sizeof name, "%s.passphrase", embedded->place.id);
     return path_join(embedded->place.passphrase, folder, name, err);
 }

@@ -61,14 +61,13 @@ static struct result prepare(void *context, struct error *err)
 {
     const struct embedded *embedded = context;
     OWNED(ecdsa_key) *key = NULL;
-    char set[PATH_SIZE], path[PATH_SIZE];
+    char set[PATH_SIZE];
     bool is_there = false;
 
     TRY(path_join(set, embedded->place.officer, "policy-set.json", err));
     TRY(file_is_there(set, &is_there, err));
     if (is_there) return SUCCESS;
-    TRY(path_join(path, embedded->place.officer, "approver.pem", err));
-    TRY(approver_at(path, &key, err));
+    TRY(approver_at(embedded->place.approver, &key, err));
     TRY(write_public(embedded, key, err));
     return write_set(embedded, key, set, err);
 }

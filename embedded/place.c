@@ -261,7 +261,6 @@ static struct result make_folders(const struct users *users, struct place *place
     TRY(path_join(place->region, regions, "main", err));
     TRY(path_join(place->tls, place->directory, "tls", err));
     TRY(path_join(place->officer, place->directory, "officer", err));
-    TRY(path_join(place->admin, place->directory, "admin.json", err));
     TRY(path_join(place->authority, place->directory, "ca.pem", err));
 
     TRY(place_make(postgres, &users->postgres, users->postgres.gid, 0700, err));
@@ -302,6 +301,7 @@ struct result place_open(const struct embedded_options *options, const struct us
     TRY(take_lock(place.directory, &lock, err));
     TRY(open_id(&place, err));
     TRY(make_folders(users, &place, err));
+    TRY(private_open(options, users, &place, err));
     TRY(make_run(users, &place, err));
     place.lock = lock;
     lock = -1;

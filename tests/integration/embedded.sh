@@ -24,6 +24,7 @@ finish() {
     if [ -n "$sleeper" ]; then kill "$sleeper" 2>/dev/null || true; fi
     if [ "$(id -u)" = 0 ] && [ -f "$directory/instance" ]; then
         rm -f "/var/lib/sijil-keyd/$(cat "$directory/instance").passphrase"
+        rm -rf "/var/lib/sijil-secrets/$(cat "$directory/instance")"
     fi
     wait_until 30 nothing_runs || true
     rm -rf "$work"
@@ -71,7 +72,7 @@ start
 secret=$(admin .password) name=$(admin .username) ca=$(sha256sum <"$directory/ca.pem")
 [ "$(projects "$name" "$secret")" = main/models ] || die "no project main/models"
 for private in admin.json tls/ca.key tls/server.key officer/approver.pem; do
-    [ "$(stat -c %a "$directory/$private")" = 600 ] || die "others may read $private"
+    [ "$(stat -L -c %a "$directory/$private")" = 600 ] || die "others may read $private"
 done
 if [ "$(id -u)" = 0 ]; then
     [ "$(user_of "$(child postgres)")" = postgres ] || die "PostgreSQL runs as $(user_of "$(child postgres)")"
@@ -82,6 +83,23 @@ if [ "$(id -u)" = 0 ]; then
     done
 fi
 if grep -rqF -- "$secret" "$log" "$directory/postgres"; then die "the administrator's secret is in a log or the database"; fi
+
+say "a copy of the directory holds no secret and no private key"
+secrets_folder=$XDG_DATA_HOME/sijil
+passphrase_folder=$secrets_folder
+if [ "$(id -u)" = 0 ]; then secrets_folder=/var/lib/sijil-secrets passphrase_folder=/var/lib/sijil-keyd; fi
+holds_no_secret() { # FOLDER: of all its bytes
+    local found id; id=$(cat "$directory/instance")
+    printf '%s\n' "PRIVATE KEY" "$(admin .password)" "$(cat "$passphrase_folder/$id.passphrase")" >"$work/secrets.txt"
+    [ "$(wc -l <"$work/secrets.txt")" = 3 ] || die "a secret is not one line"
+    found=$(grep -rlaFf "$work/secrets.txt" "$1") || return 0
+    say "$found"
+    return 1
+}
+grep -qaF "PRIVATE KEY" "$directory/tls/ca.key" || die "the search would find nothing"
+cp -a "$directory" "$work/copy"
+holds_no_secret "$work/copy" || die "a copy of the directory holds a secret"
+rm -rf "$work/copy"
 
 say "a second one on the same directory"
 refuses "is in use by another sijild (process $supervisor)" --embedded "$directory"
@@ -158,7 +176,34 @@ start
 kill "$sleeper"
 sleeper=
 
-say "--new-admin"
+say "a directory of an older version, which holds its secrets"
+stop
+kept=$secrets_folder/$(cat "$directory/instance")
+for private in admin.json officer/approver.pem tls/ca.key tls/server.key; do
+    rm "$directory/$private"
+    mv "$kept/${private##*/}" "$directory/$private"
+done
+before=$(cat "$directory"/admin.json "$directory"/officer/approver.pem "$directory"/tls/*.key | sha256sum)
+rmdir "$kept"
+start
+[ "$(cat "$directory"/admin.json "$directory"/officer/approver.pem "$directory"/tls/*.key | sha256sum)" = "$before" ] ||
+    die "the secrets changed on their way"
+[ "$(projects "$name" "$secret")" = main/models ] || die "the administrator can't log in"
+[ "$(stat -c %a "$kept/server.key" "$kept/ca.key" "$kept/admin.json" "$kept/approver.pem" | sort -u)" = 600 ] || die "others may read them"
+holds_no_secret "$directory" || die "a secret is left in the directory"
+stop
+say "an authority whose key is lost gets no other one"
+mv "$kept/ca.key" "$work/ca.key"
+refuses "the authority's key $kept/ca.key is gone" --embedded "$directory"
+mv "$work/ca.key" "$kept/ca.key"
+refuses "must lie outside" --embedded "$directory" --secrets-dir "$directory"
+refuses "--secrets-dir needs a full path" --embedded "$directory" --secrets-dir relative
+mkdir "$work/elsewhere"
+refuses "give --secrets-dir" --embedded "$directory" --secrets-dir "$work/elsewhere"
+
+say "a lost key of the server is made anew; --new-admin"
+rm "$kept/server.key"
+start
 stop
 start --new-admin
 [ "$(admin .password)" != "$secret" ] || die "the old secret is still there"

@@ -109,6 +109,7 @@ class Server:
         self.log = open(os.path.join(self.root, "log"), "ab")
         # The key ring's passphrase stands outside the registry's folder; each scenario has its own.
         self.passphrase = os.path.join(self.root, "passphrase")
+        self.secrets = os.path.join(self.root, "secrets")
         with open(self.passphrase, "w", encoding="ascii") as file:
             file.write(os.urandom(24).hex() + "\n")
 
@@ -118,7 +119,8 @@ class Server:
 
     def start(self, wait=True):
         with open(self.passphrase, "rb") as secret:
-            self.process = subprocess.Popen([*self.command(), "--passphrase-fd", str(secret.fileno())],
+            self.process = subprocess.Popen([*self.command(), "--passphrase-fd", str(secret.fileno()), "--secrets-dir",
+                                             self.secrets],
                                             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
                                             pass_fds=[secret.fileno()])
         if wait:
