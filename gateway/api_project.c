@@ -34,6 +34,14 @@ static struct result read_organisation(const struct request *request, struct wan
     return SUCCESS;
 }
 
+/* A typing error is said as one: the policies would only find that nothing is known of the place. */
+static struct result know_region(const struct settings *settings, const char *region, struct error *err)
+{
+    for (size_t i = 0; i < settings->region_count; i++)
+        if (strcmp(settings->regions[i].title, region) == 0) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "there is no region '%.64s' here", region);
+}
+
 static struct result read_project(const struct request *request, struct wanted *wanted, struct error *err)
 {
     wanted->region = request->gateway->settings->regions[0].title;
@@ -42,7 +50,7 @@ static struct result read_project(const struct request *request, struct wanted *
                    &wanted->name, "region", &wanted->region, "label", &wanted->label));
     if (!is_scope_name(wanted->organisation) || !is_scope_name(wanted->name))
         return failure(err, ERROR_INVALID, "a name has a-z, 0-9 and single separators . _ -, at most %d", SCOPE_NAME_MAX);
-    if (strlen(wanted->region) > REGION_ID_MAX) return failure(err, ERROR_INVALID, "there is no such region");
+    TRY(know_region(request->gateway->settings, wanted->region, err));
     (void)snprintf(wanted->full_name, sizeof wanted->full_name, "%s/%s", wanted->organisation, wanted->name);
     return SUCCESS;
 }

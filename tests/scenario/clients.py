@@ -154,7 +154,7 @@ def what_is_there_can_be_listed_inspected_tagged_and_copied():
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [
         {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": state["digest"], "size": len(raw),
          "platform": {"os": "linux", "architecture": "arm64"}}]}
-    assert client.put_manifest("all", index, "application/vnd.oci.image.index.v1+json").status == 201
+    assert client.put_manifest("all", json.dumps(index).encode(), "application/vnd.oci.image.index.v1+json").status == 201
     assert "linux/arm64" in sijil("inspect", host() + "/main/models/digits:all").stdout
     done = json.loads(sijil("copy", host() + "/main/models/digits:all", host() + "/main/models/third", "--json").stdout)
     assert done["manifests"] == 2 and done["blobs"] == 3, done
