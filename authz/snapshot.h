@@ -88,6 +88,9 @@ struct authz_judgement {
 struct authz_judgement authz_snapshot_judge(const struct authz_snapshot *snapshot, const struct principal *principal,
                                             enum action action, const struct resource *resource, int64_t now_ms);
 
+/** Kind and ids of a live binding's scope, and the pattern as its name; false: there is no such binding. */
+bool authz_snapshot_scope(const struct authz_snapshot *snapshot, const struct uuid *binding, struct resource *scope_out);
+
 /** "publisher robot:<uuid>", or "publisher external": an external subject may be a person and stays out of leaves. */
 void authz_grant_detail(enum role role, const struct authz_binding *grantee,
                         char detail_out[RESOURCE_DETAIL_MAX + 1]);
@@ -104,9 +107,9 @@ void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct p
                            const struct resource *repository, int64_t now_ms,
                            struct principal_access *access_out);
 
-/** The principal's live bindings that permit pulling, at most BINDINGS_PER_PRINCIPAL_MAX: views of the snapshot. How many. */
-size_t authz_snapshot_pull_bindings(const struct authz_snapshot *snapshot, const struct principal *principal,
-                                    int64_t now_ms, const struct authz_binding *bindings_out[]);
+/** The principal's live bindings that permit `action`, at most BINDINGS_PER_PRINCIPAL_MAX: views of the snapshot. How many. */
+size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                 enum action action, int64_t now_ms, const struct authz_binding *bindings_out[]);
 
 /**
  * The robot of this name if the secret is its own, it is enabled and not expired; else NULL, after the same work

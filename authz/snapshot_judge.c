@@ -154,15 +154,25 @@ void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct p
     *access_out = access;
 }
 
-size_t authz_snapshot_pull_bindings(const struct authz_snapshot *snapshot, const struct principal *principal,
-                                    int64_t now_ms, const struct authz_binding *bindings_out[])
+bool authz_snapshot_scope(const struct authz_snapshot *snapshot, const struct uuid *binding, struct resource *scope_out)
+{
+    const struct authz_binding *found = snapshot_binding(snapshot, binding);
+
+    if (found == NULL) return false;
+    *scope_out = (struct resource){.kind = found->scope, .organisation = found->organisation, .project = found->project};
+    (void)snprintf(scope_out->name, sizeof scope_out->name, "%s", found->pattern);
+    return true;
+}
+
+size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                 enum action action, int64_t now_ms, const struct authz_binding *bindings_out[])
 {
     size_t count = 0, found = 0;
     const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
 
     if (!authz_snapshot_is_live(snapshot, principal, now_ms)) return 0;
     for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
-        if (binding_is_live(&bindings[i], now_ms) && role_permits(bindings[i].role, ACTION_BLOB_READ))
+        if (binding_is_live(&bindings[i], now_ms) && role_permits(bindings[i].role, action))
             bindings_out[found++] = &bindings[i];
     return found;
 }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "gateway/resolve.h"
 #include "policy/decider.h"
 #include "registry/reference.h"
 
@@ -59,9 +60,27 @@ struct resource *api_pair(struct request *request, enum action action, enum reso
 {
     struct resource *resource = request_add_pair(request, action, name);
 
-    decider_resolve(request->gateway->decider, name, resource);
     resource->kind = kind;
+    resolve_name(request, resource);
     return resource;
+}
+
+void api_pair_of_id(struct request *request, enum action action,
+                    bool (*find)(struct decider *decider, const struct uuid *id, struct resource *resource_out))
+{
+    struct decider *decider = request->gateway->decider;
+    struct resource resource = {.kind = RESOURCE_ORGANISATION};
+    struct uuid id;
+
+    if (!uuid_parse(bytes_of_text(request->reference), &id)) {
+        response_unknown(request);
+        return;
+    }
+    if (request->principal.kind != PRINCIPAL_NONE) (void)find(decider, &id, &resource);
+    (void)snprintf(resource.detail, sizeof resource.detail, "%s", request->reference);
+    struct action_pair *pair = &request->pairs[request->pair_count];
+    *request_add_pair(request, action, "") = resource;
+    if (resolve_allows(request, pair)) decider_name(decider, &pair->resource);
 }
 
 bool api_asks_for_credential(struct request *request, enum action action)

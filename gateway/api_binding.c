@@ -6,6 +6,7 @@
 #include "authz/robot.h"
 #include "base/clock.h"
 #include "gateway/api_priv.h"
+#include "gateway/resolve.h"
 #include "policy/decider.h"
 #include "registry/reference.h"
 
@@ -39,24 +40,50 @@ static struct result read_external(struct wanted_binding *wanted, struct error *
     return SUCCESS;
 }
 
-/* By id or by name. One that is not there keeps a nil id, so that only who may grant here learns of it. */
-static struct result read_robot(struct pg *pg, struct wanted_binding *wanted, struct error *err)
+/* By id or by name. One that is not there keeps a nil id. */
+static struct result find_robot(struct pg *pg, struct wanted_binding *wanted, struct robot_row *row_out, struct error *err)
 {
-    struct authz_binding *binding = &wanted->binding;
+    struct robot_row row = {.created_ms = 0};
     struct error none = {0};
-    struct robot_row row;
+    struct uuid id;
 
-    binding->kind = PRINCIPAL_ROBOT;
-    if (uuid_parse(bytes_of_text(wanted->robot), &binding->robot)) return SUCCESS;
-    if (robot_find_name(pg, wanted->robot, &row, &none).ok) {
-        binding->robot = row.robot.id;
-        return SUCCESS;
-    }
-    return none.kind == ERROR_NOT_FOUND ? SUCCESS : failure(err, none.kind, "%s", none.message);
+    const struct result found = uuid_parse(bytes_of_text(wanted->robot), &id) ? robot_find(pg, &id, &row, &none)
+                                                                              : robot_find_name(pg, wanted->robot, &row, &none);
+    if (!found.ok && none.kind != ERROR_NOT_FOUND) return failure(err, none.kind, "%s", none.message);
+    *row_out = row;
+    return SUCCESS;
 }
 
-static struct result read_wanted(const struct request *request, struct pg *pg, struct wanted_binding *wanted,
-                                 struct error *err)
+/* Who may see the registry's own robots. */
+static bool sees_registry_robots(const struct request *request)
+{
+    const struct action_pair pair = {.action = ACTION_ROBOT_READ, .resource.kind = RESOURCE_SYSTEM};
+
+    return resolve_allows(request, &pair);
+}
+
+/*
+ * Looked for only when the caller may grant on the scope, whoever gets the role. Another organisation's robot is as one that is
+ * not there, in the answer and in the event, and so is the registry's own for a caller that may not see those.
+ */
+static struct result read_robot(const struct request *request, struct pg *pg, struct wanted_binding *wanted,
+                                struct action_pair *pair, struct error *err)
+{
+    struct authz_binding *binding = &wanted->binding;
+    struct robot_row row;
+
+    authz_grant_detail(binding->role, binding, pair->resource.detail);
+    if (binding->kind != PRINCIPAL_ROBOT || !resolve_allows(request, pair)) return SUCCESS;
+    TRY(find_robot(pg, wanted, &row, err));
+    const bool is_here = uuid_is_nil(&row.robot.organisation) ? sees_registry_robots(request)
+                                                              : uuid_equal(&row.robot.organisation, &pair->resource.organisation);
+    if (!is_here) return SUCCESS;
+    binding->robot = row.robot.id;
+    authz_grant_detail(binding->role, binding, pair->resource.detail);
+    return SUCCESS;
+}
+
+static struct result read_wanted(const struct request *request, struct wanted_binding *wanted, struct error *err)
 {
     json_int_t days = 0;
 
@@ -72,7 +99,8 @@ static struct result read_wanted(const struct request *request, struct pg *pg, s
     if (wanted->robot == NULL) return read_external(wanted, err);
     if (wanted->issuer != NULL || wanted->subject != NULL)
         return failure(err, ERROR_INVALID, "a binding is for a robot, or for an issuer and a subject, not for both");
-    return read_robot(pg, wanted, err);
+    wanted->binding.kind = PRINCIPAL_ROBOT;
+    return SUCCESS;
 }
 
 static bool is_project(const char *name)
@@ -108,12 +136,11 @@ struct result target_binding_create(struct request *request, struct pg *pg, stru
     struct resource *resource = NULL;
 
     if (api_asks_for_credential(request, ACTION_BINDING_CREATE)) return SUCCESS;
-    TRY(read_wanted(request, pg, &wanted, err));
+    TRY(read_wanted(request, &wanted, err));
     if (!add_scope(request, ACTION_BINDING_CREATE, wanted.scope, &resource))
         return failure(err, ERROR_INVALID, "a scope is organisation, organisation/project, organisation/project/"
                                            "repository, or organisation/project/path/*");
-    authz_grant_detail(wanted.binding.role, &wanted.binding, resource->detail);
-    return SUCCESS;
+    return read_robot(request, pg, &wanted, &request->pairs[0], err);
 }
 
 struct result target_binding_list(struct request *request, struct pg *pg, struct error *err)
@@ -136,21 +163,9 @@ struct result target_binding_list(struct request *request, struct pg *pg, struct
 /* One that is not there is decided on as if its organisation were not there: others learn nothing. */
 struct result target_binding_revoke(struct request *request, struct pg *pg, struct error *err)
 {
-    struct resource resource = {.kind = RESOURCE_ORGANISATION};
-    struct binding_row row;
-    struct error none = {0};
-    struct uuid id;
-
-    if (!uuid_parse(bytes_of_text(request->reference), &id)) {
-        response_unknown(request);
-        return SUCCESS;
-    }
-    if (binding_find(pg, &id, &row, &none).ok)
-        binding_scope(&row, &resource);
-    else if (none.kind != ERROR_NOT_FOUND)
-        return failure(err, none.kind, "%s", none.message);
-    (void)snprintf(resource.detail, sizeof resource.detail, "%s", request->reference);
-    *request_add_pair(request, ACTION_BINDING_REVOKE, resource.name) = resource;
+    (void)pg;
+    (void)err;
+    api_pair_of_id(request, ACTION_BINDING_REVOKE, decider_find_binding);
     return SUCCESS;
 }
 
@@ -189,7 +204,10 @@ static struct result handle_binding_create(struct request *request, struct pg *p
     OWNED_WANTED wanted = {0};
     struct binding_row row;
 
-    TRY(read_wanted(request, pg, &wanted, err));
+    struct action_pair decided = request->pairs[0];
+
+    TRY(read_wanted(request, &wanted, err));
+    TRY(read_robot(request, pg, &wanted, &decided, err));
     principal_key(&request->principal, wanted.binding.granted_by);
     binding_create_init(&create, &wanted.binding, wanted.lifetime_s);
     TRY(request_record(request, &create.change, err));

@@ -26,6 +26,13 @@ bool api_page(struct request *request, unsigned *limit_out, const char **after_o
 struct resource *api_pair(struct request *request, enum action action, enum resource_kind kind, const char *name);
 
 /**
+ * One pair for what the path names by its id. `find` says where that belongs; one that is not there is decided on as if its
+ * organisation were not there, so that others learn nothing. The name of the place is looked up only for callers that may know.
+ */
+void api_pair_of_id(struct request *request, enum action action,
+                    bool (*find)(struct decider *decider, const struct uuid *id, struct resource *resource_out));
+
+/**
  * For targets that read the body: true without a credential, because then no body was gathered. The pair that asks
  * for one (on the system) is added.
  */

@@ -74,23 +74,9 @@ struct result target_robot_list(struct request *request, struct pg *pg, struct e
  */
 struct result target_robot_revoke(struct request *request, struct pg *pg, struct error *err)
 {
-    struct resource resource = {.kind = RESOURCE_ORGANISATION};
-    struct robot_row row;
-    struct error none = {0};
-    struct uuid id;
-
-    if (!uuid_parse(bytes_of_text(request->reference), &id)) {
-        response_unknown(request);
-        return SUCCESS;
-    }
-    if (robot_find(pg, &id, &row, &none).ok) {
-        resource.organisation = row.robot.organisation;
-        (void)snprintf(resource.name, sizeof resource.name, "%s", row.organisation);
-    } else if (none.kind != ERROR_NOT_FOUND) {
-        return failure(err, none.kind, "%s", none.message);
-    }
-    (void)snprintf(resource.detail, sizeof resource.detail, "%s", request->reference);
-    *request_add_pair(request, ACTION_ROBOT_REVOKE, resource.name) = resource;
+    (void)pg;
+    (void)err;
+    api_pair_of_id(request, ACTION_ROBOT_REVOKE, decider_find_robot);
     return SUCCESS;
 }
 

@@ -15,7 +15,8 @@
 /**
  * Fills request->pairs (one to four) from name, reference, arguments and headers, and from the body if it was
  * gathered. Runs before the decision: it must reveal nothing, and makes an answer only for input that is malformed
- * whoever asks (400, 404 for a name that can't exist). decider_resolve() gives ids and home region.
+ * whoever asks (400, 404 for a name that can't exist). gateway/resolve.h gives ids and home region, and says what may be
+ * looked up; the pipeline finds ids of repositories.
  */
 typedef RESULT route_target(struct request *request, struct pg *pg, struct error *err);
 
@@ -23,8 +24,7 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
 
 /**
  * What can be had from memory is decided and answered without a worker: two thread hand-offs less. A handler that
- * sets `decides_at_once` says that its target may be called on an event thread, with pg NULL: one that would have to
- * block or to ask the database sets request->needs_worker then and is called again on a worker. `recall`, after the
+ * sets `decides_at_once` says that its target may be called on an event thread, with pg NULL, and again on a worker. `recall`, after the
  * record, is the same for the answer: false means that nothing was done, and `handle` is called on a worker.
  *
  * `search`, of routes that record first, gives what reads rows for the handler in the transaction of that record, which saves it

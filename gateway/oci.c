@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "gateway/oci_priv.h"
+#include "gateway/resolve.h"
 #include "policy/decider.h"
 #include "registry/reference.h"
 
@@ -40,25 +41,19 @@ struct result oci_fail_to_delete(struct request *request, const char *code, stru
     return err->kind == ERROR_CONFLICT ? oci_refuse(request, 405, "UNSUPPORTED", err->message) : oci_fail(request, code, err);
 }
 
-struct result oci_target(struct request *request, struct pg *pg, enum action action, struct resource **resource_out,
-                         struct error *err)
+struct resource *oci_target(struct request *request, enum action action)
 {
     struct repository_name name;
     struct error wrong = {0};
 
     if (!repository_name_split(bytes_of_text(request->name), &name, &wrong).ok) {
-        TRY(oci_refuse(request, 400, "NAME_INVALID", wrong.message));
-        *resource_out = NULL;
-        return SUCCESS;
+        (void)oci_refuse(request, 400, "NAME_INVALID", wrong.message).ok;
+        return NULL;
     }
     struct resource *resource = request_add_pair(request, action, request->name);
-    decider_resolve(request->gateway->decider, request->name, resource);
-    if (request->is_on_worker)
-        TRY(registry_resolve(request->gateway->registry, pg, resource, err));
-    else
-        request->needs_worker = !registry_recall(request->gateway->registry, resource);
-    *resource_out = resource;
-    return SUCCESS;
+    resource->kind = RESOURCE_REPOSITORY;
+    resolve_name(request, resource);
+    return resource;
 }
 
 const struct resource *oci_where(const struct request *request)

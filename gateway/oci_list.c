@@ -14,9 +14,10 @@
 
 struct result target_tag_list(struct request *request, struct pg *pg, struct error *err)
 {
-    struct resource *resource = NULL;
-
-    return oci_target(request, pg, ACTION_TAG_LIST, &resource, err);
+    (void)pg;
+    (void)err;
+    (void)oci_target(request, ACTION_TAG_LIST);
+    return SUCCESS;
 }
 
 static struct result write_tags(const struct request *request, const struct tag_page *page, struct buffer *body,
@@ -52,13 +53,14 @@ static struct result list_tags(struct request *request, struct pg *pg, struct er
 
 struct result target_referrer_list(struct request *request, struct pg *pg, struct error *err)
 {
-    struct resource *resource = NULL;
     struct digest digest;
     struct error wrong = {0};
 
+    (void)pg;
+    (void)err;
     if (!digest_parse(bytes_of_text(request->reference), &digest, &wrong).ok)
         return oci_refuse(request, 400, "DIGEST_INVALID", wrong.message);
-    TRY(oci_target(request, pg, ACTION_REFERRER_LIST, &resource, err));
+    struct resource *resource = oci_target(request, ACTION_REFERRER_LIST);
     if (resource != NULL) digest_format(&digest, resource->detail);
     return SUCCESS;
 }

@@ -33,12 +33,10 @@ static bool check_reference(struct request *request, bool is_push)
     return false;
 }
 
-static struct result target_manifest(struct request *request, struct pg *pg, enum action action, struct error *err)
+static struct result target_manifest(struct request *request, enum action action)
 {
-    struct resource *resource = NULL;
-
     if (!check_reference(request, action == ACTION_MANIFEST_PUSH)) return SUCCESS;
-    TRY(oci_target(request, pg, action, &resource, err));
+    struct resource *resource = oci_target(request, action);
     if (resource != NULL) (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
     return SUCCESS;
 }
@@ -50,19 +48,25 @@ static enum action action_of(const struct request *request)
 
 struct result target_manifest_read(struct request *request, struct pg *pg, struct error *err)
 {
-    return target_manifest(request, pg, action_of(request), err);
+    (void)pg;
+    (void)err;
+    return target_manifest(request, action_of(request));
 }
 
 struct result target_manifest_push(struct request *request, struct pg *pg, struct error *err)
 {
-    return target_manifest(request, pg, ACTION_MANIFEST_PUSH, err);
+    (void)pg;
+    (void)err;
+    return target_manifest(request, ACTION_MANIFEST_PUSH);
 }
 
 struct result target_manifest_delete(struct request *request, struct pg *pg, struct error *err)
 {
     const enum action action = is_digest(request->reference) ? ACTION_MANIFEST_DELETE : ACTION_TAG_DELETE;
 
-    return target_manifest(request, pg, action, err);
+    (void)pg;
+    (void)err;
+    return target_manifest(request, action);
 }
 
 static struct manifest_query query_of(const struct request *request)

@@ -20,10 +20,9 @@ RESULT oci_fail(struct request *request, const char *code, struct error *err);
 /** The same, where a conflict is that something needs what is to be deleted. */
 RESULT oci_fail_to_delete(struct request *request, const char *code, struct error *err);
 
-/** One pair for this request's repository: checks the name (400 NAME_INVALID), resolves ids and region. *resource_out
- *  is NULL when an answer was made. */
-RESULT oci_target(struct request *request, struct pg *pg, enum action action, struct resource **resource_out,
-                  struct error *err);
+/** One pair for this request's repository: checks the name (400 NAME_INVALID), resolves ids and region. NULL: an answer was
+ *  made. */
+struct resource *oci_target(struct request *request, enum action action);
 /** The resource that was decided on. */
 const struct resource *oci_where(const struct request *request);
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "gateway/oci_upload_priv.h"
+#include "gateway/resolve.h"
 #include "policy/decider.h"
 #include "registry/stored_blob.h"
 
@@ -13,18 +14,19 @@
  * Where to mount from: `from`, or the repository itself, which may have the blob already. False: can't be. One that is
  * not there is decided and recorded on like one that is hidden: the time that it takes would tell them apart.
  */
-static bool find_source(struct request *request, struct pg *pg, struct resource *source)
+static bool find_source(struct request *request, struct pg *pg, struct action_pair *source)
 {
     const char *from = request_argument(request, "from");
     struct repository_name name;
     struct error ignored = {0};
+    bool is_later = false;
 
     if (from == NULL) from = request->name;
     if (!repository_name_split(bytes_of_text(from), &name, &ignored).ok) return false;
-    *source = (struct resource){.kind = RESOURCE_REPOSITORY};
-    memcpy(source->name, from, strlen(from) + 1);
-    decider_resolve(request->gateway->decider, from, source);
-    return registry_resolve(request->gateway->registry, pg, source, &ignored).ok;
+    *source = (struct action_pair){.action = ACTION_BLOB_READ, .resource.kind = RESOURCE_REPOSITORY};
+    memcpy(source->resource.name, from, strlen(from) + 1);
+    resolve_name(request, &source->resource);
+    return resolve_repository(request, pg, source, &is_later, &ignored).ok;
 }
 
 /* What a mount is decided on: the target, and the source that it is read from. False: it can't be one. */
@@ -37,8 +39,7 @@ static bool mount_pairs(struct request *request, struct pg *pg, const struct res
 
     if (text == NULL || !digest_parse(bytes_of_text(text), &digest, &ignored).ok) return false;
     pairs_out[0] = (struct action_pair){.action = ACTION_BLOB_MOUNT, .resource = *target};
-    pairs_out[1] = (struct action_pair){.action = ACTION_BLOB_READ};
-    if (!find_source(request, pg, &pairs_out[1].resource)) return false;
+    if (!find_source(request, pg, &pairs_out[1])) return false;
     digest_format(&digest, pairs_out[0].resource.detail);
     digest_format(&digest, pairs_out[1].resource.detail);
     return true;
@@ -83,14 +84,13 @@ static void choose_pairs(struct request *request, struct pg *pg)
 struct result target_upload_begin(struct request *request, struct pg *pg, struct error *err)
 {
     const char *algorithm = request_argument(request, "digest-algorithm");
-    struct resource *resource = NULL;
     struct digest digest;
 
+    (void)err;
     if (request_argument(request, "digest") != NULL && !upload_digest_argument(request, &digest)) return SUCCESS;
     if (algorithm != NULL && strcmp(algorithm, "sha256") != 0 && strcmp(algorithm, "sha512") != 0)
         return oci_refuse(request, 400, "DIGEST_INVALID", "the digest-algorithm is neither sha256 nor sha512");
-    TRY(oci_target(request, pg, ACTION_UPLOAD_BEGIN, &resource, err));
-    if (resource == NULL) return SUCCESS;
+    if (oci_target(request, ACTION_UPLOAD_BEGIN) == NULL) return SUCCESS;
     if (request->principal.kind == PRINCIPAL_NONE)
         ask_for_source(request);
     else

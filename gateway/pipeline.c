@@ -10,6 +10,7 @@
 #include "gateway/exchange_priv.h"
 #include "gateway/path.h"
 #include "gateway/query.h"
+#include "gateway/resolve.h"
 #include "gateway/server_priv.h"
 #include "gateway/token_endpoint.h"
 
@@ -181,15 +182,16 @@ static void require_actions(const struct request *request)
 static enum way step_decide(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
+    bool is_later = false;
     struct error err = {0};
 
     if (request->route->record == RECORD_NONE) return WAY_NEXT;
     request->pair_count = 0;
-    request->needs_worker = false;
     if (!request->route->target(request, pg, &err).ok) return answer_failure(exchange, &err);
-    if (request->needs_worker) return WAY_WORKER;
     if (request->response != NULL) return WAY_ANSWER;
     require_actions(request);
+    if (!resolve_repositories(request, pg, &is_later, &err).ok) return answer_failure(exchange, &err);
+    if (is_later) return WAY_WORKER;
     if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
     if (budget_allows_denial(exchange)) return WAY_NEXT;
     return too_many(exchange, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);

@@ -67,7 +67,6 @@ struct request {
     struct bytes body;                   /* for routes with a gathered body, complete */
 
     bool is_on_worker;                   /* which may block; else this is an event thread (gateway/handler.h) */
-    bool needs_worker;                   /* set by a target that was called on an event thread and has to block */
     bool is_right_lost;                  /* while its body moved: it was cut off, and nothing of it may stay */
     bool speaks_oci;                     /* below /v2: errors are OCI's, not RFC 9457's */
     struct response *response;           /* the answer, once one was made (gateway/response.h) */

@@ -207,7 +207,8 @@ struct result target_token_mint(struct request *request, struct pg *pg, struct e
     return describe_wish(&wish->scope, resource, err);
 }
 
-/* What is asked for and what bindings allow now; a name that can't be a repository's has no rights. */
+/* What is asked for and what bindings allow now; a name that can't be a repository's has no rights. Without any right there
+ * is nothing to look up, and what it took would tell whether the repository is there. */
 static struct result narrow(struct request *request, struct pg *pg, struct principal_access *wanted,
                             struct error *err)
 {
@@ -217,9 +218,9 @@ static struct result narrow(struct request *request, struct pg *pg, struct princ
     struct error wrong = {0};
 
     if (repository_name_split(bytes_of_text(wanted->name), &name, &wrong).ok) {
-        decider_resolve(request->gateway->decider, wanted->name, &resource);
-        TRY(registry_resolve(request->gateway->registry, pg, &resource, err));
         decider_live_access(request->gateway->decider, &request->principal, wanted->name, clock_wall_ms(), &live);
+        decider_resolve(request->gateway->decider, wanted->name, &resource);
+        if (live.pull || live.push || live.remove) TRY(registry_resolve(request->gateway->registry, pg, &resource, err));
         live.repository = resource.repository;
     }
     scope_narrow(wanted, &live);

@@ -44,6 +44,34 @@ RESULT decider_decide(struct decider *decider, const struct decision_request *re
                       struct decision **decision_out, struct error *err);
 
 /**
+ * What rights alone say of a pair, from memory, and the same whether or not there is what it names. Whoever would look
+ * something up for a request asks this first: what the caller may not see must not cost more or less than what is not there.
+ * The resource is as decider_resolve() left it; a repository's own id is not needed.
+ */
+enum judgement decider_rights(struct decider *decider, const struct principal *principal, const struct action_pair *pair,
+                              int64_t now_ms);
+
+/**
+ * Where a robot or a binding belongs, by its id: kind and ids of the scope alone, because finding names takes longer for what is
+ * there. False, and nothing is written: there is no such thing. A robot of the registry itself has the organisation nil.
+ */
+bool decider_find_robot(struct decider *decider, const struct uuid *id, struct resource *resource_out);
+bool decider_find_binding(struct decider *decider, const struct uuid *id, struct resource *resource_out);
+/** The name for the ids of an organisation or a project; once the caller may know of it. */
+void decider_name(struct decider *decider, struct resource *resource);
+
+/** Organisations and projects that the principal's bindings let it read: those listed, or all. */
+struct readable_scopes {
+    bool all;
+    size_t organisation_count, project_count;
+    struct uuid organisations[BINDINGS_PER_PRINCIPAL_MAX], projects[BINDINGS_PER_PRINCIPAL_MAX];
+};
+RESULT decider_readable_scopes(struct decider *decider, const struct principal *principal, int64_t now_ms,
+                               struct readable_scopes **scopes_out, struct error *err);
+void readable_scopes_free(struct readable_scopes *scopes);
+DEFINE_OWNED(readable_scopes);
+
+/**
  * Fills in what the snapshot knows of a name: kind, ids of organisation and project, home region (nil and "" if
  * there is no such thing). Names of repositories have three or more segments: "organisation/project/path...";
  * the repository's own id is filled in by the registry, which knows them all.

@@ -345,29 +345,36 @@ static struct result open_pair(struct making *making, const struct pair *pair, c
     return buffer_format(inputs, err, ",\"repository\":\"%s\",\"rights\":\"%s\",\"policies\":[", repository, rights);
 }
 
-/* Policies are asked whether or not the caller may see the thing, and whether or not it exists: so the answers to
- * these three take the same time. Only who has no valid credential at all is not worth the work. */
-static struct result judge_pair(struct making *making, const struct action_pair *asked, struct error *err)
+/* What the caller may not see is judged, and stands in the event, as a name that is nowhere: so the answer takes the same time. */
+static void conceal(struct resource *resource)
+{
+    resource->organisation = resource->project = resource->repository = (struct uuid){{0}};
+    resource->region[0] = '\0';
+}
+
+/* Policies and what there is are asked only for callers that may know of the thing: asking costs as much as the thing has rules. */
+static struct result judge_pair(struct making *making, struct action_pair *asked, struct error *err)
 {
     const struct judge *judge = making->judge;
     const struct authz_judgement rights = authz_snapshot_judge(
         judge->snapshot->authz, judge->request->principal, asked->action, &asked->resource, judge->request->now_ms);
     const enum verdict verdict = verdict_of(rights.verdict);
-    struct pair pair = {.pair = asked, .scope = asked->resource.name, .project = tenancy_project(&judge->snapshot->tenancy, asked->resource.name)};
+    const bool is_visible = verdict == VERDICT_ALLOW || verdict == VERDICT_DENY;
+    struct pair pair = {.pair = asked, .scope = asked->resource.name};
 
     if (verdict != VERDICT_ALLOW) refuse(making, verdict, rights.rule, rights.message);
+    if (is_visible) pair.project = tenancy_project(&judge->snapshot->tenancy, asked->resource.name);
+    else conceal(&asked->resource);
     find_digest(&pair);
-    if (verdict != VERDICT_CHALLENGE) judge_existence(making, &pair);
+    if (is_visible) judge_existence(making, &pair);
     TRY(open_pair(making, &pair, verdict == VERDICT_ALLOW ? "allowed" : rights.rule, err));
-    if (verdict != VERDICT_CHALLENGE) TRY(judge_policies(making, &pair, err));
+    if (is_visible) TRY(judge_policies(making, &pair, err));
     return buffer_add_text(&making->inputs, "]}", err);
 }
 
 static struct result judge_pairs(struct making *making, struct error *err)
 {
-    const struct decision_request *request = making->judge->request;
-
-    for (size_t i = 0; i < request->pair_count; i++) TRY(judge_pair(making, &request->pairs[i], err));
+    for (size_t i = 0; i < making->parts.pair_count; i++) TRY(judge_pair(making, &making->parts.pairs[i], err));
     return SUCCESS;
 }
 

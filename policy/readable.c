@@ -33,24 +33,10 @@ static bool below(const char *name, struct name_range *range_out)
     return true;
 }
 
-static const char *organisation_name(const struct tenancy *tenancy, const struct uuid *id)
-{
-    for (size_t i = 0; i < tenancy->organisation_count; i++)
-        if (uuid_equal(&tenancy->organisations[i].id, id)) return tenancy->organisations[i].name;
-    return NULL;
-}
-
-static const char *project_name(const struct tenancy *tenancy, const struct uuid *id)
-{
-    for (size_t i = 0; i < tenancy->project_count; i++)
-        if (uuid_equal(&tenancy->projects[i].id, id)) return tenancy->projects[i].name;
-    return NULL;
-}
-
 /* A full name, or "acme/models/" and an asterisk; always inside the binding's project. */
 static bool pattern_range(const struct tenancy *tenancy, const struct authz_binding *binding, struct name_range *range_out)
 {
-    const char *project = project_name(tenancy, &binding->project);
+    const char *project = tenancy_project_name(tenancy, &binding->project);
     const size_t length = strlen(binding->pattern), inside = project == NULL ? 0 : strlen(project);
     char prefix[RESOURCE_NAME_MAX + 1];
 
@@ -65,8 +51,8 @@ static bool binding_range(const struct tenancy *tenancy, const struct authz_bind
 {
     switch (binding->scope) {
     case RESOURCE_SYSTEM: *range_out = (struct name_range){.from = "", .until = AFTER_ALL_NAMES}; return true;
-    case RESOURCE_ORGANISATION: return below(organisation_name(tenancy, &binding->organisation), range_out);
-    case RESOURCE_PROJECT: return below(project_name(tenancy, &binding->project), range_out);
+    case RESOURCE_ORGANISATION: return below(tenancy_organisation_name(tenancy, &binding->organisation), range_out);
+    case RESOURCE_PROJECT: return below(tenancy_project_name(tenancy, &binding->project), range_out);
     case RESOURCE_REPOSITORY: return pattern_range(tenancy, binding, range_out);
     }
     return false;
@@ -109,7 +95,7 @@ struct result decider_readable(struct decider *decider, const struct principal *
 
     if (ranges == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names");
     if (!decider_is_stale(decider, snapshot))
-        count = authz_snapshot_pull_bindings(snapshot->authz, principal, now_ms, bindings);
+        count = authz_snapshot_permitting(snapshot->authz, principal, ACTION_BLOB_READ, now_ms, bindings);
     tenancy_ranges(&snapshot->tenancy, bindings, count, ranges);
     *ranges_out = GIVE(ranges);
     return SUCCESS;

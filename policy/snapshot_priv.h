@@ -91,6 +91,9 @@ const struct tenant_organisation *tenancy_organisation(const struct tenancy *ten
 /** Of the first two segments of `name`. */
 const struct tenant_project *tenancy_project(const struct tenancy *tenancy, const char *name);
 const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy, const char *name);
+/** By id, one after the other; NULL if there is none. */
+const char *tenancy_organisation_name(const struct tenancy *tenancy, const struct uuid *id);
+const char *tenancy_project_name(const struct tenancy *tenancy, const struct uuid *id);
 /** Kind, ids and home region of a name; see decider_resolve(). */
 void tenancy_resolve(const struct tenancy *tenancy, const char *name, struct resource *resource_out);
 /**

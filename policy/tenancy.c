@@ -89,6 +89,20 @@ struct result tenancy_stored_label(const struct tenancy *tenancy, const struct p
     return SUCCESS;
 }
 
+const char *tenancy_organisation_name(const struct tenancy *tenancy, const struct uuid *id)
+{
+    for (size_t i = 0; i < tenancy->organisation_count; i++)
+        if (uuid_equal(&tenancy->organisations[i].id, id)) return tenancy->organisations[i].name;
+    return NULL;
+}
+
+const char *tenancy_project_name(const struct tenancy *tenancy, const struct uuid *id)
+{
+    for (size_t i = 0; i < tenancy->project_count; i++)
+        if (uuid_equal(&tenancy->projects[i].id, id)) return tenancy->projects[i].name;
+    return NULL;
+}
+
 static enum resource_kind kind_of(const char *name)
 {
     const char *slash = strchr(name, '/');
