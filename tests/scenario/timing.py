@@ -81,9 +81,10 @@ def shown(head, body, name):
     """An answer without what differs between any two requests: ids, times, and the name that was asked for."""
     unlike = (b"date:", b"x-request-id:", b"sijil-audit:")
     lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(unlike)]
-    text = re.sub(rb'"instance":"urn:uuid:[0-9a-f-]*"', b"", b"\n".join([*lines, b"", body]))
-    for spelled in {name, urllib.parse.quote(name, safe=""), urllib.parse.quote(name)}:
-        text = text.replace(spelled.encode(), b"NAME")
+    text = re.sub(rb'"(instance|decision)":"[a-z0-9:-]*"', b"", b"\n".join([*lines, b"", body]))
+    for part in (name, "/".join(name.split("/")[:3])):  # a repository is named without its tag
+        for spelled in (part, urllib.parse.quote(part, safe="")):
+            text = text.replace(spelled.encode(), b"NAME")
     return text
 
 

@@ -115,6 +115,31 @@ static void all_pairs_must_be_allowed(void **state)
     assert_int_equal(decision_pair_count(decision), 2);
 }
 
+/* What the caller may not see stands in the event as a name that is nowhere, so that its size says nothing either. */
+static void what_is_hidden_has_no_place(void **state)
+{
+    static const char *const names[] = {"acme/health/a", "acme/none/a"};
+    static const struct uuid nil;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const struct judge_row row = {"", 'c', ACTION_BLOB_READ, names[i], DIGEST, NULL, VERDICT_HIDE, ""};
+        struct principal principal;
+        struct decision_request request;
+        OWNED(decision) *decision = NULL;
+        struct error err = {0};
+
+        fill(&row, &principal, &request);
+        const struct judge judge = {.snapshot = &snapshot, .request = &request, .metadata_region = ""};
+        assert_true(judge_request(&judge, &decision, &err).ok);
+        const struct resource *resource = &decision_pair(decision, 0)->resource;
+        assert_string_equal(resource->name, names[i]);
+        assert_string_equal(resource->region, "");
+        assert_true(uuid_equal(&resource->project, &nil) && uuid_equal(&resource->organisation, &nil));
+        assert_int_equal(decision_denial_count(decision), 1);
+    }
+}
+
 static void the_place_of_metadata_counts(void **state)
 {
     struct principal principal;
@@ -235,6 +260,7 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(ids_differ),
         cmocka_unit_test(all_pairs_must_be_allowed),
+        cmocka_unit_test(what_is_hidden_has_no_place),
         cmocka_unit_test(the_place_of_metadata_counts),
         cmocka_unit_test(a_stale_snapshot_denies),
         cmocka_unit_test(a_name_that_changed_hands_denies),
