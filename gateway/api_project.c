@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "gateway/api_priv.h"
 #include "policy/label.h"
+#include "policy/decider.h"
 #include "registry/project.h"
 
 /* What a body asks for; texts are views of `json`. */
@@ -240,7 +241,7 @@ static struct result describe_record(const struct scope_record *record, json_t *
     return SUCCESS;
 }
 
-/* Adds those of the page that the caller may see. */
+/* Adds those of the page that the caller may see; the page holds what its roles let it see, and policies may say no besides. */
 static struct result add_records(const struct request *request, const struct scope_page *page, bool projects,
                                  json_t *list, struct error *err)
 {
@@ -259,7 +260,6 @@ static struct result add_records(const struct request *request, const struct sco
     return SUCCESS;
 }
 
-/* A page may end with what the caller may not see: its random id says nothing, its name would. */
 static bool set_next(json_t *value, const struct uuid *last)
 {
     char id[UUID_TEXT_SIZE];
@@ -272,12 +272,19 @@ static struct result list(struct request *request, struct pg *pg, bool projects,
 {
     struct scope_query query = {
         .permit = request->permit, .where = &request->pairs[0].resource, .projects = projects};
+    OWNED(readable_scopes) *scopes = NULL;
     OWNED(scope_page) *page = NULL;
     const char *after = NULL;
 
     if (!api_page(request, &query.limit, &after)) return SUCCESS;
     if (after[0] != '\0' && !uuid_parse(bytes_of_text(after), &query.last))
         return failure(err, ERROR_INVALID, "after is the id that the page before ended with");
+    TRY(decider_readable_scopes(request->gateway->decider, &request->principal, clock_wall_ms(), &scopes, err));
+    const struct scope_reader reader = {.organisations = scopes->organisations,
+                                        .projects = scopes->projects,
+                                        .organisation_count = scopes->organisation_count,
+                                        .project_count = scopes->project_count};
+    query.reader = scopes->all ? NULL : &reader;
     TRY(scope_list(pg, &query, &page, err));
     OWNED_JSON records = json_array();
     if (records == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");

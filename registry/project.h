@@ -63,14 +63,21 @@ struct scope_page {
     bool has_more;
     struct pg_rows *rows;
 };
+/** What a reader may see: these organisations with their projects, and these projects. */
+struct scope_reader {
+    const struct uuid *organisations, *projects;
+    size_t organisation_count, project_count; /* at most SCOPE_READER_MAX each */
+};
+#define SCOPE_READER_MAX 256 /* bindings of one principal */
 struct scope_query {
     const struct permit *permit; /* for project.read on `where`, or project.list on the system */
+    const struct scope_reader *reader; /* of the system's list; NULL: sees all */
     const struct resource *where; /* the system, an organisation, or one project */
     bool projects;               /* else organisations */
     struct uuid last;            /* the page begins after this organisation or project; nil for the start */
     unsigned limit;              /* 1 to SCOPE_PAGE_MAX */
 };
-/** What is at or below `where`, by name in byte order. */
+/** What is at or below `where` and the reader may see, by name in byte order. What he may not see costs nothing and counts nowhere. */
 RESULT scope_list(struct pg *pg, const struct scope_query *query, struct scope_page **page_out, struct error *err);
 void scope_page_free(struct scope_page *page);
 DEFINE_OWNED(scope_page);

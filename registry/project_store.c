@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,10 +8,10 @@
 #include "registry/seal.h"
 
 #define PROJECT_NAME   "(o.name || '/' || p.name)"
-/* After the row with the id $3: a name would tell the reader of what he may not see. */
-#define PAGE(name, from, id) \
-    "($3::uuid IS NULL OR " name " COLLATE \"C\" > (SELECT " name " FROM " from " WHERE " id " = $3)) ORDER BY " name \
-    " COLLATE \"C\" LIMIT $4"
+/* After the row with the id `last`: a name would tell the reader of what he may not see. */
+#define PAGE(name, from, id, last, limit) \
+    "(" last "::uuid IS NULL OR " name " COLLATE \"C\" > (SELECT " name " FROM " from " WHERE " id " = " last ")) ORDER BY " name \
+    " COLLATE \"C\" LIMIT " limit
 #define SCOPE_TYPES    "uuid text text text timestamptz"
 
 static const struct pg_statement statements[] = {
@@ -37,14 +38,25 @@ static const struct pg_statement statements[] = {
     {"scope_organisations",
      "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at"
      " FROM organisation o WHERE ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND "
-     PAGE("o.name", "organisation o", "o.organisation_id"),
+     PAGE("o.name", "organisation o", "o.organisation_id", "$3", "$4"),
      "uuid uuid uuid int8", SCOPE_TYPES},
     {"scope_projects",
      "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
      " FROM project p JOIN organisation o USING (organisation_id) WHERE ($1::uuid IS NULL OR o.organisation_id = $1)"
      " AND ($2::uuid IS NULL OR p.project_id = $2) AND "
-     PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id"),
+     PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
      "uuid uuid uuid int8", SCOPE_TYPES},
+    /* Statements of their own: a plan that also fits readers of everything walks everything. */
+    {"scope_organisations_of",
+     "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at FROM organisation o"
+     " WHERE o.organisation_id = ANY($1) AND " PAGE("o.name", "organisation o", "o.organisation_id", "$2", "$3"),
+     "uuid[] uuid int8", SCOPE_TYPES},
+    {"scope_projects_of",
+     "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
+     " FROM project p JOIN organisation o USING (organisation_id)"
+     " WHERE (p.organisation_id = ANY($1) OR p.project_id = ANY($2)) AND "
+     PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
+     "uuid[] uuid[] uuid int8", SCOPE_TYPES},
 };
 const struct pg_table project_statements = PG_TABLE(statements);
 
@@ -206,19 +218,44 @@ static void read_scope(const struct pg_rows *rows, size_t row, struct scope_reco
     record->created_ms = pg_time_ms(rows, row, 4);
 }
 
+static void add_ids(struct pg_arguments *arguments, const struct uuid *ids, size_t count)
+{
+    struct bytes views[SCOPE_READER_MAX];
+
+    assert(count <= SCOPE_READER_MAX);
+    for (size_t i = 0; i < count; i++) views[i] = uuid_bytes(&ids[i]);
+    pg_add_uuid_array(arguments, views, count);
+}
+
+static struct result run_list(struct pg *pg, const struct scope_query *query, struct pg_rows **rows_out, struct error *err)
+{
+    const struct resource *where = query->where;
+    const struct scope_reader *reader = query->reader;
+    const char *statement = query->projects ? "scope_projects" : "scope_organisations";
+    struct pg_arguments arguments = {0};
+
+    if (reader != NULL) {
+        assert(where->kind == RESOURCE_SYSTEM);
+        statement = query->projects ? "scope_projects_of" : "scope_organisations_of";
+        add_ids(&arguments, reader->organisations, reader->organisation_count);
+        if (query->projects) add_ids(&arguments, reader->projects, reader->project_count);
+    } else {
+        pg_add_uuid(&arguments, where->kind == RESOURCE_SYSTEM ? NULL : &where->organisation);
+        pg_add_uuid(&arguments, where->kind == RESOURCE_PROJECT ? &where->project : NULL);
+    }
+    pg_add_uuid(&arguments, uuid_is_nil(&query->last) ? NULL : &query->last);
+    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
+    return pg_run(pg, statement, &arguments, rows_out, err);
+}
+
 struct result scope_list(struct pg *pg, const struct scope_query *query, struct scope_page **page_out,
                          struct error *err)
 {
     const struct resource *where = query->where;
-    struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     permit_require(query->permit, where->kind == RESOURCE_SYSTEM ? ACTION_PROJECT_LIST : ACTION_PROJECT_READ, where);
-    pg_add_uuid(&arguments, where->kind == RESOURCE_SYSTEM ? NULL : &where->organisation);
-    pg_add_uuid(&arguments, where->kind == RESOURCE_PROJECT ? &where->project : NULL);
-    pg_add_uuid(&arguments, uuid_is_nil(&query->last) ? NULL : &query->last);
-    pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
-    TRY(pg_run(pg, query->projects ? "scope_projects" : "scope_organisations", &arguments, &rows, err));
+    TRY(run_list(pg, query, &rows, err));
     const size_t found = pg_rows_count(rows);
     OWNED(scope_page) *page = memory_zeroed(1, sizeof *page);
     if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");

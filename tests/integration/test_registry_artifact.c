@@ -423,6 +423,30 @@ static void lists_projects_by_name(void **state)
     assert_true(found);
 }
 
+/* A page has as many as it can of what the reader may see: what is hidden shortens none, and leads to no next one. */
+static void hidden_projects_count_in_no_page(void **state)
+{
+    const struct resource system = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
+    OWNED(scope_page) *all = NULL;
+    struct scope_query query = {.permit = permit, .where = &system, .projects = true, .limit = 100};
+
+    (void)state;
+    MUST(scope_list(fixture.stack->pg, &query, &all, &err));
+    assert_true(all->count > 1);
+    const struct uuid last = all->records[all->count - 1].id;
+    const struct scope_reader readers[] = {{0}, {.projects = &last, .project_count = 1}};
+    for (size_t i = 0; i < COUNT(readers); i++) {
+        OWNED(scope_page) *page = NULL;
+        query.limit = 1;
+        query.reader = &readers[i];
+        MUST(scope_list(fixture.stack->pg, &query, &page, &err));
+        assert_int_equal(page->count, i);
+        assert_false(page->has_more);
+        if (i == 1) assert_true(uuid_equal(&page->records[0].id, &last));
+    }
+}
+
 static void repositories_are_listed_between_names(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
@@ -463,6 +487,7 @@ int main(void)
         cmocka_unit_test(labels_only_rise),
         cmocka_unit_test(projects_need_their_organisation_and_region),
         cmocka_unit_test(lists_projects_by_name),
+        cmocka_unit_test(hidden_projects_count_in_no_page),
         cmocka_unit_test(repositories_are_listed_between_names),
     };
 

@@ -272,6 +272,24 @@ def robots_are_not_told_apart_by_binding_them():
     insist(*(measure((surface, "bound"), bind) for surface in ("robot", "robot id", "registry's robot")))
 
 
+def pages_hold_what_may_be_seen_and_nothing_else_counts():
+    for number in range(12):
+        admin.api("POST", "/organisations", {"name": f"a{number:02}"})
+        admin.api("POST", "/projects", {"organisation": f"a{number:02}", "name": "models"})
+    for login, organisations in (("org-admin", ["main"]), ("robot", [])):
+        client = server.client(logins[login])
+        for limit in (1, 100):
+            shown_to = client.api("GET", f"/organisations?limit={limit}")
+            assert [each["name"] for each in shown_to["organisations"]] == organisations and "next" not in shown_to, shown_to
+            shown_to = client.api("GET", f"/projects?limit={limit}")
+            assert [each["name"] for each in shown_to["projects"]] == ["main/models"] and "next" not in shown_to, shown_to
+    names, page = [], {"next": ""}
+    while "next" in page:  # who sees all of them goes from page to page
+        page = admin.api("GET", f"/projects?limit=5&after={page['next']}")
+        names += [each["name"] for each in page["projects"]]
+    assert names == sorted(names) and len(names) == 15, names
+
+
 def a_token_for_them_says_nothing():
     """It is given, for nothing: its size is the same, and so is its time."""
     basic = "Basic " + base64.b64encode(":".join(logins["robot"]).encode()).decode()
@@ -294,4 +312,4 @@ def a_token_for_them_says_nothing():
 if __name__ == "__main__":
     run(prepare, content_is_not_told_apart, what_is_not_there_is_not_looked_up_to_push, administration_is_not_told_apart,
         robots_are_not_told_apart_by_logging_in, robots_are_not_told_apart_by_binding_them, a_token_for_them_says_nothing,
-        server=server)
+        pages_hold_what_may_be_seen_and_nothing_else_counts, server=server)
