@@ -131,12 +131,29 @@ static bool notes_are_many(const struct upkeep *upkeep)
     return registry_notes_are_many(upkeep->gateway->registry);
 }
 
+/* Not at the very start, where others wait for the disk. */
+static bool may_begin(const struct upkeep *upkeep, int64_t interval_s)
+{
+    const int64_t first_ms = interval_s * 1000 < FIRST_RUN_MS ? interval_s * 1000 : FIRST_RUN_MS;
+
+    return interval_s != 0 && clock_monotonic_ms() - upkeep->began_ms >= first_ms;
+}
+
+static struct result begin_scrubs(struct upkeep *upkeep, struct error *err)
+{
+    const struct settings *settings = upkeep->gateway->settings;
+    const struct scrub_schedule schedule = {.interval_s = settings->scrub_interval,
+                                            .rate_bytes = (uint64_t)settings->scrub_rate};
+
+    if (!may_begin(upkeep, schedule.interval_s)) return SUCCESS;
+    return job_begin_scrubs_if_due(upkeep->gateway->registry, upkeep->watching, &schedule, err);
+}
+
 static struct result begin_if_due(struct upkeep *upkeep, struct error *err)
 {
     const int64_t interval_s = upkeep->gateway->settings->collect_interval;
-    const int64_t first_ms = interval_s * 1000 < FIRST_RUN_MS ? interval_s * 1000 : FIRST_RUN_MS;
 
-    if (interval_s == 0 || clock_monotonic_ms() - upkeep->began_ms < first_ms) return SUCCESS;
+    if (!may_begin(upkeep, interval_s)) return SUCCESS;
     return job_begin_collection_if_due(upkeep->gateway->registry, upkeep->watching, interval_s, err);
 }
 
@@ -156,6 +173,7 @@ static const struct chore {
     {2000, refresh_allotment, NULL, ""},
     {10000, write_notes, notes_are_many, "what was pulled lately can't be written down"},
     {10000, begin_if_due, NULL, "a garbage collection can't begin"},
+    {10000, begin_scrubs, NULL, "a scrub can't begin"},
     {60000, check_served, NULL, "a region is missing here"},
 };
 #define CHORES           (sizeof chores / sizeof chores[0])

@@ -362,28 +362,11 @@ bool registry_notes_are_many(struct registry *registry)
 
 /* ---- runs that the clock begins ---- */
 
-static struct result begin(struct registry *registry, struct error *err)
-{
-    struct action_pair pair = {.action = ACTION_STORAGE_COLLECT, .resource.kind = RESOURCE_SYSTEM};
-    const struct job job = {.kind = JOB_COLLECTION, .id = uuid_random()};
-    struct job_begin change;
-    struct record record;
-
-    uuid_format(&job.id, pair.resource.detail);
-    job_begin_prepare(&pair.resource, &job, &change);
-    TRY(record_prepare_for_job(&pair, &change.change, &record, err));
-    sequencer_submit_and_wait(registry->sequencer, &record);
-    const enum record_status status = record.status;
-    const struct error why = record.error;
-    record_done(&record);
-    if (status == RECORD_DONE || (status == RECORD_REFUSED && why.kind == ERROR_CONFLICT)) return SUCCESS;
-    return failure(err, ERROR_UNAVAILABLE, "a collection can't be recorded: %.180s", why.message);
-}
-
 struct result job_begin_collection_if_due(struct registry *registry, struct pg *pg, int64_t interval_s, struct error *err)
 {
+    const struct job job = {.kind = JOB_COLLECTION, .id = uuid_random()};
     bool is_due = false;
 
     TRY(job_collection_is_due(pg, interval_s, &is_due, err));
-    return is_due ? begin(registry, err) : SUCCESS;
+    return is_due ? job_begin_by_clock(registry, &job, err) : SUCCESS;
 }

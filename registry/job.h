@@ -82,6 +82,13 @@ struct job_begin {
     const char *rules;     /* of a dry run of one project, to be tried instead of its own; NULL; must outlive the record */
 };
 void job_begin_prepare(const struct resource *where, const struct job *job, struct job_begin *begin_out);
+struct scrub_schedule {
+    int64_t interval_s;
+    uint64_t rate_bytes;
+};
+/** Begins a scrub of each region that this gateway serves, with its event, if its last one was asked for longer ago. */
+RESULT job_begin_scrubs_if_due(struct registry *registry, struct pg *pg, const struct scrub_schedule *schedule,
+                               struct error *err);
 /** Begins a collection of all projects, with its event, if the last one was asked for longer than interval_s ago. */
 RESULT job_begin_collection_if_due(struct registry *registry, struct pg *pg, int64_t interval_s, struct error *err);
 /**

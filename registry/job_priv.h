@@ -77,5 +77,9 @@ RESULT job_row_texts(struct pg *pg, const struct uuid *id, struct job_texts *tex
 RESULT job_row_add_finding(struct pg *pg, const struct job *job, const struct job_finding *finding, struct error *err);
 RESULT job_row_has_finding(struct pg *pg, const struct job *job, const struct job_finding *finding, bool *has_out,
                            struct error *err);
+/** Begins a job that nobody asked for, with its event; one that is not over yet is as good. */
+RESULT job_begin_by_clock(struct registry *registry, const struct job *job, struct error *err);
+/** Was the last scrub of the region asked for longer ago? */
+RESULT job_scrub_is_due(struct pg *pg, const char *region, int64_t interval_s, bool *is_due_out, struct error *err);
 /** Was the last collection of all projects asked for longer ago? */
 RESULT job_collection_is_due(struct pg *pg, int64_t interval_s, bool *is_due_out, struct error *err);

@@ -270,3 +270,27 @@ struct result registry_work(struct registry *registry, struct pg *pg, const stru
     *worked_out = found;
     return SUCCESS;
 }
+
+static const enum action begins[JOB_KIND_COUNT] = {
+#define X(constant, name, action, run, first, second, third) [constant] = (action),
+    JOB_KINDS(X)
+#undef X
+};
+
+struct result job_begin_by_clock(struct registry *registry, const struct job *job, struct error *err)
+{
+    struct action_pair pair = {.action = begins[job->kind], .resource.kind = RESOURCE_SYSTEM};
+    struct job_begin change;
+    struct record record;
+
+    uuid_format(&job->id, pair.resource.detail);
+    (void)snprintf(pair.resource.region, sizeof pair.resource.region, "%s", job->region);
+    job_begin_prepare(&pair.resource, job, &change);
+    TRY(record_prepare_for_job(&pair, &change.change, &record, err));
+    sequencer_submit_and_wait(registry->sequencer, &record);
+    const enum record_status status = record.status;
+    const struct error why = record.error;
+    record_done(&record);
+    if (status == RECORD_DONE || (status == RECORD_REFUSED && why.kind == ERROR_CONFLICT)) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "a %s can't be recorded: %.180s", job_kind_name(job->kind), why.message);
+}

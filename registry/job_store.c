@@ -58,6 +58,10 @@ static const struct pg_statement statements[] = {
      "SELECT NOT EXISTS (SELECT FROM job WHERE kind = 'collection' AND project_id IS NULL AND NOT is_dry_run"
      " AND requested_at > now() - $1::int8 * interval '1 second')",
      "int8", "bool"},
+    {"job_scrub_is_due",
+     "SELECT NOT EXISTS (SELECT FROM job WHERE kind = 'scrub' AND region_id = $1"
+     " AND requested_at > now() - $2::int8 * interval '1 second')",
+     "text int8", "bool"},
     {"job_add_finding",
      "INSERT INTO job_finding (job_id, kind, subject, name, digest, detail) SELECT job_id, $3, $4, $5, $6, $7 FROM job"
      " WHERE job_id = $1 AND runner_epoch = $2 AND ended_at IS NULL ON CONFLICT DO NOTHING",
@@ -375,6 +379,18 @@ struct result job_collection_is_due(struct pg *pg, int64_t interval_s, bool *is_
 
     pg_add_int8(&arguments, interval_s);
     TRY(pg_run(pg, "job_collection_is_due", &arguments, &rows, err));
+    *is_due_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result job_scrub_is_due(struct pg *pg, const char *region, int64_t interval_s, bool *is_due_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_text(&arguments, region);
+    pg_add_int8(&arguments, interval_s);
+    TRY(pg_run(pg, "job_scrub_is_due", &arguments, &rows, err));
     *is_due_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }

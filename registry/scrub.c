@@ -46,8 +46,8 @@ static bool progressed(void *context, uint64_t done_bytes, uint64_t length_bytes
     return job_pace(run, fresh);
 }
 
-struct result scrub_open(struct job_run *run, const struct scrub_blob *blob, const struct secret *key,
-                         struct blob_reader **reader_out, struct error *err)
+static struct result open_blob(struct job_run *run, const struct scrub_blob *blob, const struct secret *key, bool again,
+                               struct blob_reader **reader_out, struct error *err)
 {
     struct blob_identity identity = {.blob = blob->row.key.id, .project = blob->where.project};
     struct blob_store *blobs = NULL;
@@ -55,19 +55,25 @@ struct result scrub_open(struct job_run *run, const struct scrub_blob *blob, con
     (void)snprintf(identity.region, sizeof identity.region, "%s", run->job.region);
     TRY(registry_blobs(run->registry, run->job.region, &blobs, err));
     if (!job_pace(run, OBJECT_COST)) return failure(err, ERROR_UNAVAILABLE, "the check was stopped");
-    return blob_reader_open(blobs, &identity, &blob->row.content, key, reader_out, err);
+    return (again ? blob_reader_open_again : blob_reader_open)(blobs, &identity, &blob->row.content, key, reader_out, err);
 }
 
-static struct result verify(struct job_run *run, const struct scrub_blob *blob, const struct secret *key,
-                            struct error *err)
+struct result scrub_open(struct job_run *run, const struct scrub_blob *blob, const struct secret *key,
+                         struct blob_reader **reader_out, struct error *err)
 {
+    return open_blob(run, blob, key, false, reader_out, err);
+}
+
+static struct result verify(struct checking *checking, const struct secret *key, bool again, struct error *err)
+{
+    struct job_run *run = checking->run;
     const struct blob_verify_options options = {.with_digest = run->job.with_digest,
                                                 .from_bytes = run->job.cursor_bytes,
                                                 .progress = progressed,
                                                 .context = run};
     OWNED(blob_reader) *reader = NULL;
 
-    TRY(scrub_open(run, blob, key, &reader, err));
+    TRY(open_blob(run, checking->blob, key, again, &reader, err));
     return blob_verify(reader, &options, err);
 }
 
@@ -133,6 +139,12 @@ static bool region_answers(const struct job_run *run)
     return registry_blobs(run->registry, run->job.region, &blobs, &ignored).ok && blob_store_check(blobs, &ignored).ok;
 }
 
+static enum finding_kind finding_of(enum error_kind kind)
+{
+    if (kind == ERROR_CORRUPT) return FINDING_DAMAGED;
+    return kind == ERROR_NOT_FOUND ? FINDING_MISSING : FINDING_UNREADABLE;
+}
+
 static enum answer read_blob(struct checking *checking, const struct secret *key)
 {
     struct job_run *run = checking->run;
@@ -140,14 +152,15 @@ static enum answer read_blob(struct checking *checking, const struct secret *key
 
     for (unsigned tries = 1;; tries++) {
         begin_again(&run->job);
-        if (verify(run, checking->blob, key, &err).ok) return IS_SOUND;
+        if (verify(checking, key, tries > 1, &err).ok) return IS_SOUND;
         if (!job_go_on(run)) return IS_STOPPED;
-        if (err.kind == ERROR_CORRUPT) find(checking, FINDING_DAMAGED, &err);
-        else if (err.kind == ERROR_NOT_FOUND) find(checking, FINDING_MISSING, &err);
-        else if (tries >= TRIES && region_answers(run)) find(checking, FINDING_UNREADABLE, &err);
-        else if (job_wait(run, TRY_AGAIN_MS, err.message)) continue;
-        else return IS_STOPPED;
-        return IS_FOUND;
+        const bool is_lost = err.kind == ERROR_CORRUPT || err.kind == ERROR_NOT_FOUND;
+        if (is_lost && tries == 1) continue; /* asked of the disk, not of memory */
+        if (tries >= (is_lost ? 2 : TRIES) && region_answers(run)) {
+            find(checking, finding_of(err.kind), &err);
+            return IS_FOUND;
+        }
+        if (!job_wait(run, TRY_AGAIN_MS, err.message)) return IS_STOPPED;
     }
 }
 
@@ -275,5 +288,27 @@ struct result scrub_run(struct job_run *run, struct error *err)
     while (run->job.phase == SCRUB_BLOBS && job_go_on(run)) TRY(scrub_page(run, err));
     if (run->job.phase == SCRUB_MANIFESTS) TRY(scrub_manifests(run, err));
     if (run->job.phase == SCRUB_OBJECTS) TRY(scrub_others(run, err));
+    return SUCCESS;
+}
+
+/* ---- Scrubs that the clock begins ---- */
+
+static struct result begin_if_due(struct registry *registry, struct pg *pg, const char *region,
+                                  const struct scrub_schedule *schedule, struct error *err)
+{
+    struct job job = {.kind = JOB_SCRUB, .id = uuid_random(), .rate_bytes = schedule->rate_bytes};
+    bool is_due = false;
+
+    TRY(job_scrub_is_due(pg, region, schedule->interval_s, &is_due, err));
+    if (!is_due) return SUCCESS;
+    (void)snprintf(job.region, sizeof job.region, "%s", region);
+    return job_begin_by_clock(registry, &job, err);
+}
+
+struct result job_begin_scrubs_if_due(struct registry *registry, struct pg *pg, const struct scrub_schedule *schedule,
+                                      struct error *err)
+{
+    for (size_t i = 0; i < registry->region_count; i++)
+        TRY(begin_if_due(registry, pg, registry->regions[i].id, schedule, err));
     return SUCCESS;
 }

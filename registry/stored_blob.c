@@ -93,7 +93,19 @@ struct result stored_blob_open(struct stored_blob *blob, struct error *err)
                : registry_unwrap(blob->registry, &blob->where, &blob->row.key, &blob->key, err);
 }
 
-static struct result open_reader(struct stored_blob *blob, struct error *err)
+/* A file that is gone is damage as well: the row says that it must be there. But the whole region may be away. */
+static struct result explain_missing(struct blob_store *blobs, struct error *err)
+{
+    struct error why = {0};
+
+    if (err->kind != ERROR_NOT_FOUND) return (struct result){.ok = false};
+    if (!blob_store_check(blobs, &why).ok)
+        return failure(err, ERROR_UNAVAILABLE, "the region can't be used: %.200s", why.message);
+    err->kind = ERROR_CORRUPT;
+    return (struct result){.ok = false};
+}
+
+static struct result open_reader(struct stored_blob *blob, bool again, struct error *err)
 {
     struct blob_identity identity = {.blob = blob->row.key.id, .project = blob->where.project};
     struct blob_store *blobs = NULL;
@@ -101,20 +113,34 @@ static struct result open_reader(struct stored_blob *blob, struct error *err)
     if (blob->reader != NULL) return SUCCESS;
     (void)snprintf(identity.region, sizeof identity.region, "%s", blob->where.region);
     TRY(registry_blobs(blob->registry, blob->where.region, &blobs, err));
-    const struct result opened = blob_reader_open(blobs, &identity, &blob->row.content, blob->key, &blob->reader, err);
-    /* A file that is gone is damage as well: the row says that it must be there. */
-    if (!opened.ok && err->kind == ERROR_NOT_FOUND) err->kind = ERROR_CORRUPT;
-    if (opened.ok) secret_free(GIVE(blob->key)); /* it has its own */
-    return opened;
+    const struct result opened =
+        (again ? blob_reader_open_again : blob_reader_open)(blobs, &identity, &blob->row.content, blob->key, &blob->reader, err);
+    if (!opened.ok) return explain_missing(blobs, err);
+    secret_free(GIVE(blob->key)); /* it has its own */
+    return SUCCESS;
+}
+
+/* Memory, a cable or a controller may have spoiled what the disk has whole. */
+static struct result read_again(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length, struct error *err)
+{
+    blob_reader_free(GIVE(blob->reader));
+    TRY(stored_blob_open(blob, err));
+    TRY(open_reader(blob, true, err));
+    TRY(blob_reader_read(blob->reader, offset, into, length, err));
+    metric_add(&registry_metrics_rows[METRIC_READ_AGAIN], 1);
+    return SUCCESS;
 }
 
 struct result stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length,
                                struct error *err)
 {
     assert(blob->key != NULL || blob->reader != NULL);
-    struct result read = open_reader(blob, err);
+    struct result read = open_reader(blob, false, err);
     if (read.ok) read = blob_reader_read(blob->reader, offset, into, length, err);
-    if (!read.ok && err->kind == ERROR_CORRUPT) mark_damaged(blob);
+    if (!read.ok && err->kind == ERROR_CORRUPT) {
+        read = read_again(blob, offset, into, length, err);
+        if (!read.ok && err->kind == ERROR_CORRUPT) mark_damaged(blob);
+    }
     return read;
 }
 

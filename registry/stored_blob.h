@@ -29,7 +29,7 @@ RESULT stored_blob_open(struct stored_blob *blob, struct error *err);
 /** As stored_blob_read() if that needs no waiting; false: it does, or it fails. */
 bool stored_blob_read_at_once(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length);
 /** Exactly `length` bytes from `offset`, verified; in any order. The first read checks header, trailer and extents before.
- *  ERROR_CORRUPT marks it. May block. */
+ *  What does not verify is asked of the disk again; if it does not then either, ERROR_CORRUPT marks it. May block. */
 RESULT stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length,
                         struct error *err);
 void stored_blob_free(struct stored_blob *blob);

@@ -137,6 +137,10 @@ struct blob_reader;
 RESULT blob_reader_open(struct blob_store *store, const struct blob_identity *identity,
                         const struct blob_content *content, const struct secret *data_key,
                         struct blob_reader **reader_out, struct error *err);
+/** The same after what was read did not verify: each byte comes from the disk or the store, whatever memory has of it. Slow. */
+RESULT blob_reader_open_again(struct blob_store *store, const struct blob_identity *identity,
+                              const struct blob_content *content, const struct secret *data_key,
+                              struct blob_reader **reader_out, struct error *err);
 uint64_t blob_reader_length(const struct blob_reader *reader);
 /**
  * Exactly `length` bytes from `offset`. Whole records are verified before a byte of them is given: on failure the

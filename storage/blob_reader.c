@@ -39,6 +39,23 @@ static uint64_t extent_length(const struct blob_reader *reader, size_t index)
     return blob_reader_record_at(reader, index, last) + blob_reader_sealed_length(reader, last);
 }
 
+enum { PAGE = 4096 };
+
+struct room {
+    uint8_t *data;
+    size_t length;
+};
+
+/* A page that memory has spoiled is left by asking the disk; whole pages are forgotten only. */
+static struct result read_part(const struct blob_reader *reader, struct driver_part *part, uint64_t at, struct room into,
+                               struct error *err)
+{
+    const uint64_t from = at & ~(uint64_t)(PAGE - 1);
+
+    if (reader->is_again) reader->store->operations->part_forget(part, from, (at + into.length + PAGE - 1 - from) & ~(uint64_t)(PAGE - 1));
+    return reader->store->operations->part_read(part, at, into.data, into.length, err);
+}
+
 /* ---- Opening ---- */
 
 static struct result check_header(const struct blob_reader *reader, struct driver_part *part,
@@ -46,8 +63,7 @@ static struct result check_header(const struct blob_reader *reader, struct drive
 {
     uint8_t header[SJB1_HEADER_SIZE];
 
-    TRY(sjb1_within(reader->store->operations->part_read(part, 0, header, sizeof header, err), err,
-                    "header"));
+    TRY(sjb1_within(read_part(reader, part, 0, (struct room){header, sizeof header}, err), err, "header"));
     return sjb1_header_check(&reader->format, header, err);
 }
 
@@ -59,7 +75,7 @@ static struct result read_footer(const struct blob_reader *reader, uint32_t *len
 
     if (size < SJB1_HEADER_SIZE + GCM_TAG_SIZE + SJB1_TRAILER_MIN + SJB1_FOOTER_SIZE)
         return failure(err, ERROR_CORRUPT, "footer: a file of %" PRIu64 " bytes is cut", size);
-    TRY(reader->store->operations->part_read(reader->part, size - sizeof footer, footer, sizeof footer, err));
+    TRY(read_part(reader, reader->part, size - sizeof footer, (struct room){footer, sizeof footer}, err));
     TRY(sjb1_footer_parse(footer, &length, err));
     if (length + SJB1_FOOTER_SIZE > size - SJB1_HEADER_SIZE - GCM_TAG_SIZE)
         return failure(err, ERROR_CORRUPT, "footer: the trailer is longer than the file");
@@ -78,7 +94,7 @@ static struct result read_trailer(struct blob_reader *reader, uint64_t *at_out, 
     TRY(read_footer(reader, &length, err));
     TRY(buffer_reserve(&sealed, length, &place, err));
     const uint64_t at = operations->part_size(reader->part) - SJB1_FOOTER_SIZE - length;
-    TRY(sjb1_within(operations->part_read(reader->part, at, place, length, err), err, "trailer"));
+    TRY(sjb1_within(read_part(reader, reader->part, at, (struct room){place, length}, err), err, "trailer"));
     TRY(sjb1_key(&reader->format, secret_bytes(reader->data_key), SJB1_INFO_TRAILER, place, key, err));
     const struct result result = sjb1_trailer_open(place, length, key, &reader->trailer, err);
     secret_wipe(key, sizeof key);
@@ -177,9 +193,8 @@ static struct result check_blob(struct blob_reader *reader, struct error *err)
     return use_key_of(reader, reader->trailer.extents.count - 1, err);
 }
 
-struct result blob_reader_open(struct blob_store *store, const struct blob_identity *identity,
-                               const struct blob_content *content, const struct secret *data_key,
-                               struct blob_reader **reader_out, struct error *err)
+static struct result prepare(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
+                             const struct secret *data_key, struct blob_reader **reader_out, struct error *err)
 {
     OWNED(blob_reader) *reader = NULL;
 
@@ -195,6 +210,30 @@ struct result blob_reader_open(struct blob_store *store, const struct blob_ident
     reader->sealed = reader->plain + SJB1_RECORD_SIZE;
     TRY(secret_copy(secret_bytes(data_key), &reader->data_key, err));
     TRY(sjb1_context_make(identity, secret_bytes(data_key), &reader->format, err));
+    *reader_out = GIVE(reader);
+    return SUCCESS;
+}
+
+struct result blob_reader_open(struct blob_store *store, const struct blob_identity *identity,
+                               const struct blob_content *content, const struct secret *data_key,
+                               struct blob_reader **reader_out, struct error *err)
+{
+    OWNED(blob_reader) *reader = NULL;
+
+    TRY(prepare(store, identity, content, data_key, &reader, err));
+    TRY(check_blob(reader, err));
+    *reader_out = GIVE(reader);
+    return SUCCESS;
+}
+
+struct result blob_reader_open_again(struct blob_store *store, const struct blob_identity *identity,
+                                     const struct blob_content *content, const struct secret *data_key,
+                                     struct blob_reader **reader_out, struct error *err)
+{
+    OWNED(blob_reader) *reader = NULL;
+
+    TRY(prepare(store, identity, content, data_key, &reader, err));
+    reader->is_again = true;
     TRY(check_blob(reader, err));
     *reader_out = GIVE(reader);
     return SUCCESS;
@@ -274,9 +313,8 @@ struct result blob_reader_fetch(struct blob_reader *reader, uint64_t record, siz
         return reader->store->operations->part_read_at_once(reader->part, at, reader->sealed, length)
                    ? SUCCESS
                    : failure(err, ERROR_UNAVAILABLE, "record %" PRIu64 " is not in memory", record);
-    if (!reader->is_check) ask_ahead(reader, at);
-    return sjb1_within(reader->store->operations->part_read(reader->part, at, reader->sealed, length, err),
-                       err, "record %" PRIu64, record);
+    if (!reader->is_check && !reader->is_again) ask_ahead(reader, at);
+    return sjb1_within(read_part(reader, reader->part, at, (struct room){reader->sealed, length}, err), err, "record %" PRIu64, record);
 }
 
 struct result blob_reader_decrypt(struct blob_reader *reader, uint64_t record, const uint8_t *sealed,

@@ -25,6 +25,7 @@ struct blob_reader {
     struct gcm *gcm;
     uint64_t ahead_until; /* in the part: as far as read-ahead was asked for */
 
+    bool is_again;   /* what is read comes from the disk or the store itself, not from memory */
     bool is_at_once; /* this read may not wait */
     bool is_check;   /* who asks for what is read soon is the check itself */
     uint64_t cached; /* the record in `plain`, or NO_RECORD */

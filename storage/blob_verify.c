@@ -44,7 +44,7 @@ static struct result verify_window(struct blob_reader *reader, struct window win
                                    const struct blob_verify_options *options, struct hasher *hasher, struct error *err)
 {
     const struct driver_operations *operations = reader->store->operations;
-    const bool stays = is_served(reader, window.end - 1);
+    const bool stays = !reader->is_again && is_served(reader, window.end - 1);
 
     if (!stays)
         operations->part_ahead(reader->part, blob_reader_record_at(reader, reader->current, window.first),

@@ -22,9 +22,12 @@ finish() {
     trap - EXIT
     if [ -n "$supervisor" ]; then kill -9 "$supervisor" 2>/dev/null || true; fi
     if [ -n "$sleeper" ]; then kill "$sleeper" 2>/dev/null || true; fi
-    if [ "$(id -u)" = 0 ] && [ -f "$directory/instance" ]; then
-        rm -f "/var/lib/sijil-keyd/$(cat "$directory/instance").passphrase"
-        rm -rf "/var/lib/sijil-secrets/$(cat "$directory/instance")"
+    if [ "$(id -u)" = 0 ]; then
+        for instance in "$work"/*/instance; do
+            if [ ! -f "$instance" ]; then continue; fi
+            rm -f "/var/lib/sijil-keyd/$(cat "$instance").passphrase"
+            rm -rf "/var/lib/sijil-secrets/$(cat "$instance")"
+        done
     fi
     wait_until 30 nothing_runs || true
     rm -rf "$work"

@@ -1,4 +1,4 @@
-/* Re-wraps, and versions that are destroyed, against a real database and key process. */
+/* Re-wraps, versions that are destroyed, and scrubs that begin by themselves, against a real database and key process. */
 #include <unistd.h>
 
 #include "tests/integration/job_fixture.h"
@@ -194,9 +194,32 @@ static void a_key_that_was_wrapped_anew_is_read_anew(void **state)
     }
 }
 
+/* By default nothing was ever read again, unless an operator thought of it. */
+static void scrubs_begin_by_themselves(void **state)
+{
+    const struct scrub_schedule weekly = {.interval_s = 604800, .rate_bytes = 1 << 30}, at_once = {0, 1 << 30};
+    static const char count[] = "SELECT count(*) FROM job WHERE kind = 'scrub' AND region_id = '" TEST_REGION "'";
+
+    (void)state;
+    execute("DELETE FROM job");
+    MUST(job_begin_scrubs_if_due(fixture.registry, fixture.stack->pg, &weekly, &err));
+    assert_string_equal(ask(count), "1");
+    MUST(job_begin_scrubs_if_due(fixture.registry, fixture.stack->pg, &weekly, &err));
+    assert_string_equal(ask(count), "1"); /* not again for a week */
+    MUST(job_begin_scrubs_if_due(fixture.registry, fixture.stack->pg, &at_once, &err));
+    assert_string_equal(ask(count), "1"); /* nor beside one that is not over */
+    work(JOB_SCRUB);
+    assert_string_equal(ask("SELECT outcome FROM job WHERE kind = 'scrub'"), "completed");
+    execute("UPDATE job SET requested_at = now() - interval '8 days'");
+    MUST(job_begin_scrubs_if_due(fixture.registry, fixture.stack->pg, &weekly, &err));
+    assert_string_equal(ask(count), "2");
+    work(JOB_SCRUB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scrubs_begin_by_themselves),
         cmocka_unit_test(keys_are_wrapped_anew_while_they_are_used),
         cmocka_unit_test(a_destroyed_version_is_gone_and_the_rest_reads),
         cmocka_unit_test(a_key_that_is_lost_is_a_finding),

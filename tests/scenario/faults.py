@@ -435,6 +435,34 @@ def a_disk_whose_reads_fail_breaks_answers_off():
     bench.recovers("reads fail")
 
 
+def a_read_that_memory_spoiled_is_asked_of_the_disk_again():
+    """One wrong read marked a blob as damaged for everybody. Pulls and scrubs read again first; what stays wrong is marked."""
+    bench, gateway = state["bench"], stack.faults["gateway"]
+    data = random.randbytes(200_000)
+    digest = bench.place.push_blob(data)
+    damaged, again = metric(stack, "sijil_blob_damage_total"), metric(stack, "sijil_blob_read_again_total")
+    with contextlib.ExitStack() as lifted:
+        lifted.callback(stack.calm)
+        gateway.set(spoiled_reads=1)
+        assert bench.place.call("GET", f"blobs/{digest}").body == data
+        assert gateway.spoiled_left() == 0, "nothing was spoiled"
+        assert metric(stack, "sijil_blob_read_again_total") == again + 1
+        gateway.set(spoiled_reads=1)
+        assert scrubbed()["found"] == 0 and gateway.spoiled_left() == 0
+        assert metric(stack, "sijil_blob_damage_total") == damaged, "a blob was marked for one wrong read"
+        gateway.set(spoiled_reads=1000)
+        assert bench.place.call("GET", f"blobs/{digest}").status == 500
+        assert metric(stack, "sijil_blob_damage_total") == damaged + 1
+    assert bench.place.call("GET", f"blobs/{digest}").status == 404
+    assert scrubbed()["found"] == 0
+    assert bench.place.call("GET", f"blobs/{digest}").body == data, "the mark of a sound blob stays"
+
+
+def scrubbed():
+    client = stack.client(stack.admin)
+    return sijil_test.follow(client, client.api("POST", "/scrubs", {"digest": False})["id"])
+
+
 def broken_off():
     """How many answers the log says were, because the disk failed."""
     with open(stack.path("log"), encoding="utf-8", errors="replace") as log:
@@ -817,7 +845,7 @@ DISK_CASES = (a_disk_that_is_slow, a_disk_that_hangs_holds_up_nobody_else, a_dis
 CASES = (a_database_that_stands_still, a_database_that_is_slow, a_database_whose_disk_is_slow, a_database_that_dies_again_and_again,
          somebody_else_locks_the_log,
          a_key_process_that_stands_still, a_key_process_that_is_slow, a_key_process_that_dies_again_and_again,
-         a_key_process_whose_disk_fails, *DISK_CASES, *map(past, DISK_CASES), a_disk_that_is_full_for_all_of_it,
+         a_key_process_whose_disk_fails, a_read_that_memory_spoiled_is_asked_of_the_disk_again, *DISK_CASES, *map(past, DISK_CASES), a_disk_that_is_full_for_all_of_it,
          a_disk_that_is_full_past_the_page_cache, a_gateway_whose_clock_is_wrong,
          a_database_or_key_process_whose_clock_is_wrong, a_machine_whose_clock_steps, clients_that_stall_trickle_or_vanish)
 state = {}

@@ -18,7 +18,7 @@ from sijil_test import program
 
 class Faults:
     """What goes wrong in one process: written into memory that it has mapped."""
-    FORM, COUNTS = "=qiiiiii", "=iiii"
+    FORM, COUNTS = "=qiiiiiii", "=iiii"
 
     def __init__(self, folder, name, library):
         self.path, self.library = os.path.join(folder, name + ".faults"), library
@@ -30,8 +30,13 @@ class Faults:
         with open(self.path, "r+b") as file:
             self.memory = mmap.mmap(file.fileno(), size)
 
-    def set(self, clock_ms=0, sync_ms=0, write_ms=0, failure=0, read_ms=0, read_failure=0):
-        struct.pack_into(self.FORM, self.memory, 0, clock_ms, sync_ms, write_ms, failure, read_ms, read_failure, self.memory_us)
+    def set(self, clock_ms=0, sync_ms=0, write_ms=0, failure=0, read_ms=0, read_failure=0, spoiled_reads=0):
+        struct.pack_into(self.FORM, self.memory, 0, clock_ms, sync_ms, write_ms, failure, read_ms, read_failure, self.memory_us,
+                         spoiled_reads)
+
+    def spoiled_left(self):
+        """How many reads are still to be spoiled."""
+        return struct.unpack_from(self.FORM, self.memory, 0)[-1]
 
     def past(self):
         """How many writes, fsyncs and reads were asked of the kernel's asynchronous I/O, and done, well or not."""

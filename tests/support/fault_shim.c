@@ -22,11 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#define RECORD_SIZE 65536 /* of a blob; whatever else is read is shorter */
+
 struct control {
     _Atomic int64_t clock_offset_ms;
     _Atomic int32_t sync_delay_ms, write_delay_ms, failure; /* an errno, or 0 */
     _Atomic int32_t read_delay_ms, read_failure;
     _Atomic int32_t memory_us; /* what each read and write through the page cache costs a thread more, by its own clock */
+    _Atomic int32_t spoiled_reads; /* so many reads of a record or more get a wrong byte; the disk keeps the right one */
     /* Counted here: what io_submit(2) was asked for, once it is done; and writes that the disk itself failed, or did not end. */
     _Atomic int32_t past_writes, past_syncs, past_reads, past_failed;
 };
@@ -95,6 +98,10 @@ static int read_fails(int fd)
 /* A disk that has to be waited for, or fails, has nothing to give at once. */
 static int read_at_once_fails(int fd, int flags)
 {
+    if ((flags & RWF_NOWAIT) != 0 && control->spoiled_reads > 0) {
+        errno = EAGAIN; /* the read that waits is the one */
+        return 1;
+    }
     if ((flags & RWF_NOWAIT) == 0 || (control->read_delay_ms == 0 && control->read_failure == 0)) return read_fails(fd);
     errno = EAGAIN;
     return 1;
@@ -116,8 +123,23 @@ FAILS(ssize_t, writev, (int fd, const struct iovec *parts, int count), (fd, part
 FAILS(ssize_t, pwritev, (int fd, const struct iovec *parts, int count, off_t at), (fd, parts, count, at), write_fails(fd))
 FAILS(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size), write_fails(fd))
 FAILS(int, fallocate64, (int fd, int mode, off64_t at, off64_t size), (fd, mode, at, size), write_fails(fd))
-FAILS(ssize_t, pread, (int fd, void *into, size_t size, off_t at), (fd, into, size, at), read_fails(fd))
-FAILS(ssize_t, pread64, (int fd, void *into, size_t size, off64_t at), (fd, into, size, at), read_fails(fd))
+
+static ssize_t spoil(uint8_t *bytes, ssize_t length)
+{
+    if (length >= RECORD_SIZE && control->spoiled_reads > 0 && atomic_fetch_sub(&control->spoiled_reads, 1) > 0) bytes[length / 2] ^= 1;
+    return length;
+}
+
+SHOWN ssize_t pread(int fd, void *into, size_t size, off_t at)
+{
+    return read_fails(fd) ? -1 : spoil(into, NEXT(pread)(fd, into, size, at));
+}
+
+SHOWN ssize_t pread64(int fd, void *into, size_t size, off64_t at)
+{
+    return read_fails(fd) ? -1 : spoil(into, NEXT(pread64)(fd, into, size, at));
+}
+
 FAILS(ssize_t, preadv, (int fd, const struct iovec *parts, int count, off_t at), (fd, parts, count, at), read_fails(fd))
 FAILS(ssize_t, preadv2, (int fd, const struct iovec *parts, int count, off_t at, int flags), (fd, parts, count, at, flags),
       read_at_once_fails(fd, flags))
