@@ -14,7 +14,8 @@
 #include "base/text.h"
 #include "cmd/options.h"
 #include "crypto/secret.h"
-#include "keyd/sandbox.h"
+#include "base/environment.h"
+#include "base/sandbox.h"
 #include "keyd/server.h"
 
 enum { EXIT_USAGE = 2, PASSPHRASE_MAX = 4096 };
@@ -342,6 +343,7 @@ static struct result run(const struct settings *settings, struct error *err)
     OWNED_FD directory = -1;
 
     TRY(sandbox_prepare(err));
+    if (settings->token.module == NULL) environment_keep(environment_of_servers); /* a vendor's module has names of its own */
     close_inherited(settings);
     if (settings->token.module != NULL) TRY(hsm_start(&settings->token, &hsm, err));
     TRY(read_passphrase(settings, &passphrase, err));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/dump.h"
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/pace.h"
@@ -161,6 +162,8 @@ static struct result run_embedded(const struct embedded_options *wanted, struct 
 
 static struct result run(const struct command *command, struct error *err)
 {
+    /* libpq looks for what `database` leaves open in PG... and below HOME. */
+    static const char *const serving[] = {"LANG", "LC_*", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "HOME", "PG*", NULL};
     static struct settings settings;
 
     if (command->job == JOB_EMBEDDED) return run_embedded(&command->embedded, err);
@@ -168,6 +171,7 @@ static struct result run(const struct command *command, struct error *err)
     if (command->job == JOB_CHECK) return SUCCESS;
     if (command->job == JOB_MIGRATE) return migrate(&settings, err);
     if (command->job == JOB_FOUND) return found(command, &settings, err);
+    environment_keep(serving);
     return gateway_run(&settings, err);
 }
 

@@ -5,28 +5,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "embedded/embedded_priv.h"
 #include "gateway/hosts.h"
 
 #define REGION_ID     "local/main"
-#define VARIABLE_SIZE 32 /* libpq's longest has 24 letters */
 #define HOST_NAME_SIZE 256 /* RFC 1035: 253 letters of a name */
 
-/* libpq takes what a connection string leaves open from PGPORT, PGHOSTADDR and their like: another server's. */
-static void forget_other_databases(void)
-{
-    for (char **variable = environ; variable != NULL && *variable != NULL;) {
-        const size_t length = strcspn(*variable, "=");
-        char name[VARIABLE_SIZE] = "";
-        if (length < sizeof name) memcpy(name, *variable, length);
-        if (strncmp(name, "PG", 2) == 0 && unsetenv(name) == 0)
-            variable = environ; /* the list has moved */
-        else
-            variable++;
-    }
-}
+/* What the supervisor looks at. No PGPORT, PGHOSTADDR and their like, from which libpq takes what a connection string leaves open:
+ * another server's. */
+static const char *const own_environment[] = {"HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "LANG", "LC_*", "TZ", "SSL_CERT_FILE",
+                                              "SSL_CERT_DIR", NULL};
 
 static void set(char place[CONFIG_TEXT_SIZE], const char *value)
 {
@@ -102,7 +93,7 @@ static struct result prepare(struct embedded *embedded, struct error *err)
     sigset_t signals;
 
     supervisor_block_signals(&signals);
-    forget_other_databases();
+    environment_keep(own_environment);
     TRY(users_find(&embedded->users, err));
     if (!embedded->users.separate)
         log_line(LOG_WARNING,

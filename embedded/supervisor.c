@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/dump.h"
+#include "base/environment.h"
 #include "base/log.h"
 #include "embedded/embedded_priv.h"
 
@@ -46,6 +47,7 @@ static struct result become_gateway(struct embedded *embedded, pid_t parent, str
 #endif
     if (!dump_forbid()) return failure(err, ERROR_UNAVAILABLE, "core dumps can't be forbidden: %s", strerror(errno));
     (void)umask(077);
+    environment_keep(environment_of_servers);
     secret_free(GIVE(embedded->passphrase));
     return SUCCESS;
 }

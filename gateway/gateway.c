@@ -11,6 +11,7 @@
 #include "audit/sequencer.h"
 #include "authz/authenticate.h"
 #include "base/log.h"
+#include "base/sandbox.h"
 #include "crypto/keyd_client.h"
 #include "gateway/allotment.h"
 #include "gateway/janitor.h"
@@ -243,6 +244,11 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
     TRY(record_start(gateway, err));
     TRY(server_start(gateway, &server, err));
     (void)snprintf(port, sizeof port, "%d", server_port(server));
+    const struct result closed_off = sandbox_enter_gateway(err);
+    if (!closed_off.ok) {
+        server_stop(server);
+        return closed_off;
+    }
     log_line(LOG_INFO, "listening", "address", gateway->settings->listen_address, "port", port, "url",
              gateway->settings->public_url, NULL);
     serve(server, signals);

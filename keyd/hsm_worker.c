@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "crypto/secret.h"
 #include "keyd/hsm_priv.h"
-#include "keyd/sandbox.h"
+#include "base/sandbox.h"
 
 enum { RESPAWN_MS = 1000 }; /* a module that crashes at once shall not keep a core busy */
 

@@ -10,6 +10,7 @@ chmod 755 "$work"
 directory=$work/registry log=$work/log supervisor= sleeper=
 export HOME=$work XDG_DATA_HOME=$work/data
 # What libpq would take from an operator's shell must not lead to another database.
+export ROOTS_OWN_SECRET=in-the-environment
 export PGPORT=1 PGHOSTADDR=192.0.2.1 PGOPTIONS='-c search_path=nowhere' PGSSLMODE=require PGSERVICE=other
 mkdir "$XDG_DATA_HOME"
 port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -85,6 +86,14 @@ if [ "$(id -u)" = 0 ]; then
         ! runuser -u sijil -- cat "$directory/$secret_file" >/dev/null 2>&1 || die "the gateway can read $secret_file"
     done
 fi
+for pid in "$supervisor" "$(child sijil-keyd)" "$(child sijild)" "$(child postgres)"; do
+    if grep -qaE 'in-the-environment|search_path=nowhere' "/proc/$pid/environ"; then die "process $pid keeps what it was started with"; fi
+done
+for pid in "$(child sijil-keyd)" "$(child sijild)"; do
+    if tr '\0' '\n' <"/proc/$pid/environ" | grep -vE '^(LANG|LC_[A-Z]*|TZ|SSL_CERT_FILE|SSL_CERT_DIR|PATH)=|^$'; then die "the environment of process $pid"; fi
+    grep -q '^Seccomp:[[:space:]]*2$' "/proc/$pid/status" || die "no system call filter on process $pid"
+    grep -q '^NoNewPrivs:[[:space:]]*1$' "/proc/$pid/status" || die "process $pid may gain privileges"
+done
 if grep -rqF -- "$secret" "$log" "$directory/postgres"; then die "the administrator's secret is in a log or the database"; fi
 
 say "a copy of the directory holds no secret and no private key"

@@ -88,12 +88,14 @@ sijild --found="$work/admin.json" --approver="$work/approver.pub.pem" --policy-s
 fails_with "admin.json" sijild --found="$work/admin.json"
 
 say "serving"
-"$programs/sijild" --config="$work/sijild.conf" >>"$log" 2>&1 & # not the function: its process would be a shell
+ROOTS_OWN_SECRET=in-the-environment "$programs/sijild" --config="$work/sijild.conf" >>"$log" 2>&1 & # not the function: its process would be a shell
 server=$!
 pids="$pids $server"
 get() { curl -fsS --max-time 10 --cacert "$work/server.pem" "$@" 2>/dev/null; }
 is_ready() { get "$url/readyz" >/dev/null; }
 wait_until 60 is_ready || die "not ready"
+grep -q '^Seccomp:[[:space:]]*2$' "/proc/$server/status" || die "no system call filter"
+if grep -qa in-the-environment "/proc/$server/environ"; then die "the gateway keeps what it was started with"; fi
 login() { get -u "$(jq -r '.username + ":" + .password' "$1")" "$url/token?service=sijil&scope=registry:admin:*" | jq -r .token; }
 token=$(login "$work/admin.json")
 [ "$(get -H "Authorization: Bearer $token" "$url/api/v1/projects" | jq -r '.projects[].name')" = main/models ] ||

@@ -21,7 +21,7 @@
 #include "keyd/ledger_format.h"
 #include "keyd/policy_pin.h"
 #include "keyd/rate.h"
-#include "keyd/sandbox.h"
+#include "base/sandbox.h"
 #include "keyd/token.h"
 #include "keyd/wrap.h"
 
