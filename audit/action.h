@@ -25,8 +25,11 @@ enum policy_operation {
     OP_LOG = 1 << 11,
     OP_KEY_WRAP = 1 << 12,
     OP_EXPORT = 1 << 13,
+    OP_STAT = 1 << 14, /* is it there, and how large */
+    OP_LIST = 1 << 15, /* names: of repositories, of tags, of what refers to a manifest */
 };
-#define OP_COUNT 14
+#define OP_COUNT 16
+#define OP_OF_CLIENTS (OP_READ | OP_STAT | OP_LIST) /* judge the client; all others judge a region */
 
 enum action {
 #define X(constant, name, ocsf_type, operations) constant,

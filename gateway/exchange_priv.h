@@ -187,6 +187,8 @@ void pipeline_answer(struct exchange *exchange, const struct error *failed);
 /* gateway/record.c */
 /** Decides on request->pairs; exchange->decision. */
 RESULT exchange_decide(struct exchange *exchange, struct error *err);
+/** After a denial: decides on what the handler puts in its place (gateway/handler.h). */
+RESULT exchange_decide_instead(struct exchange *exchange, struct error *err);
 /** "" if what was decided still holds (before a decision: if the credential does), else the rule that says why not. Thread-safe. */
 void exchange_right(const struct exchange *exchange, char rule_out[65]);
 /** The body was cut off for want of a right: the event that says so. Blocks. */

@@ -27,6 +27,9 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  * sets `decides_at_once` says that its target may be called on an event thread, with pg NULL, and again on a worker. `recall`, after the
  * record, is the same for the answer: false means that nothing was done, and `handle` is called on a worker.
  *
+ * `instead`, of a request that is denied but not hidden: puts another pair, which the route lists, in the place of the first. If that
+ * is allowed, it is what was asked; else the first denial stands.
+ *
  * `search`, of routes that record first, gives what reads rows for the handler in the transaction of that record, which saves it
  * a round trip: once it is decided that the request is allowed, on an event thread, and again if the decision came too late. It
  * changes nothing. NULL, also for lack of memory: the handler reads them itself, as it does when the answer was lost.
@@ -44,6 +47,7 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  */
 struct handler {
     handler_function *handle;
+    void (*instead)(struct request *request);
     struct change *(*search)(struct request *request);
     bool (*recall)(struct request *request);
     bool decides_at_once;

@@ -56,6 +56,17 @@ struct resource *oci_target(struct request *request, enum action action)
     return resource;
 }
 
+/* Whoever pushes asks first what is there already, to save the upload. Without that answer it uploads, which is all it needs. */
+void oci_probe_instead(struct request *request)
+{
+    if (request->method == METHOD_HEAD) request->pairs[0].action = ACTION_UPLOAD_PROBE;
+}
+
+bool oci_is_probe(const struct request *request)
+{
+    return request->pairs[0].action == ACTION_UPLOAD_PROBE;
+}
+
 const struct resource *oci_where(const struct request *request)
 {
     return &request->pairs[0].resource;

@@ -19,7 +19,7 @@ static struct result target_blob(struct request *request, enum action action)
     return SUCCESS;
 }
 
-/* Whether it is there is another question than reading it: who may push, but not read here, asks it first. */
+/* Whether it is there is another question than reading it. */
 static enum action action_of(const struct request *request)
 {
     return request->method == METHOD_HEAD ? ACTION_BLOB_STAT : ACTION_BLOB_READ;
@@ -113,6 +113,7 @@ static struct result read(struct request *request, struct pg *pg, struct error *
         .permit = request->permit, .action = action_of(request), .where = oci_where(request), .digest = request->reference};
     OWNED(stored_blob) *blob = NULL;
 
+    if (oci_is_probe(request)) return oci_refuse(request, 404, "BLOB_UNKNOWN", "push it: what is there is not told");
     if (!stored_blob_find(request->gateway->registry, pg, &query, &blob, err).ok)
         return oci_fail(request, "BLOB_UNKNOWN", err);
     if (oci_not_modified(request, request->reference)) {
@@ -136,5 +137,5 @@ static struct result delete(struct request *request, struct pg *pg, struct error
     return SUCCESS;
 }
 
-const struct handler handler_blob_read = {.handle = read, .decides_at_once = true};
+const struct handler handler_blob_read = {.handle = read, .instead = oci_probe_instead, .decides_at_once = true};
 const struct handler handler_blob_delete = {.handle = delete};

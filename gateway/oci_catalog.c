@@ -9,6 +9,7 @@
 
 #define CATALOG_DEFAULT 100
 #define CATALOG_MAX     1000
+#define LOOKED_MAX      100000 /* names in a row that may not be listed: half a second's worth */
 
 struct catalog {
     struct buffer *body;
@@ -16,6 +17,8 @@ struct catalog {
     const char *after;                /* what the caller named */
     char last[RESOURCE_NAME_MAX + 1]; /* that was added */
     bool has_more;                    /* than are wanted */
+    char looked[RESOURCE_NAME_MAX + 1]; /* the last name that was looked at, whether or not it may be listed */
+    unsigned looked_count;
 };
 
 struct result target_catalog(struct request *request, struct pg *pg, struct error *err)
@@ -26,23 +29,44 @@ struct result target_catalog(struct request *request, struct pg *pg, struct erro
     return SUCCESS;
 }
 
+/* The bindings let the caller see it; whether the policies let its client list it is asked for each name. */
+static struct result add_name(const struct request *request, const char *name, struct catalog *catalog, struct error *err)
+{
+    const struct sockaddr *client =
+        request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client;
+    bool may = false;
+
+    if (++catalog->looked_count > LOOKED_MAX)
+        return failure(err, ERROR_LIMIT, "more than %d repositories in a row may not be listed from here", LOOKED_MAX);
+    (void)snprintf(catalog->looked, sizeof catalog->looked, "%s", name);
+    TRY(decider_may_list(request->gateway->decider, name, client, clock_wall_ms(), &may, err));
+    if (!may) return SUCCESS;
+    catalog->has_more = catalog->count == catalog->wanted;
+    if (catalog->has_more) return SUCCESS;
+    TRY(buffer_format(catalog->body, err, "%s\"%s\"", catalog->count > 0 ? "," : "", name));
+    (void)snprintf(catalog->last, sizeof catalog->last, "%s", name);
+    catalog->count++;
+    catalog->looked_count = 0;
+    return SUCCESS;
+}
+
 /* What of a range is after the caller's name and still wanted; one more tells whether another page follows. */
 static struct result add_range(struct request *request, struct pg *pg, const struct name_range *range,
                                struct catalog *catalog, struct error *err)
 {
-    const struct repository_query query = {
-        .permit = request->permit, .where = oci_where(request), .from = range->from, .until = range->until,
-        .last = catalog->after, .limit = catalog->wanted - catalog->count + 1};
-    OWNED(repository_page) *page = NULL;
+    unsigned limit = catalog->wanted - catalog->count + 1;
+    bool is_full = false;
 
-    TRY(repository_list(pg, &query, &page, err));
-    for (size_t i = 0; i < page->count; i++) {
-        catalog->has_more = catalog->count == catalog->wanted;
-        if (catalog->has_more) return SUCCESS;
-        TRY(buffer_format(catalog->body, err, "%s\"%s\"", catalog->count > 0 ? "," : "", page->names[i]));
-        memcpy(catalog->last, page->names[i], sizeof catalog->last);
-        catalog->count++;
-    }
+    do {
+        const struct repository_query query = {
+            .permit = request->permit, .where = oci_where(request), .from = range->from, .until = range->until,
+            .last = catalog->looked, .limit = limit};
+        OWNED(repository_page) *page = NULL;
+        TRY(repository_list(pg, &query, &page, err));
+        is_full = page->count == limit;
+        limit = SCOPE_PAGE_MAX; /* some may not be listed: then how many more have to be looked at is not known */
+        for (size_t i = 0; i < page->count && !catalog->has_more; i++) TRY(add_name(request, page->names[i], catalog, err));
+    } while (is_full && !catalog->has_more);
     return SUCCESS;
 }
 
@@ -64,9 +88,10 @@ static struct result list(struct request *request, struct pg *pg, struct error *
     struct buffer OWNED_BUFFER body = BUFFER((size_t)CATALOG_MAX * (RESOURCE_NAME_MAX + 4) + 512);
     struct catalog catalog = {.body = &body, .after = last == NULL ? "" : last};
 
+    (void)snprintf(catalog.looked, sizeof catalog.looked, "%s", catalog.after);
     if (!oci_page_size(request, CATALOG_DEFAULT, CATALOG_MAX, &catalog.wanted)) return SUCCESS;
     TRY(buffer_add_text(&body, "{\"repositories\":[", err));
-    TRY(add_names(request, pg, &catalog, err));
+    if (!add_names(request, pg, &catalog, err).ok) return oci_fail(request, "NAME_UNKNOWN", err);
     TRY(buffer_add_text(&body, "]}", err));
     oci_body(request, 200, "application/json", &body);
     if (catalog.has_more) oci_next_page(request, "_catalog", catalog.wanted, catalog.last);

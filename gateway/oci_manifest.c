@@ -95,6 +95,7 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     const struct manifest_query query = query_of(request);
     OWNED(stored_manifest) *manifest = NULL;
 
+    if (oci_is_probe(request)) return oci_refuse(request, 404, "MANIFEST_UNKNOWN", "push it: what is there is not told");
     if (!stored_manifest_find(request->gateway->registry, pg, &query, &manifest, err).ok)
         return oci_fail(request, "MANIFEST_UNKNOWN", err);
     answer(request, manifest);
@@ -106,7 +107,7 @@ static bool recall(struct request *request)
     const struct manifest_query query = query_of(request);
     OWNED(stored_manifest) *manifest = NULL;
 
-    if (!stored_manifest_recall(request->gateway->registry, &query, &manifest)) return false;
+    if (oci_is_probe(request) || !stored_manifest_recall(request->gateway->registry, &query, &manifest)) return false;
     answer(request, manifest);
     return true;
 }
@@ -245,6 +246,6 @@ static struct result delete(struct request *request, struct pg *pg, struct error
     return SUCCESS;
 }
 
-const struct handler handler_manifest_read = {.handle = read, .recall = recall, .decides_at_once = true};
+const struct handler handler_manifest_read = {.handle = read, .instead = oci_probe_instead, .recall = recall, .decides_at_once = true};
 const struct handler handler_manifest_push = {.handle = push};
 const struct handler handler_manifest_delete = {.handle = delete};

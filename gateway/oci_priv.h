@@ -26,6 +26,11 @@ struct resource *oci_target(struct request *request, enum action action);
 /** The resource that was decided on. */
 const struct resource *oci_where(const struct request *request);
 
+/** For HEAD (gateway/handler.h, `instead`): a client that may push here but not look is told that nothing is there. */
+void oci_probe_instead(struct request *request);
+/** Was the request taken for such a probe? */
+bool oci_is_probe(const struct request *request);
+
 /** A body of any size from the heap; takes `body` over, also when it fails. */
 void oci_body(struct request *request, unsigned status, const char *content_type, struct buffer *body);
 /** Location, relative to the request (RFC 9110, 10.2.2): right by whatever name and through whatever tunnel a client came. */

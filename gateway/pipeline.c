@@ -193,6 +193,9 @@ static enum way step_decide(struct exchange *exchange, struct pg *pg)
     if (!resolve_repositories(request, pg, &is_later, &err).ok) return answer_failure(exchange, &err);
     if (is_later) return WAY_WORKER;
     if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
+    if (decision_verdict(exchange->decision) == VERDICT_DENY && request->route->handler->instead != NULL &&
+        !exchange_decide_instead(exchange, &err).ok)
+        return answer_failure(exchange, &err);
     if (budget_allows_denial(exchange)) return WAY_NEXT;
     return too_many(exchange, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
 }

@@ -34,6 +34,23 @@ struct result exchange_decide(struct exchange *exchange, struct error *err)
     return decide(&exchange->request, &exchange->decision, err);
 }
 
+struct result exchange_decide_instead(struct exchange *exchange, struct error *err)
+{
+    struct request *request = &exchange->request;
+    const struct action_pair own = request->pairs[0];
+    OWNED(decision) *denied = exchange->decision;
+
+    request->route->handler->instead(request);
+    assert(route_has_action(request->route, request->pairs[0].action));
+    exchange->decision = NULL;
+    TRY(exchange_decide(exchange, err));
+    if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
+    decision_free(exchange->decision);
+    exchange->decision = GIVE(denied);
+    request->pairs[0] = own;
+    return SUCCESS;
+}
+
 void exchange_right(const struct exchange *exchange, char rule_out[65])
 {
     const struct request *request = &exchange->request;

@@ -79,6 +79,19 @@ uint32_t compile_words(const json_t *array, const char *const *words)
     return bits;
 }
 
+struct result compile_operations(const json_t *document, const json_t *ops, const char *where, uint32_t *operations_out,
+                                 struct error *err)
+{
+    const bool names_each = strcmp(json_text_of(document, "apiVersion"), "sijil.policy/v2") == 0;
+    uint32_t operations = compile_words(ops, operation_names);
+
+    if (!names_each && (operations & (OP_STAT | OP_LIST)) != 0)
+        return failure(err, ERROR_INVALID, "%s.ops: stat and list are operations of \"sijil.policy/v2\"", where);
+    if (!names_each && (operations & OP_READ) != 0) operations |= OP_STAT | OP_LIST;
+    *operations_out = operations;
+    return SUCCESS;
+}
+
 static int compile_word(const json_t *object, const char *key, const char *const *words)
 {
     const char *text = json_text_of(object, key);
@@ -207,8 +220,10 @@ static struct result compile_condition(struct arena *arena, const json_t *json, 
     return compile_label_test(arena, label, &rule->label, err);
 }
 
-static struct result compile_rule(struct arena *arena, const json_t *json, struct rule *rule, struct error *err)
+static struct result compile_rule(const struct policy_document *document, const json_t *json, struct rule *rule,
+                                  struct error *err)
 {
+    struct arena *arena = document->arena;
     const char *effect = json_text_of(json, "effect");
     const int index = effect == NULL ? -1 : word_index(effect_names, effect);
 
@@ -218,7 +233,7 @@ static struct result compile_rule(struct arena *arena, const json_t *json, struc
     rule->id = json_text_of(json, "id");
     rule->message = json_text_of(json, "message") == NULL ? "" : json_text_of(json, "message");
     rule->basis = json_object_get(json, "basis");
-    rule->operations = compile_words(json_object_get(json, "ops"), operation_names);
+    TRY(compile_operations(document->json, json_object_get(json, "ops"), "policy.rules", &rule->operations, err));
     TRY(compile_label_test(arena, json_object_get(json, "when"), &rule->when, err));
     TRY(compile_condition(arena, json, rule, err));
     return compile_obligation(arena, json_object_get(json, "oblige"), &rule->oblige, err);
@@ -231,7 +246,7 @@ struct result compile_rules(struct policy_document *document, const json_t *arra
     struct rule *rules = take(document->arena, count, sizeof(struct rule));
     if (rules == NULL) return no_memory(err);
     for (size_t i = 0; i < count; i++) {
-        TRY(compile_rule(document->arena, json_array_get(array, i), &rules[i], err));
+        TRY(compile_rule(document, json_array_get(array, i), &rules[i], err));
         for (size_t j = 0; j < i; j++)
             if (strcmp(rules[i].id, rules[j].id) == 0)
                 return failure(err, ERROR_INVALID, "rule %s: there are two of this id", rules[i].id);

@@ -156,6 +156,12 @@ RESULT compile_obligation(struct arena *arena, const json_t *json, struct obliga
 RESULT compile_rules(struct policy_document *document, const json_t *rules, struct error *err);
 /** Patterns that the shapes have checked. */
 RESULT compile_scopes(struct arena *arena, const json_t *array, struct scope_list *scopes_out, struct error *err);
+/**
+ * The operations that `ops` of a document means, as bits of enum policy_operation: in "sijil.policy/v1" `read` means
+ * read, stat and list, which have no names there. ERROR_INVALID for such a name.
+ */
+RESULT compile_operations(const json_t *document, const json_t *ops, const char *where, uint32_t *operations_out,
+                          struct error *err);
 /** Bits, one for each word's place. */
 uint32_t compile_words(const json_t *array, const char *const *words);
 /** Canonical text on the heap, in the arena; "sha256:..." of it. */

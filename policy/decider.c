@@ -58,6 +58,19 @@ struct result decider_decide(struct decider *decider, const struct decision_requ
     return SUCCESS;
 }
 
+struct result decider_may_list(struct decider *decider, const char *name, const struct sockaddr *client, int64_t now_ms,
+                               bool *may_out, struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_request request = {.client = client, .now_ms = now_ms};
+    const struct judge judge = {.snapshot = snapshot,
+                                .request = &request,
+                                .metadata_region = decider->metadata_region,
+                                .is_stale = decider_is_stale(decider, snapshot)};
+
+    return judge_listing(&judge, name, may_out, err);
+}
+
 void decider_resolve(struct decider *decider, const char *name, struct resource *resource_out)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);

@@ -98,6 +98,10 @@ RESULT decider_readable(struct decider *decider, const struct principal *princip
 void name_ranges_free(struct name_ranges *ranges);
 DEFINE_OWNED(name_ranges);
 
+/** Would policies let this client list the repository `name`? Rights are not asked: decider_readable() does that. */
+RESULT decider_may_list(struct decider *decider, const char *name, const struct sockaddr *client, int64_t now_ms,
+                        bool *may_out, struct error *err);
+
 /** Is the credential behind a principal still good (robot enabled, not expired, issuer trusted)? For sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 

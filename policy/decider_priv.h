@@ -39,3 +39,5 @@ struct judge {
     bool is_stale;
 };
 RESULT judge_request(const struct judge *judge, struct decision **decision_out, struct error *err);
+/** Policies alone, of the operation `list` on the repository `name`. What is too large to be judged may not be listed. */
+RESULT judge_listing(const struct judge *judge, const char *name, bool *may_out, struct error *err);

@@ -14,7 +14,7 @@
 #define POLICY_TEXT_MAX           4096         /* bytes of one text */
 #define POLICY_LIST_MAX           256          /* members of any list or map in a document */
 #define POLICY_COUNT_MAX          64           /* policies in one set */
-#define POLICY_EVALUATOR          "sijil-1"    /* in every decision: changed whenever the semantics change */
+#define POLICY_EVALUATOR          "sijil-2"    /* in every decision: changed whenever the semantics change */
 
 struct policy_document;
 struct policy_exception;

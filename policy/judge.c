@@ -111,12 +111,12 @@ static const char *region_of(const struct making *making, const struct pair *pai
     return pair->pair->resource.region[0] != '\0' ? pair->pair->resource.region : home;
 }
 
-/* Reading judges the client, everything else the region. What is in no catalogue is unknown. */
+/* Reading and looking judge the client, everything else the region. What is in no catalogue is unknown. */
 static void choose_target(const struct making *making, const struct pair *pair, struct policy_facts *facts)
 {
     const struct policy_set *set = making->judge->snapshot->set;
 
-    if (facts->op == OP_READ) {
+    if ((facts->op & OP_OF_CLIENTS) != 0) {
         facts->target_id = "client";
         facts->target = policy_set_network(set, making->judge->request->client, &facts->target_id);
     } else {
@@ -280,6 +280,29 @@ static struct result judge_policies(struct making *making, struct pair *pair, st
     if (problem.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "%s", problem.message);
     refuse(making, VERDICT_DENY, "SYS-LIMIT", problem.message);
     return SUCCESS;
+}
+
+static struct result ask_listing(const struct judge *judge, const char *name, bool *may_out, struct error *err)
+{
+    const struct making making = {.judge = judge};
+    struct action_pair asked = {.action = ACTION_TAG_LIST};
+    OWNED(policy_decision) *decision = NULL;
+
+    tenancy_resolve(&judge->snapshot->tenancy, name, &asked.resource);
+    struct pair pair = {.pair = &asked, .scope = name, .project = tenancy_project(&judge->snapshot->tenancy, name)};
+    TRY(label_pair(&making, &pair, NULL, err));
+    TRY(ask(&making, &pair, OP_LIST, &decision, err));
+    *may_out = policy_decision_allows(decision);
+    return SUCCESS;
+}
+
+struct result judge_listing(const struct judge *judge, const char *name, bool *may_out, struct error *err)
+{
+    struct error problem = {0};
+
+    *may_out = false;
+    if (judge->is_stale || judge->snapshot->set == NULL || ask_listing(judge, name, may_out, &problem).ok) return SUCCESS;
+    return problem.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", problem.message) : SUCCESS;
 }
 
 /* --- rights --- */

@@ -15,11 +15,12 @@ const char *const lineage_names[] = {"unknown", "declared", "attested", NULL};
 const char *const subject_names[] = {"personal", "special", "health",    "biometric", "genetic",
                                      "child",    "financial-customer", "government", "critical-infra", NULL};
 const char *const operation_names[] = {"ingest", "mount", "replicate", "migrate", "cache", "backup", "restore", "read",
-                                       "train", "promote", "metadata", "log", "key-wrap", "export", NULL};
+                                       "train", "promote", "metadata", "log", "key-wrap", "export", "stat", "list", NULL};
 const char *const effect_names[] = {"require", "deny", "oblige", "permit", NULL};
 static const char *const key_controls[] = {"customer-hsm", "customer-soft", "provider-kms", NULL};
 static const char *const recipients[] = {"same-controller", "processor", "third-party", "authority", NULL};
-static const char *const api_versions[] = {"sijil.policy/v1", NULL};
+static const char *const api_versions[] = {"sijil.policy/v1", "sijil.policy/v2", NULL};
+static const char *const set_versions[] = {"sijil.policy/v1", NULL};
 static const char *const policy_kinds[] = {"ResidencyPolicy", NULL};
 static const char *const exception_kinds[] = {"ResidencyException", NULL};
 static const char *const set_kinds[] = {"PolicySet", NULL};
@@ -173,7 +174,8 @@ WORD_OF(subject_word, "a subject", subject_names);
 WORD_OF(operation_word, "an operation", operation_names);
 WORD_OF(key_control_word, "a kind of key control", key_controls);
 WORD_OF(recipient_word, "a kind of recipient", recipients);
-WORD_OF(api_version, "\"sijil.policy/v1\"", api_versions);
+WORD_OF(api_version, "\"sijil.policy/v1\" or \"sijil.policy/v2\"", api_versions);
+WORD_OF(set_version, "\"sijil.policy/v1\"", set_versions);
 WORD_OF(policy_kind, "\"ResidencyPolicy\"", policy_kinds);
 WORD_OF(exception_kind, "\"ResidencyException\"", exception_kinds);
 WORD_OF(set_kind, "\"PolicySet\"", set_kinds);
@@ -298,7 +300,7 @@ OBJECT_OF(network, {"cidr", &some_text, true}, {"facts", &shape_target, true});
 LIST_OF(networks, network, 0, 1024); /* sites of one enterprise; each is compared for each request */
 OBJECT_OF(declassification, {"policy", &identifier, true}, {"reason", &some_text, true}, {"scope", &patterns, true});
 LIST_OF(declassified, declassification, 1, POLICY_LIST_MAX);
-PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &api_version, true}, {"declassified", &declassified, false},
+PUBLIC_OBJECT_OF(shape_set, {"apiVersion", &set_version, true}, {"declassified", &declassified, false},
                  {"digest", &content_digest, true},
                  {"epoch", &from_one, true}, {"exceptions", &exceptions, true}, {"groups", &shape_groups, true},
                  {"kind", &set_kind, true}, {"networks", &networks, true}, {"policies", &policies, true},

@@ -15,7 +15,7 @@ from fixtures import (
     POLICY_SCHEMA, PROJECT, PUBLIC, RECORD, RESEARCH, WITH_RESEARCH, WORLD, changed,
     check_policy, decide, effective_label, facts, judged, label_in, permit, policy, probe,
     refused_by_both, regions, require, rules, stored_label_floor)
-from oracle import OPS, Refused, applies, canon, in_scope, join, make_label, sha, target_meets
+from oracle import LOOKS, OPS, V2, Refused, applies, canon, in_scope, join, make_label, sha, target_meets
 from properties import slow_case_documents, slow_case_properties, slow_case_wide
 
 
@@ -134,6 +134,52 @@ def case_conditions_that_are_not_monotone_are_refused():
     lineage = {"lineage_at_least": "declared"}
     assert refused_by_both(changed(HEALTH, "rules", 0, "when", to=lineage))
     assert refused_by_both(changed(HEALTH, "rules", 0, "target", to=lineage))
+
+
+# --- stat and list: metadata is data --------------------------------------------------
+def case_in_v1_read_means_stat_and_list():
+    for op in ["read", *LOOKS]:
+        weak = judged(ALL, op, "health/ct", "client", geo="AE/DU", assurance=1)
+        assert rules(weak) == ["H-READ-AE"] and weak["denies"][0]["failed"] == ["assurance"]
+        assert judged(ALL, op, "health/ct", "client", geo="AE/DU", assurance=2)["allow"]
+        assert not judged([policy("pp", ["**"], [permit(ops=["ingest"])])], op, "a", "client", label=OWN)["allow"]
+
+
+def case_in_v1_stat_and_list_have_no_names():
+    for op in LOOKS:
+        document = changed(HEALTH, "rules", 0, "ops", to=["ingest", op])
+        assert refused_by_both(document)
+        check_policy({**document, "apiVersion": V2})
+        assert POLICY_SCHEMA.is_valid({**document, "apiVersion": V2})
+    assert refused_by_both({**HEALTH, "apiVersion": "sijil.policy/v3"})
+
+
+def case_in_v2_each_is_named():
+    for named in ["read", *LOOKS]:
+        only = [policy("pp", ["**"], [permit(ops=[named])], apiVersion=V2)]
+        for op in ["read", *LOOKS]:
+            assert judged(only, op, "a", "client", label=OWN)["allow"] is (op == named), (named, op)
+    names = require({"geo_within": ["AE"]}, ops=["list"])
+    hidden = [policy("pp", ["**"], [permit(ops=OPS + LOOKS), names], apiVersion=V2)]
+    assert judged(hidden, "stat", "a", "client", label=OWN, geo="DE")["allow"]
+    assert rules(judged(hidden, "list", "a", "client", label=OWN, geo="DE")) == ["REQUIRE"]
+
+
+def case_exceptions_name_operations_as_their_version_does():
+    base = policy("pp", ["**"], [permit(), require({"geo_within": ["AE"]})], exception_types={
+        "leave": {"lifts": ["REQUIRE"], "required_evidence": [], "max_days": 90, "approvals": 2}})
+    leave = {**RESEARCH_LEAVE, "type": "leave", "lifts": ["REQUIRE"], "targets": ["client"], "ops": ["read"],
+             "evidence": {}, "policy": {"id": "pp", "version": 1, "digest": sha(base)}}
+
+    def asked(op, **members):
+        return judged([base], op, "a", "client", label=OWN, geo="DE", exceptions=[{**leave, **members}])
+    for op in LOOKS:
+        assert asked(op)["allow"] and asked("read", apiVersion=V2)["allow"]
+        assert not asked(op, apiVersion=V2)["allow"] and asked(op, apiVersion=V2, ops=[op])["allow"]
+        refused = asked(op, ops=["read", op])
+        assert [one["code"] for one in refused["warnings"]] == ["EXCEPTION-MALFORMED"] and not refused["allow"]
+        assert not EXCEPTION_SCHEMA.is_valid({**leave, "ops": [op]})
+        assert EXCEPTION_SCHEMA.is_valid({**leave, "ops": [op], "apiVersion": V2})
 
 
 def case_rule_ids_are_unique():

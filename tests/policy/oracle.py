@@ -19,11 +19,12 @@ import json
 import re
 from collections import namedtuple
 
-VERSION = "sijil-1"
+VERSION = "sijil-2"
 CLASSES = ["open", "confidential", "sensitive", "secret"]
 LINEAGES = ["unknown", "declared", "attested"]
 OPS = ["ingest", "mount", "replicate", "migrate", "cache", "backup", "restore",
        "read", "train", "promote", "metadata", "log", "key-wrap", "export"]
+LOOKS = ["stat", "list"]  # operations that "read" means, too, in sijil.policy/v1
 SUBJECTS = ["personal", "special", "health", "biometric", "genetic", "child",
             "financial-customer", "government", "critical-infra"]
 KEY_CONTROL = ["customer-hsm", "customer-soft", "provider-kms"]
@@ -150,12 +151,13 @@ day = Scalar(readable(parse_day), "a day")
 geo = matching(r"[A-Z]{2}(/[A-Z]{2,3})?", "a place such as AE/DU")
 regime = matching(r"[A-Z0-9-]{2,24}", "the name of a regime")
 classes, subject = choice(CLASSES, "a class"), choice(SUBJECTS, "a subject")
-lineages, operation = choice(LINEAGES, "a lineage"), choice(OPS, "an operation")
+lineages, operation = choice(LINEAGES, "a lineage"), choice(OPS + LOOKS, "an operation")
 recipient = choice(RECIPIENTS, "a kind of recipient")
 key_control = choice(KEY_CONTROL, "a kind of key control")
 some_text, some_ids, places = ListOf(text, 1), ListOf(identifier, 1), ListOf(geo, 1)
 ops, some_subjects, some_regimes = ListOf(operation, 1), ListOf(subject, 1), ListOf(regime, 1)
-version_word = choice(["sijil.policy/v1"], '"sijil.policy/v1"')
+V2 = "sijil.policy/v2"
+version_word = choice(["sijil.policy/v1", V2], '"sijil.policy/v1" or "sijil.policy/v2"')
 
 BASIS = ListOf(Object({"instrument": text}, {
     "article": text, "source": text, "verified": text}), 0)
@@ -230,6 +232,22 @@ FACTS = Object({
     "target": KNOWN, "now": timestamp, "exceptions": ListOf(anything, 0)}, {})
 
 
+def check_ops(document, ops, where):
+    """Raise Refused where a document names what its version has no name for."""
+    if document["apiVersion"] != V2 and set(ops) & set(LOOKS):
+        raise Refused(f'{where}.ops: stat and list are operations of "{V2}"')
+
+
+def means(document, ops, op):
+    """Is op among the operations that ops of this document means?"""
+    return op in ops or (document["apiVersion"] != V2 and op in LOOKS and "read" in ops)
+
+
+def check_exception(exception):
+    check(EXCEPTION, exception, "exception")
+    check_ops(exception, exception["ops"], "exception")
+
+
 def check_policy(policy):
     """Raise Refused unless the evaluator understands every member."""
     check(POLICY, policy, "policy")
@@ -243,6 +261,7 @@ def check_policy(policy):
         if not isinstance(effect, str) or effect not in RULES:
             raise Refused(f"{where}: unknown effect {effect!r}")
         check(RULES[effect], rule, where)
+        check_ops(policy, rule["ops"], where)
         tests = [rule[name] for name in ("target", "any_of", "label") if name in rule]
         if len(tests) != (effect in ("require", "deny")):
             raise Refused(f"{where}: exactly one of target, any_of, label")
@@ -505,7 +524,7 @@ def lifts(exception, kind, rule, entry, facts):
         exception["policy"] == bound
         and exception["project"] == facts["project"]
         and rule["id"] in kind["lifts"] and rule["id"] in exception["lifts"]
-        and facts["op"] in exception["ops"]
+        and means(exception, exception["ops"], facts["op"])
         and facts["target_id"] in exception["targets"]
         and facts["digest"] in exception["digests"]
         and starts <= now < ends
@@ -554,7 +573,7 @@ def decide(policies, facts, world):
     denies, lifted, warnings, obligations, exceptions = [], [], [], {}, []
     for exception in sorted(facts["exceptions"], key=canon):
         try:
-            check(EXCEPTION, exception, "exception")
+            check_exception(exception)
             exceptions.append(exception)
         except Refused as problem:
             warnings.append({"code": "EXCEPTION-MALFORMED", "policy": "sys",
@@ -585,7 +604,7 @@ def decide(policies, facts, world):
                              "detail": policy["metadata"]["review_by"]})
         permitted = False
         for rule in policy["rules"]:
-            if facts["op"] not in rule["ops"] or \
+            if not means(policy, rule["ops"], facts["op"]) or \
                     label_meets(rule.get("when", {}), label)[0] is not True:
                 continue
             if rule["effect"] == "permit":

@@ -9,7 +9,7 @@ import oracle
 from fixtures import (
     ALL, D1, D2, HEALTH, NOW, OTHER_PROJECT, POLICY_SCHEMA, PROJECT, RECORD, RESEARCH,
     WITH_RESEARCH, WORLD, check_policy, decide, facts, permit, policy, sha)
-from oracle import CLASSES, KEY_CONTROL, LINEAGES, OPS, RECIPIENTS, Refused, join, load, make_label
+from oracle import CLASSES, KEY_CONTROL, LINEAGES, LOOKS, OPS, V2, RECIPIENTS, Refused, join, load, make_label
 
 RANDOM = random.Random(7)
 SUBJECTS = ["personal", "health", "financial-customer", "government"]
@@ -17,6 +17,7 @@ REGIMES = ["AE-FED", "DIFC", "ADGM", "AE-CBUAE"]
 GEOS = ["AE", "AE/DU", "AE/AZ", "SA", "US", "DE"]
 SCOPES = ["health/a", "difcbank/a", "public/a", "research/a"]
 SOME_OPS = ["ingest", "read", "train"]
+ASKED_OPS = SOME_OPS + LOOKS
 
 
 def some(values, most, least=0):
@@ -65,7 +66,27 @@ def random_policy(index):
     scope = some(["**", "health/**", "public/*", "research/a", "*/a", "none"], 2, 1)
     found = policy(f"random-{index}", scope, [random_rule(n) for n in range(RANDOM.randint(1, 3))],
                    metadata=meta, closed=RANDOM.random() < .3)
+    found = sometimes_v2(found)
     POLICY_SCHEMA.validate(found)
+    return found
+
+
+def as_v2(document):
+    """The same policy, every operation by its name."""
+    found = copy.deepcopy(document)
+    found["apiVersion"] = V2
+    for rule in found["rules"]:
+        rule["ops"] = rule["ops"] + LOOKS * ("read" in rule["ops"])
+    return found
+
+
+def sometimes_v2(document):
+    """A third of them in the second version, with operations that only it can name."""
+    if RANDOM.random() < .67:
+        return document
+    found = {**copy.deepcopy(document), "apiVersion": V2}
+    for rule in found["rules"]:
+        rule["ops"] = some(ASKED_OPS, 4, 1)
     return found
 
 
@@ -80,19 +101,21 @@ def slow_case_properties(share):
     2. decide(S + p, x) allows only if decide(S, x) allows, or all that denied x was
        the lack of something p brings: the first policy in scope, the first
        permit in scope, or a pinned policy that was missing;
-    3. decide(S, x) does not depend on the order of S.
+    3. decide(S, x) does not depend on the order of S;
+    4. a policy of v1 says what it says in v2 with stat and list beside read: only
+       the digests differ.
     """
     trials = 8000 // share
     pool = WITH_RESEARCH + [random_policy(index) for index in range(40)]
     names = [one["metadata"]["id"] for one in pool[1:3] + pool[5:8]]
-    raised = added = first = orders = 0
+    raised = added = first = orders = rewritten = 0
     for _ in range(trials):
         chosen = some(pool, 4, 1) + [RESEARCH] * (RANDOM.random() < .5)
         extra = RANDOM.choice([one for one in pool if one not in chosen])
         low = random_label(names)
         if RANDOM.random() < .5:
             low = make_label(lineage="attested")
-        asked = facts(RANDOM.choice(SOME_OPS), RANDOM.choice(SCOPES),
+        asked = facts(RANDOM.choice(ASKED_OPS), RANDOM.choice(SCOPES),
                       RANDOM.choice(sorted(WORLD["regions"])), label=low,
                       assurance=RANDOM.choice([0, 1, 2, 4]))
         if RANDOM.random() < .2:
@@ -113,8 +136,13 @@ def slow_case_properties(share):
             orders += 1
             RANDOM.shuffle(chosen)
             assert oracle.decide(chosen, asked, WORLD) == here
-    print(f"   {trials} trials: {raised} raised, {added} added ({first} first), {orders} orders")
-    assert min(raised, added - first, first, orders) > 300 // share
+        if any(one["apiVersion"] != V2 for one in chosen):
+            rewritten += here["allow"]
+            again = decide([one if one["apiVersion"] == V2 else as_v2(one) for one in chosen], asked, WORLD)
+            said = ("allow", "denies", "obligations", "lifted", "warnings")
+            assert all(again[name] == here[name] for name in said), (chosen, asked)
+    print(f"   {trials} trials: {raised} raised, {added} added ({first} first), {orders} orders, {rewritten} rewritten")
+    assert min(raised, added - first, first, orders, rewritten) > 300 // share
 
 
 # --- wide inputs: every predicate, obligation and exception -----------------------
@@ -181,6 +209,7 @@ def wide_policy(index):
                        closed=lambda: RANDOM.random() < .3, labels=lambda: present(
                            **{"class": lambda: RANDOM.choice(CLASSES)}, subjects=lambda: some(SUBJECTS, 2),
                            attached=lambda: some(REGIMES, 2))))
+    found = sometimes_v2(found)
     POLICY_SCHEMA.validate(found)
     return found
 
@@ -218,6 +247,8 @@ def wide_exception(policies):
         "requested_by": person(), "approvals": [person() for _ in range(RANDOM.randint(3, 7))],
         "evidence": {name: "1" for name in "ab" if RANDOM.random() < .9},
         **(present(revoked=lambda: RANDOM.random() < .2, uses_left=lambda: RANDOM.randint(0, 9)))}
+    if RANDOM.random() < .3:
+        found.update(apiVersion=V2, ops=some(ASKED_OPS, 5, 2))
     return broken(found) if RANDOM.random() < .15 else found
 
 
@@ -276,7 +307,7 @@ def slow_case_wide(share):
         label = make_label(RANDOM.choice(CLASSES[:3]), some(SUBJECTS, 2), some(REGIMES, 2), some(pins, 1), RANDOM.choice(LINEAGES))
         exceptions = [one for one in (wide_exception(chosen) for _ in range(RANDOM.randint(0, 3))) if no_fraction(one)]
         asked = {
-            "op": RANDOM.choice(SOME_OPS), "scope": RANDOM.choice(SCOPES + ["public", "a.b_c-d", "x/y/a", "health/x/y/a", "/", "**"]),
+            "op": RANDOM.choice(ASKED_OPS), "scope": RANDOM.choice(SCOPES + ["public", "a.b_c-d", "x/y/a", "health/x/y/a", "/", "**"]),
             "project": PROJECT, "policy_epoch": RANDOM.randint(0, 2**53), "label": RANDOM.choice([label] * 20 + [None]),
             "digest": RANDOM.choice([D1] * 9 + [None]), "target_id": RANDOM.choice(["t1", "t2"]), "target": wide_known(),
             "now": RANDOM.choice(["2026-12-15T00:00:00Z", NOW, "2026-12-15T03:59:59.999999+04:00", "2026-12-16T00:00:00Z"]),

@@ -4,13 +4,14 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
 import urllib.parse
 
 import sijil_test
-from sijil_test import Server
+from sijil_test import Server, sha256
 
 TYPE = "application/vnd.sijil.policy-set.v1+json"
 server = Server()
@@ -79,6 +80,69 @@ def health_data_is_stored_but_not_read_from_nowhere():
     assert detail["missing"] == "assurance, geo" and detail["decision"].startswith("sha256:"), detail
 
 
+def names_are_as_secret_as_content():
+    """From a client of which nothing is known: no size, digest, tag or name of health data; but a push goes on."""
+    here = health()
+    there = server.client(sijil_test.make_robot(server, "nurse", "consumer", "main/health")).repository("main/health/scans")
+    manifest = here.manifest(b"a scan")
+    assert here.put_manifest("patient-x", manifest).status == 201
+    digest = sha256(manifest)
+    catalog = "registry:catalog:*"
+    for path in ("manifests/patient-x", "manifests/" + digest, "blobs/" + state["blob"]):
+        for place, expected in ((here, 404), (there, 403)):  # a publisher hears what makes it push, a reader that it may not
+            answer = place.call("HEAD", path)
+            assert answer.status == expected and answer["Docker-Content-Digest"] is None, (path, answer.status)
+            assert place.call("GET", path).status == 403
+        assert here.call("HEAD", path.replace("patient-x", "none").replace(state["blob"], sha256(b"none"))).status == 404
+    for path in ("tags/list", "referrers/" + digest):
+        for place in (here, there):
+            assert place.call("GET", path).status == 403, path
+    assert here.push_blob(b"a scan") == state["blob"]
+    assert here.put_manifest("patient-y", manifest).status == 201
+
+    def catalog_of(place, query=""):
+        return place.client.call("GET", "/v2/_catalog" + query, scope=catalog)
+
+    admin = server.client(sijil_test.make_robot(server, "all", "publisher", "main"))
+    for name in ("main/adult/a", "main/models/a", "main/models/b"):
+        if name == "main/adult/a":
+            server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "adult"})
+        place = admin.repository(name)
+        place.push_blob(b"open to all")
+    assert catalog_of(here).json["repositories"] == catalog_of(there).json["repositories"] == []
+    seen, query = [], "?n=1"
+    while query:
+        answer = catalog_of(place, query)
+        seen += answer.json["repositories"]
+        assert "health" not in (answer["Link"] or ""), answer["Link"]
+        query = answer["Link"] and "?" + answer["Link"].split("?")[1].split(">")[0]
+    assert seen == ["main/adult/a", "main/models/a", "main/models/b"], seen
+
+
+def a_stock_client_pushes_what_it_may_not_look_at():
+    folder, certificates = os.path.join(server.root, "image"), os.path.join(server.root, "certificates")
+    for each in (folder, certificates):
+        os.makedirs(each)
+    shutil.copy(server.ca_file, os.path.join(certificates, "ca.crt"))
+    layer, config = b"a scan", b"{}"
+    files = {"version": b"Directory Transport Version: 1.1\n", "manifest.json": health().manifest(layer),
+             sha256(layer)[7:]: layer, sha256(config)[7:]: config}
+    for name, content in files.items():
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(content)
+
+    def skopeo(*words):
+        return subprocess.run(["skopeo", *words], text=True, capture_output=True, timeout=120, check=False)
+
+    target, login = f"docker://127.0.0.1:{server.port}/main/health/scans", ":".join(state["login"])
+    for tag in ("patient-z", "patient-z", "again"):
+        done = skopeo("copy", "--dest-cert-dir", certificates, "--dest-creds", login, "dir:" + folder, f"{target}:{tag}")
+        assert done.returncode == 0, done.stderr
+    for words in (("inspect", "--raw", "--cert-dir", certificates, "--creds", login, target + ":patient-z"),
+                  ("list-tags", "--cert-dir", certificates, "--creds", login, target)):
+        assert skopeo(*words).returncode != 0, words
+
+
 def who_may_not_see_it_learns_no_rule():
     repository = server.client(state["other"]).repository("main/health/scans")
     other = server.client(state["other"]).repository("main/nothing/scans")
@@ -92,6 +156,9 @@ def a_signed_network_proves_where_a_client_is():
     assert answer.status == 201, answer.body
     assert answer.json["epoch"] == active()["epoch"] == state["epoch"]
     assert read(state["blob"]).body == b"a scan"
+    assert health().call("HEAD", "manifests/patient-x").status == 200
+    assert health().call("GET", "tags/list").json["tags"] == ["again", "patient-x", "patient-y", "patient-z"]
+    assert "main/health/scans" in server.client(state["login"]).call("GET", "/v2/_catalog", scope="registry:catalog:*").json["repositories"]
 
 
 def a_region_outside_takes_nothing():
@@ -291,7 +358,8 @@ def metric(name):
 
 prepare()
 sijil_test.run(
-    health_data_is_stored_but_not_read_from_nowhere, who_may_not_see_it_learns_no_rule,
+    health_data_is_stored_but_not_read_from_nowhere, names_are_as_secret_as_content,
+    a_stock_client_pushes_what_it_may_not_look_at, who_may_not_see_it_learns_no_rule,
     a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing,
     nothing_is_placed_where_its_policy_forbids_it, only_the_officer_signs,
     an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right,
