@@ -36,7 +36,8 @@ static const struct pg_statement statements[] = {
      " l.origin, l.altered FROM audit_log l, authorization_epoch a",
      "", "int8 int8 int8 int8 int8 bytea text int8"},
     {"audit_read_heads",
-     "SELECT coalesce((SELECT r.n FROM audit_run r WHERE r.key = wanted.key ORDER BY r.last DESC LIMIT 1), 0)"
+     "SELECT coalesce((SELECT r.n FROM audit_run r WHERE r.key = wanted.key AND r.last < (SELECT size FROM audit_log)"
+     " ORDER BY r.last DESC LIMIT 1), 0)"
      " FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place) ORDER BY wanted.place",
      "bytea[]", "int8"},
     {"audit_append", ADVANCE APPEND, ADVANCE_TYPES APPEND_TYPES, "int8"},
@@ -48,6 +49,7 @@ static const struct pg_statement statements[] = {
      " AS t (level, idx, hashes, root)",
      "int8[] int8[] bytea[] bytea[]", ""},
     {"audit_find_entry", "SELECT leaf_hash FROM audit_entry WHERE seq = $1", "int8", "bytea"},
+    {"audit_entry_leaf", "SELECT leaf FROM audit_entry WHERE seq = $1", "int8", "bytea"},
     {"audit_end_backend",
      "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
      " WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::int8 = $2 AND pid <> pg_backend_pid()",
@@ -69,14 +71,15 @@ static struct result read_state(const struct pg_rows *rows, struct audit_state *
 {
     struct audit_state state;
 
-    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the state of the log is missing from the database");
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_FORKED, "the state of the log is missing from the database");
     state.size = (uint64_t)pg_int8(rows, 0, 0);
     state.epoch = pg_int8(rows, 0, 1);
     state.last_time_ms = pg_int8(rows, 0, 2);
     state.now_ms = pg_int8(rows, 0, 3);
     state.authorization_epoch = (uint64_t)pg_int8(rows, 0, 4);
     state.altered = (uint64_t)pg_int8(rows, 0, 7);
-    TRY(merkle_frontier_read(state.size, pg_bytes(rows, 0, 5), &state.frontier, err));
+    if (!merkle_frontier_read(state.size, pg_bytes(rows, 0, 5), &state.frontier, err).ok)
+        return failure(err, ERROR_FORKED, "the state of the log was changed: its frontier does not fit its size");
     TRY(copy_text(pg_text(rows, 0, 6), state.origin, sizeof state.origin, err));
     *state_out = state;
     return SUCCESS;
@@ -275,6 +278,14 @@ struct result audit_has_entry(struct pg *pg, const struct pg_backend *backend, u
     return result;
 }
 
+struct result audit_entry_leaf(struct pg *pg, uint64_t sequence, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)sequence);
+    return pg_run(pg, "audit_entry_leaf", &arguments, rows_out, err);
+}
+
 struct result audit_next_boot(struct pg *pg, uint64_t *boot_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -293,7 +304,7 @@ struct result audit_name_log(struct pg *pg, const char *origin, struct error *er
     TRY(pg_run(pg, "audit_name_log", &arguments, NULL, err));
     TRY(pg_run(pg, "audit_read_state", NULL, &rows, err));
     if (pg_rows_count(rows) != 1 || strcmp(pg_text(rows, 0, 6), origin) != 0)
-        return failure(err, ERROR_CORRUPT, "the database holds the log \"%.60s\", not \"%.60s\": connect to the right one",
+        return failure(err, ERROR_FORKED, "the database holds the log \"%.60s\", not \"%.60s\": connect to the right one",
                        pg_rows_count(rows) == 1 ? pg_text(rows, 0, 6) : "", origin);
     return SUCCESS;
 }

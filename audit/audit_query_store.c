@@ -28,7 +28,6 @@ static const struct pg_statement statements[] = {
     {"audit_list_key_down", EVENT RUNS ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8", COLUMNS},
     {"audit_list_both_up", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8 bytea", COLUMNS},
     {"audit_list_both_down", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8 bytea", COLUMNS},
-    {"audit_newest_checkpoint", "SELECT size, note FROM audit_checkpoint ORDER BY size DESC LIMIT 1", "", "int8 text"},
 };
 const struct pg_table audit_query_table = PG_TABLE(statements);
 
@@ -59,15 +58,4 @@ void audit_read_row(const struct pg_rows *rows, size_t row, struct audit_row *ro
         .key_version = (int32_t)pg_int8(rows, row, 5),
         .wrapped_key = pg_bytes(rows, row, 6),
     };
-}
-
-struct result audit_newest_checkpoint(struct pg *pg, uint64_t *size_out, struct buffer *note, struct error *err)
-{
-    OWNED(pg_rows) *rows = NULL;
-
-    TRY(pg_run(pg, "audit_newest_checkpoint", NULL, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_UNAVAILABLE, "no checkpoint of the log is signed yet; ask again in a second");
-    TRY(buffer_add_text(note, pg_text(rows, 0, 1), err));
-    *size_out = (uint64_t)pg_int8(rows, 0, 0);
-    return SUCCESS;
 }

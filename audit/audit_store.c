@@ -16,11 +16,12 @@ const struct pg_table audit_tree_table = PG_TABLE(tree_statements);
 
 static const struct pg_statement sign_statements[] = {
     {"audit_signing_state",
-     "SELECT size, frontier, (extract(epoch FROM clock_timestamp()) * 1000)::int8,"
-     " coalesce((SELECT max(c.size) FROM audit_checkpoint c), 0) FROM audit_log",
-     "", "int8 bytea int8 int8"},
+     "SELECT size, frontier, (extract(epoch FROM clock_timestamp()) * 1000)::int8, last_ts FROM audit_log", "",
+     "int8 bytea int8 int8"},
     {"audit_insert_checkpoint",
      "INSERT INTO audit_checkpoint (size, root, note) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", "int8 bytea text", ""},
+    {"audit_checkpoints_after",
+     "SELECT size, note FROM audit_checkpoint WHERE size > $1 ORDER BY size DESC, note LIMIT 8", "int8", "int8 text"},
     {"audit_ensure_partition", "SELECT 1::int8 FROM audit_add_partition($1)", "int8", "int8"},
 };
 const struct pg_table audit_sign_table = PG_TABLE(sign_statements);
@@ -38,10 +39,10 @@ static struct result copy_hashes(const struct pg_rows *rows, size_t count, struc
                                  struct error *err)
 {
     if (pg_rows_count(rows) != count)
-        return failure(err, ERROR_CORRUPT, "the log has %zu of %zu hashes that it must have", pg_rows_count(rows), count);
+        return failure(err, ERROR_FORKED, "the log has %zu of %zu hashes that it must have", pg_rows_count(rows), count);
     for (size_t i = 0; i < count; i++) {
         const struct bytes hash = pg_bytes(rows, i, 0);
-        if (hash.length != MERKLE_HASH_SIZE) return failure(err, ERROR_CORRUPT, "a hash of the log is not 32 bytes long");
+        if (hash.length != MERKLE_HASH_SIZE) return failure(err, ERROR_FORKED, "a hash of the log is not 32 bytes long");
         memcpy(hashes_out[i].bytes, hash.data, MERKLE_HASH_SIZE);
     }
     return SUCCESS;
@@ -82,7 +83,7 @@ struct result audit_load_tile(struct pg *pg, unsigned level, uint64_t index, str
     pg_add_int8(&arguments, (int64_t)index);
     TRY(pg_run(pg, "audit_tile_hashes", &arguments, &rows, err));
     if (pg_rows_count(rows) != 1 || pg_bytes(rows, 0, 0).length != TILE_BYTES)
-        return failure(err, ERROR_CORRUPT, "tile %u/%llu of the log is missing or damaged", level,
+        return failure(err, ERROR_FORKED, "tile %u/%llu of the log is missing or damaged", level,
                        (unsigned long long)index);
     memcpy(hashes_out, pg_bytes(rows, 0, 0).data, TILE_BYTES);
     return SUCCESS;
@@ -94,10 +95,11 @@ struct result audit_signing_state(struct pg *pg, struct audit_signing_state *sta
     struct audit_signing_state state;
 
     TRY(pg_run(pg, "audit_signing_state", NULL, &rows, err));
-    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the state of the log is missing from the database");
-    TRY(merkle_frontier_read((uint64_t)pg_int8(rows, 0, 0), pg_bytes(rows, 0, 1), &state.frontier, err));
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_FORKED, "the state of the log is missing from the database");
+    if (!merkle_frontier_read((uint64_t)pg_int8(rows, 0, 0), pg_bytes(rows, 0, 1), &state.frontier, err).ok)
+        return failure(err, ERROR_FORKED, "the state of the log was changed: its frontier does not fit its size");
     state.now_ms = pg_int8(rows, 0, 2);
-    state.checkpoint_size = (uint64_t)pg_int8(rows, 0, 3);
+    state.last_time_ms = pg_int8(rows, 0, 3);
     *state_out = state;
     return SUCCESS;
 }
@@ -111,6 +113,14 @@ struct result audit_store_checkpoint(struct pg *pg, uint64_t size, const struct 
     pg_add_bytes(&arguments, (struct bytes){root->bytes, sizeof root->bytes});
     pg_add_text(&arguments, note);
     return pg_run(pg, "audit_insert_checkpoint", &arguments, NULL, err);
+}
+
+struct result audit_checkpoints_after(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)size);
+    return pg_run(pg, "audit_checkpoints_after", &arguments, rows_out, err);
 }
 
 struct result audit_ensure_partition(struct pg *pg, uint64_t number, struct error *err)

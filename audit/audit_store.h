@@ -78,6 +78,8 @@ RESULT audit_close_at_once(struct pg *pg, const struct audit_append *append, str
  */
 RESULT audit_has_entry(struct pg *pg, const struct pg_backend *backend, uint64_t sequence, const struct merkle_hash *hash,
                        bool *has_out, struct error *err);
+/** One row with the bytes of the entry, or none. */
+RESULT audit_entry_leaf(struct pg *pg, uint64_t sequence, struct pg_rows **rows_out, struct error *err);
 RESULT audit_next_boot(struct pg *pg, uint64_t *boot_out, struct error *err);
 /** Names the log, once; ERROR_CORRUPT if it has another name. */
 RESULT audit_name_log(struct pg *pg, const char *origin, struct error *err);
@@ -92,13 +94,14 @@ RESULT audit_load_tile_roots(struct pg *pg, unsigned level, uint64_t first, size
 RESULT audit_load_tile(struct pg *pg, unsigned level, uint64_t index, struct merkle_hash *hashes_out,
                        struct error *err);
 
-/** What the signer looks at: the log, and the newest stored checkpoint (size 0: none). */
+/** What the signer looks at. */
 struct audit_signing_state {
     struct merkle_frontier frontier;
-    int64_t now_ms;
-    uint64_t checkpoint_size;
+    int64_t now_ms, last_time_ms;
 };
 RESULT audit_signing_state(struct pg *pg, struct audit_signing_state *state_out, struct error *err);
+/** Rows of checkpoints over larger logs, newest first, a few: size and note. Anybody may have written them. */
+RESULT audit_checkpoints_after(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err);
 RESULT audit_store_checkpoint(struct pg *pg, uint64_t size, const struct merkle_hash *root, const char *note,
                               struct error *err);
 

@@ -139,6 +139,7 @@ static void fill_own(const struct event *event, struct leaf *leaf)
     reason->has_bound = event->own == OWN_BURST_OPEN;
     reason->has_count = !reason->has_bound;
     *(reason->has_bound ? &reason->bound : &reason->count) = event->count;
+    if (event->own == OWN_CLOCK_STEP) (void)snprintf(reason->note, sizeof reason->note, "%+lld ms", (long long)event->stepped_ms);
     reason->has_opened = event->own == OWN_BURST_CLOSE;
     reason->opened = event->opened;
 }

@@ -15,7 +15,7 @@
 #define REGISTRY_ISSUER  "sijil:registry"
 
 /** Events that the sequencer adds by itself. */
-enum own_event { OWN_NONE, OWN_BURST_OPEN, OWN_BURST_CLOSE, OWN_REFUSED, OWN_UNRECORDED };
+enum own_event { OWN_NONE, OWN_BURST_OPEN, OWN_BURST_CLOSE, OWN_REFUSED, OWN_UNRECORDED, OWN_CLOCK_STEP };
 
 struct event {
     struct record *record; /* NULL: the sequencer's own */
@@ -26,6 +26,7 @@ struct event {
     const char *organisation; /* of OWN_BURST_*: whose requests these are; "" */
     const struct tally *tally; /* NULL, or what the payload says ... */
     const struct audit_subject *sealer; /* ... and whose key seals it */
+    int64_t stepped_ms;    /* of OWN_CLOCK_STEP: in sum; `count` is how often */
 
     enum action action;    /* of the first target */
     enum outcome outcome;

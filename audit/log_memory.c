@@ -33,6 +33,15 @@ void log_memory_free(struct log_memory *memory)
     free(memory);
 }
 
+struct result log_memory_compare(const struct log_memory *memory, const struct audit_state *state, struct error *err)
+{
+    const struct merkle_hash kept = merkle_frontier_root(&memory->state.frontier), read = merkle_frontier_root(&state->frontier);
+
+    if (memory->state.size == 0 || memory->state.size != state->size || memory->state.epoch != state->epoch) return SUCCESS;
+    if (merkle_hash_equal(&kept, &read) && memory->state.last_time_ms == state->last_time_ms) return SUCCESS;
+    return failure(err, ERROR_FORKED, "the state of the log was changed behind its %llu events", (unsigned long long)state->size);
+}
+
 void log_memory_read(struct log_memory *memory, const struct audit_state *state, int64_t monotonic_ms)
 {
     const bool is_ours = memory->state.size == state->size && memory->state.epoch == state->epoch;

@@ -19,6 +19,8 @@ RESULT log_memory_new(struct log_memory **memory_out, struct error *err);
 void log_memory_free(struct log_memory *memory);
 DEFINE_OWNED(log_memory);
 
+/** The log was read under its lock. If nobody else appended, it is as this gateway left it, or ERROR_FORKED. Before log_memory_read(). */
+RESULT log_memory_compare(const struct log_memory *memory, const struct audit_state *state, struct error *err);
 /** The log was read under its lock. What is known of keys stays if nobody else appended. */
 void log_memory_read(struct log_memory *memory, const struct audit_state *state, int64_t monotonic_ms);
 /** The log is as `append` left it. */

@@ -36,6 +36,40 @@ static void add_scope(struct audit_selection *selection, const struct permit *pe
     leaf_key_id(name, selection->keys[selection->key_count++]);
 }
 
+/* The index is believed for nothing but where to look: the leaf itself says under which keys it stands. */
+static bool stands_under(const struct leaf *leaf, const uint8_t key[LEAF_KEY_ID_SIZE])
+{
+    uint8_t id[LEAF_KEY_ID_SIZE];
+
+    for (size_t i = 0; i < leaf->key_count; i++) {
+        leaf_key_id(leaf->keys[i].name, id);
+        if (memcmp(id, key, sizeof id) == 0) return true;
+    }
+    return false;
+}
+
+static struct result check_row(const struct audit_selection *selection, const struct pg_rows *rows, size_t i, struct leaf *leaf,
+                               struct error *err)
+{
+    struct audit_row row;
+    struct error why;
+
+    audit_read_row(rows, i, &row);
+    bool fits = leaf_read(row.leaf, leaf, &why).ok && leaf->sequence == row.sequence;
+    for (size_t k = 0; fits && k < selection->key_count; k++) fits = stands_under(leaf, selection->keys[k]);
+    if (fits) return SUCCESS;
+    return failure(err, ERROR_FORKED, "entry %llu of the log is not what its row, or the index of keys, says that it is",
+                   (unsigned long long)row.sequence);
+}
+
+static struct result check_page(const struct audit_selection *selection, const struct pg_rows *rows, struct error *err)
+{
+    struct leaf leaf;
+
+    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(check_row(selection, rows, i, &leaf, err));
+    return SUCCESS;
+}
+
 static struct result select_page(struct pg *pg, const struct audit_selection *selection, struct audit_page **page_out,
                                  struct error *err)
 {
@@ -43,6 +77,7 @@ static struct result select_page(struct pg *pg, const struct audit_selection *se
 
     if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
     TRY(audit_select(pg, selection, &page->rows, err));
+    TRY(check_page(selection, page->rows, err));
     *page_out = GIVE(page);
     return SUCCESS;
 }
@@ -176,32 +211,46 @@ static struct result prove(struct pg *pg, uint64_t sequence, uint64_t size, stru
     return proven;
 }
 
-static struct result prove_newest(struct pg *pg, uint64_t sequence, struct buffer *proof, struct error *err)
+/* What leaves as a proof is one: whoever keeps it can't come back to ask. */
+static struct result check_proof(const struct signed_checkpoint *checkpoint, uint64_t sequence, struct bytes leaf,
+                                 const struct merkle_proof *proof, struct error *err)
 {
-    struct buffer OWNED_BUFFER note = BUFFER(KEYD_NOTE_MAX);
-    struct tlog_proof parts = {.index = sequence};
-    uint64_t size = 0;
+    struct merkle_hash hash;
 
-    TRY(audit_newest_checkpoint(pg, &size, &note, err));
-    if (sequence >= size)
+    if (leaf.length <= MERKLE_ENTRY_MAX) {
+        merkle_leaf_hash(leaf, &hash);
+        if (merkle_verify_inclusion(sequence, checkpoint->size, &hash, proof, &checkpoint->root)) return SUCCESS;
+    }
+    return failure(err, ERROR_FORKED, "entry %llu of the log, or a tile above it, is not as it was signed: no proof leads from it to "
+                                      "the root of %llu entries",
+                   (unsigned long long)sequence, (unsigned long long)checkpoint->size);
+}
+
+static struct result prove_under(struct pg *pg, const struct signed_checkpoint *checkpoint, uint64_t sequence, struct bytes leaf,
+                                 struct buffer *proof, struct error *err)
+{
+    struct tlog_proof parts = {.index = sequence, .note = bytes_of_text(checkpoint->note)};
+
+    if (sequence >= checkpoint->size)
         return failure(err, ERROR_UNAVAILABLE, "event %llu is recorded but not signed yet; ask again in a second",
                        (unsigned long long)sequence);
-    TRY(prove(pg, sequence, size, &parts.inclusion, err));
-    parts.note = buffer_bytes(&note);
+    TRY(prove(pg, sequence, checkpoint->size, &parts.inclusion, err));
+    TRY(check_proof(checkpoint, sequence, leaf, &parts.inclusion, err));
     return tlog_proof_write(&parts, proof, err);
 }
 
-struct result audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *proof,
-                          struct error *err)
+struct result audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence,
+                          const struct signed_checkpoint *checkpoint, struct buffer *proof, struct error *err)
 {
     OWNED(audit_page) *page = NULL;
 
     TRY(audit_find(pg, permit, sequence, &page, err));
-    return prove_newest(pg, sequence, proof, err);
+    return prove_under(pg, checkpoint, sequence, audit_page_leaf(page, 0), proof, err);
 }
 
-struct result audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *entry,
-                                   struct buffer *proof, struct error *err)
+struct result audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence,
+                                   const struct signed_checkpoint *checkpoint, const struct proven_entry *proven,
+                                   struct error *err)
 {
     OWNED(audit_page) *page = NULL;
     struct leaf leaf;
@@ -211,14 +260,6 @@ struct result audit_prove_deletion(struct pg *pg, const struct permit *permit, u
     TRY(leaf_read(bytes, &leaf, err));
     if (strcmp(leaf.targets[0].action, action_name(ACTION_KEY_FORGOTTEN)) != 0)
         return failure(err, ERROR_NOT_FOUND, "there is no such event");
-    TRY(prove_newest(pg, sequence, proof, err));
-    return buffer_add(entry, bytes.data, bytes.length, err);
-}
-
-struct result audit_checkpoint(struct pg *pg, const struct permit *permit, struct buffer *note, struct error *err)
-{
-    uint64_t size = 0;
-
-    (void)permit_resource(permit, ACTION_AUDIT_READ);
-    return audit_newest_checkpoint(pg, &size, note, err);
+    TRY(prove_under(pg, checkpoint, sequence, bytes, proven->proof, err));
+    return buffer_add(proven->entry, bytes.data, bytes.length, err);
 }

@@ -9,6 +9,7 @@
 
 #include "audit/format/merkle.h"
 #include "audit/permit.h"
+#include "audit/signed_checkpoint.h"
 #include "crypto/keyd_client.h"
 #include "storage/pg.h"
 
@@ -27,7 +28,7 @@ struct audit_filter {
 /** Events as they were found. Views live as long as the page. */
 struct audit_page;
 
-/** ERROR_INVALID for a limit out of bounds; an empty page is no error. */
+/** ERROR_INVALID for a limit out of bounds; an empty page is no error. ERROR_FORKED for a row that its leaf contradicts. */
 RESULT audit_list(struct pg *pg, const struct permit *permit, const struct audit_filter *filter,
                   struct audit_page **page_out, struct error *err);
 /** A page with that one event; ERROR_NOT_FOUND, also if it is outside the permit's resource. */
@@ -47,17 +48,19 @@ void audit_page_free(struct audit_page *page);
 DEFINE_OWNED(audit_page);
 
 /**
- * Appends the proof that entry `sequence` is in the log (c2sp.org/tlog-proof@v1), under the newest checkpoint.
- * ERROR_NOT_FOUND for an entry that is not there or not to be seen; ERROR_UNAVAILABLE if it is not signed yet:
- * within a second it will be.
+ * Appends the proof that entry `sequence` is in the log (c2sp.org/tlog-proof@v1), under `checkpoint`: the newest of the
+ * sequencer (sequencer_checkpoint()). ERROR_NOT_FOUND for an entry that is not there or not to be seen; ERROR_UNAVAILABLE if it
+ * is not signed yet: within a second it will be. ERROR_FORKED: the database has no proof that verifies.
  */
-RESULT audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *proof,
-                   struct error *err);
+RESULT audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, const struct signed_checkpoint *checkpoint,
+                   struct buffer *proof, struct error *err);
+/** Where an entry and its proof are appended to. */
+struct proven_entry {
+    struct buffer *entry, *proof;
+};
 /**
  * For a certificate of deletion: appends the entry of a key.forgotten and its proof. The permit is of a deletion.certify,
  * and the event must be inside its resource. Errors as audit_prove().
  */
-RESULT audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence, struct buffer *entry,
-                            struct buffer *proof, struct error *err);
-/** Appends the newest signed checkpoint; ERROR_UNAVAILABLE before the first: within a second there is one. Needs any audit.read. */
-RESULT audit_checkpoint(struct pg *pg, const struct permit *permit, struct buffer *note, struct error *err);
+RESULT audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence,
+                            const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err);

@@ -22,6 +22,3 @@ struct audit_row {
     int32_t key_version;
 };
 void audit_read_row(const struct pg_rows *rows, size_t row, struct audit_row *row_out);
-
-/** Appends the note. ERROR_NOT_FOUND before the first. */
-RESULT audit_newest_checkpoint(struct pg *pg, uint64_t *size_out, struct buffer *note, struct error *err);

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "audit/log_check_priv.h"
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -149,7 +150,28 @@ struct result permit_for_job(struct sequencer *sequencer, const struct action_pa
     const enum record_status status = record.status;
     record_done(&record);
     if (status == RECORD_DONE) return SUCCESS;
+    if (error.kind == ERROR_FORKED) {
+        *err = error;
+        return (struct result){.ok = false};
+    }
     return failure(err, ERROR_UNAVAILABLE, "%s could not be recorded: %.180s", action_name(pair->action), error.message);
+}
+
+void sequencer_notice(const struct sequencer *sequencer, const char *what, const struct error *why)
+{
+    if (sequencer->notice != NULL) sequencer->notice(what, why);
+}
+
+void sequencer_set_forked(struct sequencer *sequencer, const struct error *why)
+{
+    assert(why->kind == ERROR_FORKED);
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    const bool is_first = !sequencer_is_forked(sequencer);
+    if (is_first) sequencer->forked = *why;
+    (void)pthread_cond_signal(&sequencer->work);
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    metric_set(AUDIT_METRIC(audit_forked), 1);
+    if (is_first) sequencer_notice(sequencer, "the audit log in the database is not the one that was signed; nothing is served any more", why);
 }
 
 static const struct error not_signed = {ERROR_UNAVAILABLE, "the audit log was not signed within 5 s"};
@@ -161,11 +183,31 @@ bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err)
     (void)pthread_mutex_lock(&mutable->mutex);
     const bool is_late = sequencer->unsigned_since_ms != 0 &&
                          clock_monotonic_ms() - sequencer->unsigned_since_ms > UNSIGNED_MAX_MS;
-    const struct error why = sequencer->is_broken ? sequencer->last_error : sequencer->sign_error;
-    const bool is_ready = !sequencer->is_broken && !is_late;
+    const bool is_forked = sequencer_is_forked(sequencer);
+    const struct error why = is_forked              ? sequencer->forked
+                             : sequencer->is_broken ? sequencer->last_error
+                                                    : sequencer->sign_error;
+    const bool is_ready = !is_forked && !sequencer->is_broken && !is_late;
     (void)pthread_mutex_unlock(&mutable->mutex);
     if (!is_ready) *err = why.kind == ERROR_NONE ? not_signed : why;
     return is_ready;
+}
+
+struct result sequencer_checkpoint(const struct sequencer *sequencer, struct signed_checkpoint *checkpoint_out, struct error *err)
+{
+    struct sequencer *mutable = (struct sequencer *)(uintptr_t)sequencer; /* for its mutex only */
+
+    (void)pthread_mutex_lock(&mutable->mutex);
+    const struct error forked = sequencer->forked;
+    const struct signed_checkpoint newest = sequencer->newest;
+    (void)pthread_mutex_unlock(&mutable->mutex);
+    if (forked.kind != ERROR_NONE) {
+        *err = forked;
+        return (struct result){.ok = false};
+    }
+    if (newest.size == 0) return failure(err, ERROR_UNAVAILABLE, "no checkpoint of the log is signed yet; ask again in a second");
+    *checkpoint_out = newest;
+    return SUCCESS;
 }
 
 static void init_locks(struct sequencer *sequencer)
@@ -189,7 +231,7 @@ static void init_locks(struct sequencer *sequencer)
 static struct result open_connections(struct sequencer *sequencer, const struct sequencer_options *options,
                                       struct error *err)
 {
-    static const struct pg_table *const sign_tables[] = {&audit_sign_table, &audit_tree_table, NULL};
+    static const struct pg_table *const sign_tables[] = {&audit_sign_table, &audit_tree_table, &audit_check_table, NULL};
     static const struct pg_table *const subject_tables[] = {&audit_subject_table, NULL};
     const struct pg_table *tables[APPEND_TABLES_MAX + 1] = {&audit_append_table, &audit_tree_table};
     size_t count = 2;
@@ -246,6 +288,7 @@ static struct result copy_options(struct sequencer *sequencer, const struct sequ
     (void)snprintf(sequencer->origin, sizeof sequencer->origin, "%s", options->origin);
     (void)snprintf(sequencer->instance, sizeof sequencer->instance, "%s", options->instance);
     sequencer->keyd = options->keyd;
+    sequencer->notice = options->notice;
     sequencer->deadline_ms = options->deadline_ms == 0 ? DEADLINE_MS : options->deadline_ms;
     return SUCCESS;
 }
@@ -263,6 +306,7 @@ struct result sequencer_start(const struct sequencer_options *options, struct se
     TRY(open_connections(sequencer, options, err));
     TRY(audit_name_log(sequencer->pg, sequencer->origin, err));
     TRY(sequencer_check_log(sequencer, err));
+    TRY(sequencer_sign_now(sequencer, err)); /* what was left unsigned is, before anything is served */
     TRY(audit_next_boot(sequencer->pg, &sequencer->boot, err));
     sequencer->next_number = 1;
     sequencer_watch_socket(sequencer);

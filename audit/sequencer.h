@@ -9,6 +9,7 @@
 #pragma once
 
 #include "audit/permit.h"
+#include "audit/signed_checkpoint.h"
 #include "storage/pg.h"
 
 struct audit_subject;
@@ -151,13 +152,25 @@ struct sequencer_options {
     struct keyd_client *keyd;                /* signs checkpoints, wraps subjects' keys */
     char origin[128];                        /* of the log: "registry.example/audit" */
     char instance[64];                       /* of this gateway, unique among those on one log */
+    /** NULL, or told what a person should know: on any thread, seldom. */
+    void (*notice)(const char *what, const struct error *why);
     unsigned deadline_ms;                    /* a record that waited longer comes back RECORD_UNAVAILABLE; 10000 */
 };
 
-/** Opens its connection, checks the log against keyd's last checkpoint, starts its threads. */
+/**
+ * Opens its connection, checks the log against keyd's last checkpoint and leaf by leaf what that does not cover, has it
+ * signed, starts its threads. ERROR_FORKED: the log in the database is not the one that was signed.
+ */
 RESULT sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out, struct error *err);
 /** The last commit succeeded, and the log is signed up to 5 s ago: /readyz. */
 bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err);
+/** The newest that sijil-keyd signed. ERROR_UNAVAILABLE before the first; ERROR_FORKED once the log contradicts one. */
+RESULT sequencer_checkpoint(const struct sequencer *sequencer, struct signed_checkpoint *checkpoint_out, struct error *err);
+/**
+ * The database contradicts what was signed: from now on nothing is recorded, so nothing is served, until the gateway is
+ * started again. Only the first reason counts, and is told to `notice`. Thread-safe; `why` is ERROR_FORKED.
+ */
+void sequencer_set_forked(struct sequencer *sequencer, const struct error *why);
 /** Finishes what waits, then stops. No record may be submitted any more. */
 void sequencer_free(struct sequencer *sequencer);
 DEFINE_OWNED(sequencer);

@@ -117,18 +117,35 @@ static void place_events(struct group *group)
     }
 }
 
+/* A time that is ahead of the clock is followed, because times never fall; so it must be the last entry's, and not only said. */
+static struct result check_clock(struct sequencer *sequencer, const struct audit_state *state, int64_t asked_ms, struct error *err)
+{
+    const struct clock_reading reading = {state->now_ms, asked_ms, clock_since_boot_ms(), clock_wall_ms()};
+    const bool is_first = !sequencer->clock.is_known;
+    const int64_t behind_ms = state->last_time_ms - state->now_ms;
+
+    TRY(log_clock_read(&sequencer->clock, &reading, err));
+    if (behind_ms <= LOG_CLOCK_NOTICE_MS) return SUCCESS;
+    TRY(sequencer_check_last_time(sequencer->pg, state->size, state->last_time_ms, err));
+    if (is_first) log_clock_add_step(&sequencer->clock, -behind_ms);
+    return SUCCESS;
+}
+
 static struct result begin(struct sequencer *sequencer, struct group *group, struct error *err)
 {
     const struct audit_heads heads = {group->key_count, group->key_views, group->heads};
 
+    const int64_t asked_ms = clock_since_boot_ms();
     TRY(audit_begin(sequencer->pg, group->raises_epoch, &heads, &group->state, err));
+    TRY(check_clock(sequencer, &group->state, asked_ms, err));
     if (strcmp(group->state.origin, sequencer->origin) != 0)
-        return failure(err, ERROR_CORRUPT, "the log in the database is another one now: \"%.60s\"", group->state.origin);
+        return failure(err, ERROR_FORKED, "the log in the database is another one now: \"%.60s\"", group->state.origin);
     if (group->state.size < sequencer->appended_size) /* only this thread changes it */
-        return failure(err, ERROR_CORRUPT,
+        return failure(err, ERROR_FORKED,
                        "the database has %llu events, but had %llu: it was restored from an older backup while the "
                        "gateway ran. Restore the newest one; nothing is recorded until then",
                        (unsigned long long)group->state.size, (unsigned long long)sequencer->appended_size);
+    TRY(log_memory_compare(sequencer->memory, &group->state, err));
     if (group->state.size > sequencer->appended_size && group->state.altered > sequencer->appended_size)
         sequencer_note_all(sequencer); /* another gateway did it */
     log_memory_read(sequencer->memory, &group->state, clock_monotonic_ms());

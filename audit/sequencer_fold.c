@@ -31,6 +31,7 @@ int64_t own_due_ms(const struct sequencer *sequencer)
 
     if (atomic_load(&sequencer->refused) > 0) due_ms = earlier(due_ms, sequencer->refused_at_ms + OWN_INTERVAL_MS);
     if (sequencer->unrecorded > 0) due_ms = earlier(due_ms, sequencer->unrecorded_since_ms + OWN_INTERVAL_MS);
+    if (sequencer->clock.steps > 0) due_ms = 0;
     if (due_ms != INT64_MAX && sequencer->is_stopping) return 0;
     return due_ms;
 }
@@ -53,6 +54,10 @@ void own_collect(struct sequencer *sequencer, int64_t now_ms, struct record_queu
     bursts_collect(sequencer, now_ms);
     if (refused > 0 && is_refused_due) add_own(group, OWN_REFUSED, ACTION_REFUSED, refused);
     if (sequencer->unrecorded > 0 && is_unrecorded_due) add_own(group, OWN_UNRECORDED, ACTION_UNRECORDED, sequencer->unrecorded);
+    if (sequencer->clock.steps > 0) {
+        add_own(group, OWN_CLOCK_STEP, ACTION_CLOCK_STEP, sequencer->clock.steps);
+        group->events[group->count - 1].stepped_ms = sequencer->clock.stepped_ms;
+    }
     assert(group->count <= GROUP_OWN_MAX);
 }
 
@@ -75,6 +80,10 @@ void own_apply(struct sequencer *sequencer, const struct event *event)
     switch (event->own) {
     case OWN_BURST_OPEN:
     case OWN_BURST_CLOSE: bursts_apply(sequencer, event); break;
+    case OWN_CLOCK_STEP:
+        sequencer->clock.steps -= (unsigned)event->count;
+        sequencer->clock.stepped_ms -= event->stepped_ms;
+        break;
     case OWN_REFUSED:
     case OWN_UNRECORDED: apply_counters(sequencer, event); break;
     case OWN_NONE: break;

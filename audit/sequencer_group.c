@@ -18,6 +18,7 @@ static int64_t due_ms(const struct sequencer *sequencer)
     const bool has_records = sequencer->ready.count > 0 || sequencer->folding.count > 0;
     const int64_t due = has_records ? 0 : own_due_ms(sequencer);
 
+    if (sequencer_is_forked(sequencer)) return has_records ? 0 : INT64_MAX;
     if (sequencer->doubt.exists) return sequencer->retry_at_ms;
     return due > sequencer->retry_at_ms || due == INT64_MAX ? due : sequencer->retry_at_ms;
 }
@@ -27,7 +28,7 @@ static bool is_over(const struct sequencer *sequencer)
 {
     if (!sequencer->is_stopping || !sequencer->clerk_is_done) return false;
     const bool is_empty = sequencer->ready.count == 0 && sequencer->folding.count == 0;
-    return sequencer->is_broken || (is_empty && own_due_ms(sequencer) == INT64_MAX);
+    return sequencer->is_broken || (is_empty && sequencer_is_forked(sequencer)) || (is_empty && own_due_ms(sequencer) == INT64_MAX);
 }
 
 /* False: the thread is to end. */
@@ -353,6 +354,16 @@ static struct result append(struct sequencer *sequencer, struct group *group, st
     return appended;
 }
 
+/* No smaller group would fare better. */
+static void refuse_group(struct sequencer *sequencer, struct group *group, const struct error *why)
+{
+    pg_rollback(sequencer->pg);
+    sequencer->clock.is_refused = false; /* until it is read again */
+    set_broken(sequencer, why);
+    if (why->kind == ERROR_FORKED) sequencer_set_forked(sequencer, why);
+    give_up_group(sequencer, group, why);
+}
+
 static void run_group(struct sequencer *sequencer, struct group *group)
 {
     struct error err = {0};
@@ -367,12 +378,21 @@ static void run_group(struct sequencer *sequencer, struct group *group)
         sequencer->backoff_ms = sequencer->retry_at_ms = 0; /* all were stale: the database answers */
     } else if (err.kind == ERROR_UNCERTAIN) {
         resolve_doubt(sequencer, group, &err);
+    } else if (err.kind == ERROR_FORKED || sequencer->clock.is_refused) {
+        refuse_group(sequencer, group, &err);
     } else if (pg_is_broken(sequencer->pg)) {
         set_broken(sequencer, &err);
         put_back(sequencer, group);
     } else {
         split(sequencer, group, &err);
     }
+}
+
+/* Under the mutex. */
+static void take_waiting(struct sequencer *sequencer, struct record_queue *taken)
+{
+    for (struct record *record; (record = queue_take(&sequencer->ready)) != NULL;) queue_add(taken, record);
+    for (struct record *record; (record = queue_take(&sequencer->folding)) != NULL;) queue_add(taken, record);
 }
 
 /* At the end of the thread: nobody may be left waiting. */
@@ -383,12 +403,25 @@ static void give_up_rest(struct sequencer *sequencer)
 
     queue_init(&rest);
     (void)pthread_mutex_lock(&sequencer->mutex);
-    for (struct record *record; (record = queue_take(&sequencer->ready)) != NULL;) queue_add(&rest, record);
-    for (struct record *record; (record = queue_take(&sequencer->folding)) != NULL;) queue_add(&rest, record);
+    take_waiting(sequencer, &rest);
     sequencer->group_is_done = true;
     (void)pthread_cond_broadcast(&sequencer->sign_work);
     (void)pthread_mutex_unlock(&sequencer->mutex);
     sequencer_give_up(sequencer, &rest, &why);
+}
+
+/* Nothing more goes into a log that is not the signed one. True: it is not. */
+static bool give_up_forked(struct sequencer *sequencer)
+{
+    struct record_queue waiting;
+
+    queue_init(&waiting);
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    const struct error why = sequencer->forked;
+    if (why.kind != ERROR_NONE) take_waiting(sequencer, &waiting);
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    sequencer_give_up(sequencer, &waiting, &why);
+    return why.kind != ERROR_NONE;
 }
 
 void *sequencer_group_run(void *argument)
@@ -396,6 +429,7 @@ void *sequencer_group_run(void *argument)
     struct sequencer *sequencer = argument;
 
     while (wait_for_work(sequencer)) {
+        if (give_up_forked(sequencer)) continue;
         if (!connect_again(sequencer) || !settle_doubt(sequencer)) continue;
         collect(sequencer);
         if (sequencer->group->count > 0) run_group(sequencer, sequencer->group);

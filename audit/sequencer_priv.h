@@ -12,13 +12,14 @@
 
 #include "audit/audit_store.h"
 #include "audit/event_priv.h"
+#include "audit/log_clock_priv.h"
 #include "audit/log_memory_priv.h"
 #include "audit/log_tiles_priv.h"
 #include "audit/metrics.h"
 
 #define GROUP_RECORDS_MAX 1000
 #define BURSTS_MAX        34 /* at a time: of strangers, of 32 organisations or issuers, and one of all others */
-#define GROUP_OWN_MAX     (2 * BURSTS_MAX + 2) /* closing bursts, opening them, refused, unrecorded */
+#define GROUP_OWN_MAX     (2 * BURSTS_MAX + 3) /* closing bursts, opening them, refused, unrecorded, a step of the clock */
 #define GROUP_EVENTS_MAX  (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
 #define GROUP_KEYS_MAX    ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
 #define GROUP_SLOTS       32768 /* of the hash table over keys; a power of two, twice as many as keys */
@@ -30,6 +31,7 @@
 #define UNSIGNED_MAX_MS    5000  /* docs/formats/audit-log.md section 15 */
 #define SIGN_INTERVAL_MS   200
 #define SIGN_IDLE_MS       1000
+#define SIGN_AT_END_MS     5000  /* so long the end waits for a signature over the last events */
 #define WATCH_INTERVAL_MS  50
 #define OWN_INTERVAL_MS    2000  /* how long a counter may wait to become an event */
 #define BURST_WINDOW_MS    10000
@@ -125,6 +127,8 @@ struct burst {
 
 struct sequencer {
     struct keyd_client *keyd;
+    void (*notice)(const char *what, const struct error *why); /* or NULL */
+    struct note_key log_key; /* of sijil-keyd, from the start on */
     char origin[128], instance[64];
     unsigned deadline_ms;
     struct subject_cache *subjects;
@@ -141,7 +145,9 @@ struct sequencer {
     struct error last_error;
     uint64_t unrecorded;        /* not yet the subject of an event */
     int64_t unrecorded_since_ms;
-    uint64_t appended_size, signed_size;
+    struct error forked;        /* ERROR_NONE, or what contradicts the signed log: for good */
+    uint64_t appended_size;
+    struct signed_checkpoint newest; /* that sijil-keyd signed and we verified; size 0: none */
     int64_t unsigned_since_ms;  /* 0: all is signed */
     bool sign_is_broken;
     struct error sign_error;
@@ -162,8 +168,10 @@ struct sequencer {
     struct log_memory *memory;
     struct burst bursts[BURSTS_MAX]; /* 0: of strangers; 1: of those for whom there is no other */
     struct doubt doubt;
+    struct log_clock clock;
 
     /* The signer's own. */
+    uint64_t strange_size; /* of the newest row of audit_checkpoint that nobody signed; 0: none */
     struct pg *sign_pg;
     struct log_tiles *sign_tiles;
     uint64_t partitions; /* made so far */
@@ -240,9 +248,24 @@ int64_t bursts_due_ms(const struct sequencer *sequencer);
 /** OWN_BURST_* is durable. */
 void bursts_apply(struct sequencer *sequencer, const struct event *event);
 
+/** Tells the program's log. Not under the mutex. */
+void sequencer_notice(const struct sequencer *sequencer, const char *what, const struct error *why);
+/** Under the mutex: is it over for good? */
+static inline bool sequencer_is_forked(const struct sequencer *sequencer)
+{
+    return sequencer->forked.kind != ERROR_NONE;
+}
+
 /* sequencer_clerk.c, sequencer_sign.c */
 void *sequencer_clerk_run(void *argument);
 void *sequencer_watch_run(void *argument);
 void *sequencer_sign_run(void *argument);
-/** At start: the log in the database must continue what keyd has signed. */
+/** Has keyd sign what the database has by now, unless it did. The signer's, and the start's. */
+RESULT sequencer_sign_now(struct sequencer *sequencer, struct error *err);
+
+/* sequencer_check.c */
+/** At start: the log in the database must continue what keyd has signed, leaf by leaf where keyd has signed nothing yet. */
 RESULT sequencer_check_log(struct sequencer *sequencer, struct error *err);
+RESULT sequencer_refuse_shrunken(uint64_t size, uint64_t signed_size, struct error *err);
+/** So far ahead of the clock that the last entry is looked at: does it have that time? */
+RESULT sequencer_check_last_time(struct pg *pg, uint64_t size, int64_t last_time_ms, struct error *err);

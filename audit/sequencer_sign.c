@@ -1,18 +1,20 @@
-/* Checkpoints: keyd composes and signs them; we prove to it that the log only grew. */
+/*
+ * Checkpoints: keyd composes and signs them; we prove to it that the log only grew. What is signed is what keyd says it
+ * signed, never what a table says: the newest verified note is kept in memory, and served from there.
+ */
 #include <string.h>
 
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
 
-static void note_signed(struct sequencer *sequencer, uint64_t size, int64_t read_at_ms)
+static void note_signed(struct sequencer *sequencer, int64_t read_at_ms)
 {
     (void)pthread_mutex_lock(&sequencer->mutex);
-    if (size > sequencer->signed_size) sequencer->signed_size = size;
     sequencer->sign_is_broken = false;
     /* Whatever is not under this checkpoint was appended after the state was read. */
-    sequencer->unsigned_since_ms = sequencer->appended_size > sequencer->signed_size ? read_at_ms : 0;
+    sequencer->unsigned_since_ms = sequencer->appended_size > sequencer->newest.size ? read_at_ms : 0;
     (void)pthread_mutex_unlock(&sequencer->mutex);
-    metric_set(AUDIT_METRIC(audit_signed_size), (int64_t)size);
+    metric_set(AUDIT_METRIC(audit_signed_size), (int64_t)sequencer->newest.size);
 }
 
 static void note_failure(struct sequencer *sequencer, const struct error *why)
@@ -37,6 +39,22 @@ static struct result fill_proof(struct sequencer *sequencer, struct checkpoint_r
     return SUCCESS;
 }
 
+/* Another sijil-keyd may have come up behind the socket: what it signs does not count. */
+static struct result take_note(struct sequencer *sequencer, const struct checkpoint_request *request, struct bytes note,
+                               struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+
+    TRY(signed_checkpoint_read(&sequencer->log_key, note, &checkpoint, err));
+    if (checkpoint.size != request->size || memcmp(checkpoint.root.bytes, request->root, sizeof request->root) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "sijil-keyd signed another checkpoint than it was asked for");
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    sequencer->newest = checkpoint;
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    return SUCCESS;
+}
+
+/* When keyd has signed this size already, it signs the same again: so each gateway gets the newest note. */
 static struct result sign(struct sequencer *sequencer, const struct audit_signing_state *state, uint64_t old_size,
                           struct error *err)
 {
@@ -48,6 +66,7 @@ static struct result sign(struct sequencer *sequencer, const struct audit_signin
     memcpy(request.root, root.bytes, sizeof request.root);
     TRY(fill_proof(sequencer, &request, err));
     TRY(keyd_sign_checkpoint(sequencer->keyd, &request, &note, err));
+    TRY(take_note(sequencer, &request, buffer_bytes(&note), err));
     return audit_store_checkpoint(sequencer->sign_pg, request.size, &root, buffer_text(&note), err);
 }
 
@@ -61,49 +80,81 @@ static struct result make_partitions(struct sequencer *sequencer, uint64_t size,
     return SUCCESS;
 }
 
-static struct result refuse_shrunken(uint64_t size, uint64_t signed_size, struct error *err)
+/* keyd signs only what a gateway has read from this database: read after it signed, the log has at least that. */
+static struct result check_state(const struct sequencer *sequencer, const struct audit_signing_state *state, struct error *err)
 {
-    return failure(err, ERROR_CORRUPT,
-                   "the database has %llu events, but sijil-keyd has signed %llu: it was truncated, or restored from "
-                   "an older backup. Restore the newest one; nothing is served until then",
-                   (unsigned long long)size, (unsigned long long)signed_size);
+    const struct merkle_hash root = merkle_frontier_root(&state->frontier);
+
+    if (state->frontier.size < sequencer->newest.size)
+        return sequencer_refuse_shrunken(state->frontier.size, sequencer->newest.size, err);
+    if (state->frontier.size == 0 || state->frontier.size != sequencer->newest.size) return SUCCESS;
+    if (merkle_hash_equal(&root, &sequencer->newest.root)) return SUCCESS;
+    return failure(err, ERROR_FORKED, "the log's state was changed: its %llu events have another root than sijil-keyd has signed",
+                   (unsigned long long)state->frontier.size);
 }
 
-/* keyd signs only what a gateway has read from this database: read now, it has at least that, unless events are gone. */
-static struct result check_none_lost(struct sequencer *sequencer, uint64_t signed_size, struct error *err)
+static struct result read_state(struct sequencer *sequencer, struct audit_signing_state *state_out, struct error *err)
 {
     struct audit_signing_state state;
 
     TRY(audit_signing_state(sequencer->sign_pg, &state, err));
-    return state.frontier.size >= signed_size ? SUCCESS : refuse_shrunken(state.frontier.size, signed_size, err);
+    TRY(check_state(sequencer, &state, err));
+    TRY(make_partitions(sequencer, state.frontier.size, err));
+    *state_out = state;
+    return SUCCESS;
 }
 
 /* keyd's own last size counts, not ours: other gateways have checkpoints signed too. */
-static struct result sign_round(struct sequencer *sequencer, struct error *err)
+static struct result sign_newer(struct sequencer *sequencer, struct audit_signing_state *state, struct error *err)
 {
-    struct audit_signing_state state;
     struct keyd_identity identity;
+
+    TRY(keyd_identify(sequencer->keyd, &identity, err));
+    if (identity.log_size > state->frontier.size) TRY(read_state(sequencer, state, err)); /* read now, it has at least that */
+    if (identity.log_size > state->frontier.size)
+        return sequencer_refuse_shrunken(state->frontier.size, identity.log_size, err);
+    return sign(sequencer, state, identity.log_size, err);
+}
+
+/* Rows that nobody signed are in nobody's way, but somebody put them there. */
+static struct result look_for_strange_rows(struct sequencer *sequencer, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct signed_checkpoint checkpoint;
+    struct error why = {0};
+    uint64_t strange = 0;
+
+    TRY(audit_checkpoints_after(sequencer->sign_pg, sequencer->newest.size, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        if (signed_checkpoint_read(&sequencer->log_key, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok) continue;
+        if (strange == 0) strange = (uint64_t)pg_int8(rows, i, 0);
+    }
+    if (strange != 0 && strange != sequencer->strange_size) {
+        metric_add(AUDIT_METRIC(audit_strange_checkpoints), 1);
+        sequencer_notice(sequencer, "a row of audit_checkpoint was not signed by sijil-keyd, and is ignored: find out who wrote it", &why);
+    }
+    sequencer->strange_size = strange;
+    return SUCCESS;
+}
+
+struct result sequencer_sign_now(struct sequencer *sequencer, struct error *err)
+{
     const int64_t read_at_ms = clock_monotonic_ms();
+    struct audit_signing_state state;
 
     pg_notice_loss(sequencer->sign_pg);
     if (pg_is_broken(sequencer->sign_pg)) TRY(pg_reopen(sequencer->sign_pg, err));
-    TRY(audit_signing_state(sequencer->sign_pg, &state, err));
-    TRY(make_partitions(sequencer, state.frontier.size, err));
-    const uint64_t size = state.frontier.size;
-    if (state.checkpoint_size < size) {
-        TRY(keyd_identify(sequencer->keyd, &identity, err));
-        if (identity.log_size <= size) TRY(sign(sequencer, &state, identity.log_size, err));
-        else TRY(check_none_lost(sequencer, identity.log_size, err));
-    }
-    note_signed(sequencer, size > state.checkpoint_size ? size : state.checkpoint_size, read_at_ms);
-    return SUCCESS;
+    TRY(read_state(sequencer, &state, err));
+    if (state.frontier.size > sequencer->newest.size) TRY(sign_newer(sequencer, &state, err));
+    note_signed(sequencer, read_at_ms);
+    return look_for_strange_rows(sequencer, err);
 }
 
 /* Under the mutex. An idle log is looked at now and then: other gateways may append to it, keyd may have died. */
 static bool wait_for_round(struct sequencer *sequencer, int64_t last_ms)
 {
     while (!sequencer->is_stopping) {
-        const bool is_behind = sequencer->appended_size > sequencer->signed_size;
+        const bool is_behind = sequencer->appended_size > sequencer->newest.size;
         const int64_t due_ms = last_ms + (is_behind ? SIGN_INTERVAL_MS : SIGN_IDLE_MS);
         if (due_ms <= clock_monotonic_ms()) return true;
         sequencer_wait(sequencer, &sequencer->sign_work, due_ms);
@@ -112,61 +163,45 @@ static bool wait_for_round(struct sequencer *sequencer, int64_t last_ms)
     return false;
 }
 
+static bool sign_round(struct sequencer *sequencer, struct error *err)
+{
+    if (sequencer_sign_now(sequencer, err).ok) return true;
+    note_failure(sequencer, err);
+    if (err->kind == ERROR_FORKED) sequencer_set_forked(sequencer, err);
+    return false;
+}
+
+/* The last round is after the last group: what is not signed now could be cut off while nobody looks. */
+static void sign_rest(struct sequencer *sequencer)
+{
+    const int64_t until_ms = clock_monotonic_ms() + SIGN_AT_END_MS;
+    struct error err = {0};
+
+    while (!sign_round(sequencer, &err)) {
+        if (err.kind == ERROR_FORKED || clock_monotonic_ms() >= until_ms) {
+            sequencer_notice(sequencer, "stopping, and the last events of the log are not signed", &err);
+            return;
+        }
+        (void)pthread_mutex_lock(&sequencer->mutex);
+        sequencer_wait(sequencer, &sequencer->sign_work, clock_monotonic_ms() + SIGN_INTERVAL_MS);
+        (void)pthread_mutex_unlock(&sequencer->mutex);
+    }
+}
+
 void *sequencer_sign_run(void *argument)
 {
     struct sequencer *sequencer = argument;
     int64_t last_ms = 0;
-    bool goes_on = true;
 
-    while (goes_on) { /* the last round is after the last group */
+    for (;;) {
         struct error err = {0};
         (void)pthread_mutex_lock(&sequencer->mutex);
-        goes_on = wait_for_round(sequencer, last_ms);
+        const bool goes_on = wait_for_round(sequencer, last_ms);
         (void)pthread_mutex_unlock(&sequencer->mutex);
+        if (!goes_on) break;
         last_ms = clock_monotonic_ms();
-        if (!sign_round(sequencer, &err).ok) note_failure(sequencer, &err);
+        (void)sign_round(sequencer, &err);
     }
+    sign_rest(sequencer);
     return NULL;
-}
-
-static struct result compare_with_keyd(struct sequencer *sequencer, const struct audit_signing_state *state,
-                                       const struct keyd_identity *identity, struct error *err)
-{
-    struct merkle_hash root;
-
-    if (identity->log_size > state->frontier.size)
-        return refuse_shrunken(state->frontier.size, identity->log_size, err);
-    if (identity->log_size == 0 && state->checkpoint_size > 0)
-        return failure(err, ERROR_CORRUPT, "sijil-keyd has signed nothing yet, but the database has signed checkpoints: "
-                                           "its key directory is not the one that belongs to this log");
-    TRY(merkle_root_at(&sequencer->sign_tiles->tiles.source, identity->log_size, &root, err));
-    if (identity->log_size > 0 && memcmp(root.bytes, identity->log_root, sizeof root.bytes) != 0)
-        return failure(err, ERROR_CORRUPT, "the first %llu events of the database are not those that sijil-keyd has "
-                                           "signed: the log was changed. Restore the database; nothing is served until then",
-                       (unsigned long long)identity->log_size);
-    return SUCCESS;
-}
-
-struct result sequencer_check_log(struct sequencer *sequencer, struct error *err)
-{
-    struct keyd_identity identity;
-    struct audit_signing_state state;
-    struct merkle_hash root;
-
-    TRY(keyd_identify(sequencer->keyd, &identity, err));
-    if (strcmp(identity.origin, sequencer->origin) != 0)
-        return failure(err, ERROR_INVALID, "sijil-keyd signs the log \"%.60s\", but this gateway writes \"%.60s\"",
-                       identity.origin, sequencer->origin);
-    TRY(audit_signing_state(sequencer->sign_pg, &state, err));
-    log_tiles_init(sequencer->sign_tiles, sequencer->sign_pg, state.frontier.size);
-    TRY(merkle_root_at(&sequencer->sign_tiles->tiles.source, state.frontier.size, &root, err));
-    const struct merkle_hash stated = merkle_frontier_root(&state.frontier);
-    if (!merkle_hash_equal(&root, &stated))
-        return failure(err, ERROR_CORRUPT, "the events in the database do not have the root that the log's state has: "
-                                           "rows were changed. Restore the database; nothing is served until then");
-    TRY(compare_with_keyd(sequencer, &state, &identity, err));
-    TRY(make_partitions(sequencer, state.frontier.size, err));
-    sequencer->appended_size = state.frontier.size;
-    sequencer->signed_size = state.checkpoint_size;
-    return SUCCESS;
 }

@@ -13,6 +13,8 @@
 int64_t clock_wall_ms(void);
 /** Milliseconds of a clock that never steps; only differences mean something. */
 int64_t clock_monotonic_ms(void);
+/** The same, and it goes on while the machine sleeps. */
+int64_t clock_since_boot_ms(void);
 /** Nanoseconds that the calling thread has run, in the kernel too; only differences mean something. */
 uint64_t clock_thread_ns(void);
 

@@ -23,7 +23,8 @@
     X(ERROR_UNAVAILABLE, "unavailable", "a peer is down; the same call may succeed later")      \
     X(ERROR_UNCERTAIN, "uncertain", "a commit was sent and its answer was lost")                \
     X(ERROR_CORRUPT, "corrupt", "stored bytes fail their own check; raise an alarm")            \
-    X(ERROR_NO_MEMORY, "no_memory", "out of memory")
+    X(ERROR_NO_MEMORY, "no_memory", "out of memory")                                            \
+    X(ERROR_FORKED, "forked", "the log in the database is not the one that was signed: stop")
 
 enum error_kind {
     ERROR_NONE = 0,

@@ -34,7 +34,8 @@ enum exit_code exit_code_of(const struct error *err)
     case ERROR_DENIED: return EXIT_DENIED;
     case ERROR_UNAVAILABLE:
     case ERROR_UNCERTAIN: return EXIT_UNAVAILABLE;
-    case ERROR_CORRUPT: return EXIT_DAMAGED;
+    case ERROR_CORRUPT:
+    case ERROR_FORKED: return EXIT_DAMAGED;
     case ERROR_INVALID:
     case ERROR_CONFLICT:
     case ERROR_LIMIT:

@@ -191,7 +191,7 @@ static void read_error(struct reader *fields, struct keyd_reply *reply)
 {
     const uint8_t kind = reader_u8(fields);
 
-    if (kind == ERROR_NONE || kind > ERROR_NO_MEMORY) fields->failed = true;
+    if (kind == ERROR_NONE || kind > ERROR_FORKED) fields->failed = true;
     reply->as.error.kind = (enum error_kind)kind;
     reply->as.error.message = reader_prefixed(fields, sizeof((struct error *)0)->message - 1);
 }

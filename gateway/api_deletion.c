@@ -37,16 +37,25 @@ struct result target_deletion_certify(struct request *request, struct pg *pg, st
     return SUCCESS;
 }
 
+static struct result prove_now(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *entry,
+                               struct buffer *proof, struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+
+    TRY(sequencer_checkpoint(request->gateway->sequencer, &checkpoint, err));
+    return audit_prove_deletion(pg, request->permit, sequence, &checkpoint, &(struct proven_entry){entry, proof}, err);
+}
+
 static struct result prove(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *entry,
                            struct buffer *proof, struct error *err)
 {
     const struct timespec wait = {.tv_nsec = PROOF_WAIT_MS * 1000000L};
-    struct result proven = audit_prove_deletion(pg, request->permit, sequence, entry, proof, err);
+    struct result proven = prove_now(request, pg, sequence, entry, proof, err);
 
     for (unsigned i = 0; i < PROOF_WAITS && !proven.ok && err->kind == ERROR_UNAVAILABLE && !pg_is_broken(pg); i++) {
         (void)nanosleep(&wait, NULL);
         buffer_clear(proof);
-        proven = audit_prove_deletion(pg, request->permit, sequence, entry, proof, err);
+        proven = prove_now(request, pg, sequence, entry, proof, err);
     }
     return proven;
 }

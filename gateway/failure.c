@@ -20,7 +20,10 @@
     X(ERROR_CORRUPT, 500, "UNKNOWN", "Stored data is damaged",                                                  \
       "stored data is damaged; tell the operator: trying again does not help, pushing the content anew may")    \
     X(ERROR_NO_MEMORY, 503, "UNAVAILABLE", "A part of the service is overloaded",                               \
-      "the service is overloaded, and it was not done; try again in a few seconds")
+      "the service is overloaded, and it was not done; try again in a few seconds")                            \
+    X(ERROR_FORKED, 503, "UNAVAILABLE", "The audit log was changed",                                            \
+      "the audit log in the database is not the one that was signed: nothing is served until the operator has found out " \
+      "who changed it, has restored the signed one and has started the gateway again; trying again does not help")
 
 struct answer {
     unsigned status;
@@ -45,5 +48,5 @@ void response_failure(struct request *request, const struct error *err)
     const char *detail = answer.advice == NULL ? err->message : answer.advice;
 
     response_error(request, answer.status, answer.code, answer.title, detail);
-    if (answer.status == 503) response_header(request, "Retry-After", "%d", 2);
+    if (answer.status == 503 && err->kind != ERROR_FORKED) response_header(request, "Retry-After", "%d", 2);
 }

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "audit/sequencer.h"
+#include "audit/log_patrol.h"
 #include "authz/authenticate.h"
 #include "base/log.h"
 #include "base/sandbox.h"
@@ -55,11 +56,27 @@ static struct result open_pool(struct gateway *gateway, struct work_options opti
     return work_pool_new(&options, pool_out, err);
 }
 
+static void notice(const char *what, const struct error *why)
+{
+    log_error(what, why);
+}
+
+static struct result open_patrol(struct gateway *gateway, struct error *err)
+{
+    const struct log_patrol_options options = {.conninfo = gateway->settings->database,
+                                             .sequencer = gateway->sequencer,
+                                             .rate = (unsigned)gateway->settings->audit_verify_rate,
+                                             .rest_s = (unsigned)gateway->settings->audit_verify_rest};
+
+    return log_patrol_start(&options, &gateway->patrol, err);
+}
+
 static struct result open_sequencer(struct gateway *gateway, struct error *err)
 {
     struct sequencer_options options = {.conninfo = gateway->settings->database,
                                         .tables = gateway_tables,
                                         .keyd = gateway->keyd,
+                                        .notice = notice,
                                         .deadline_ms = (unsigned)gateway->settings->record_timeout};
 
     memcpy(options.origin, gateway->origin, sizeof options.origin);
@@ -137,6 +154,7 @@ static struct result open_judges(struct gateway *gateway, struct error *err)
     TRY(storage_check_schema(gateway->settings->database, err));
     TRY(open_keyd(gateway, &identity, err));
     TRY(open_sequencer(gateway, err));
+    TRY(open_patrol(gateway, err));
     TRY(authz_directory_new(&gateway->directory, err));
     TRY(open_decider(gateway, err));
     return open_authenticator(gateway, &identity, err);
@@ -185,6 +203,7 @@ static void gateway_close(struct gateway *gateway)
     authenticator_free(gateway->authenticator);
     decider_free(gateway->decider);
     authz_directory_free(gateway->directory);
+    log_patrol_free(gateway->patrol);
     sequencer_free(gateway->sequencer);
     quota_free(gateway->quota);
     allotment_free(gateway->allotment);

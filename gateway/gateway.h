@@ -21,6 +21,7 @@ struct route_table;
 struct sequencer;
 struct server;
 struct upkeep;
+struct log_patrol;
 
 struct gateway {
     const struct settings *settings;
@@ -28,6 +29,7 @@ struct gateway {
     char origin[128];                    /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
     struct keyd_client *keyd;
     struct sequencer *sequencer;
+    struct log_patrol *patrol;           /* goes through the log again and again */
     struct decider *decider;
     struct authz_directory *directory;   /* the newest snapshot of robots and issuers */
     struct authenticator *authenticator;

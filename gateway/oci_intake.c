@@ -64,7 +64,8 @@ struct result intake_refuse(struct request *request, struct error *err)
     case ERROR_UNAVAILABLE:
     case ERROR_UNCERTAIN:
     case ERROR_CORRUPT:
-    case ERROR_NO_MEMORY: break;
+    case ERROR_NO_MEMORY:
+    case ERROR_FORKED: break;
     }
     return oci_fail(request, "BLOB_UPLOAD_UNKNOWN", err);
 }

@@ -277,6 +277,7 @@ static enum way step_recorded(struct exchange *exchange, struct pg *pg)
     case RECORD_REFUSED:
     case RECORD_UNAVAILABLE: break;
     }
+    if (record->error.kind == ERROR_FORKED) return answer_failure(exchange, &record->error);
     return answer_failure(exchange, &unavailable);
 }
 
@@ -324,6 +325,7 @@ static void conclude(struct exchange *exchange, struct result result, const stru
     struct error unrecorded = {0};
 
     if (!result.ok) log_error(exchange->request.route->name, err);
+    if (!result.ok && err->kind == ERROR_FORKED) sequencer_set_forked(exchange->request.gateway->sequencer, err);
     const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whatever else can't be recorded now */
     if (!ensure_recorded(exchange, &unrecorded).ok ||
         !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)

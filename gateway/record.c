@@ -151,7 +151,10 @@ static void meet_own_change(const struct request *request, const struct record *
 /* A commit whose answer was lost may have come true: whoever is told that nothing was done would not look. */
 static struct result not_recorded(const struct record *record, struct error *err)
 {
-    if (record->error.kind == ERROR_UNCERTAIN) return failure(err, ERROR_UNCERTAIN, "%s", record->error.message);
+    if (record->error.kind == ERROR_UNCERTAIN || record->error.kind == ERROR_FORKED) {
+        *err = record->error;
+        return (struct result){.ok = false};
+    }
     return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now, so nothing was done");
 }
 

@@ -14,7 +14,7 @@ static struct result check_first(const struct checkpoint_request *request, struc
     if (request->proof_count != 0)
         return failure(err, ERROR_INVALID, "nothing can be proven from size 0: the proof must be empty");
     if (request->size == 0 && memcmp(request->root, empty.bytes, sizeof empty.bytes) != 0)
-        return failure(err, ERROR_CORRUPT, "the root of the empty log is another");
+        return failure(err, ERROR_FORKED, "the root of the empty log is another");
     return SUCCESS;
 }
 
@@ -24,18 +24,19 @@ static struct result check_growth(const struct checkpoint_request *request, cons
     struct merkle_hash old_root, root;
     struct merkle_proof proof = {.count = request->proof_count};
 
-    if (request->size < last->log_size)
-        return failure(err, ERROR_CORRUPT, "the log shrank: %llu entries were signed, now it has %llu",
-                       (unsigned long long)last->log_size, (unsigned long long)request->size);
+    /* First: another gateway may have had a larger log signed since this one asked for the last size. */
     if (request->old_size != last->log_size)
         return failure(err, ERROR_CONFLICT, "the last checkpoint has size %llu: prove from there",
                        (unsigned long long)last->log_size);
+    if (request->size < last->log_size)
+        return failure(err, ERROR_FORKED, "the log shrank: %llu entries were signed, now it has %llu",
+                       (unsigned long long)last->log_size, (unsigned long long)request->size);
     _Static_assert(KEYD_PROOF_MAX == MERKLE_PROOF_MAX, "every proof can be sent");
     for (size_t i = 0; i < proof.count; i++) memcpy(proof.hashes[i].bytes, request->proof[i], MERKLE_HASH_SIZE);
     memcpy(old_root.bytes, last->log_root, sizeof old_root.bytes);
     memcpy(root.bytes, request->root, sizeof root.bytes);
     if (!merkle_verify_consistency(last->log_size, request->size, &old_root, &root, &proof))
-        return failure(err, ERROR_CORRUPT, "the log does not continue what was signed at size %llu: it forked",
+        return failure(err, ERROR_FORKED, "the log does not continue what was signed at size %llu: it forked",
                        (unsigned long long)last->log_size);
     return SUCCESS;
 }

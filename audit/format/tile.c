@@ -118,3 +118,14 @@ void tile_source_init(struct tile_source *tiles, uint64_t size)
     tiles->size = size;
     for (size_t i = 0; i < sizeof tiles->slots / sizeof tiles->slots[0]; i++) tiles->slots[i].used = false;
 }
+
+void tile_source_put(struct tile_source *tiles, unsigned level, uint64_t index, const struct merkle_hash *hashes, unsigned width)
+{
+    struct tile_slot *slot = find_slot(tiles, level, index);
+
+    assert(width > 0 && width <= TILE_WIDTH && width <= available_width(tiles, level, index));
+    memcpy(slot->hashes, hashes, width * sizeof *hashes);
+    slot->used = true;
+    slot->width = width;
+    slot->index = index;
+}

@@ -41,3 +41,5 @@ struct tile_source {
     } slots[2 * (TILE_LEVEL_MAX + 1)]; /* a proof meets at most two tiles of a level */
 };
 void tile_source_init(struct tile_source *tiles, uint64_t size);
+/** Uses these hashes for that tile instead of loading it, until two others of its level were asked for. */
+void tile_source_put(struct tile_source *tiles, unsigned level, uint64_t index, const struct merkle_hash *hashes, unsigned width);

@@ -4,12 +4,14 @@
  */
 #include "tests/gateway/doubles.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "audit/decision_make.h"
+#include "audit/log_patrol.h"
 #include "audit/permit_priv.h"
 #include "audit/sequencer.h"
 #include "base/memory.h"
@@ -174,6 +176,30 @@ bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err)
     (void)sequencer;
     if (double_mode != DOUBLE_LOG_DOWN) return true;
     return failure(err, ERROR_UNAVAILABLE, "the log can't be written").ok;
+}
+
+void sequencer_set_forked(struct sequencer *sequencer, const struct error *why)
+{
+    (void)sequencer, (void)why;
+}
+
+struct result sequencer_checkpoint(const struct sequencer *sequencer, struct signed_checkpoint *checkpoint_out, struct error *err)
+{
+    (void)sequencer, (void)checkpoint_out;
+    return failure(err, ERROR_UNAVAILABLE, "nothing is signed here");
+}
+
+/* There is no log to go through. */
+struct result log_patrol_start(const struct log_patrol_options *options, struct log_patrol **patrol_out, struct error *err)
+{
+    (void)options, (void)err;
+    *patrol_out = NULL;
+    return SUCCESS;
+}
+
+void log_patrol_free(struct log_patrol *patrol)
+{
+    assert(patrol == NULL);
 }
 
 void sequencer_free(struct sequencer *sequencer)

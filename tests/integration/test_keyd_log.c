@@ -115,15 +115,16 @@ static const struct growth_row {
     {"grows", 100, 333, LEAVES, 0, -1, ERROR_NONE},
     {"the same again", 100, 100, LEAVES, 0, -1, ERROR_NONE},
     {"grows by one", 100, 101, LEAVES, 0, -1, ERROR_NONE},
-    {"shrinks", 100, 99, LEAVES, 0, -1, ERROR_CORRUPT},
-    {"shrinks to nothing", 0, 0, LEAVES, 0, -1, ERROR_CORRUPT},
-    {"another log of the same size", 100, 100, 50, 0, -1, ERROR_CORRUPT},
-    {"a fork before the last size", 100, 333, 99, 0, -1, ERROR_CORRUPT},
+    {"shrinks", 100, 99, LEAVES, 0, -1, ERROR_FORKED},
+    {"shrinks to nothing", 100, 0, LEAVES, 0, -1, ERROR_FORKED},
+    {"smaller than what another gateway had signed meanwhile", 5, 99, LEAVES, 0, -1, ERROR_CONFLICT},
+    {"another log of the same size", 100, 100, 50, 0, -1, ERROR_FORKED},
+    {"a fork before the last size", 100, 333, 99, 0, -1, ERROR_FORKED},
     {"a fork after it is no fork", 100, 333, 100, 0, -1, ERROR_NONE},
     {"a proof from an older size", 5, 333, LEAVES, 0, -1, ERROR_CONFLICT},
     {"a proof from a size never signed", 120, 333, LEAVES, 0, -1, ERROR_CONFLICT},
     {"a proof that says it starts from nothing", 0, 333, LEAVES, 0, -1, ERROR_CONFLICT},
-    {"a damaged proof", 100, 333, LEAVES, 0, 0, ERROR_CORRUPT},
+    {"a damaged proof", 100, 333, LEAVES, 0, 0, ERROR_FORKED},
     {"a clock a minute ahead", 100, 333, LEAVES, 70, -1, ERROR_INVALID},
     {"a clock a minute behind", 100, 333, LEAVES, -70, -1, ERROR_INVALID},
     {"a clock at the end of time", 100, 333, LEAVES, INT64_MAX / 2, -1, ERROR_INVALID},
@@ -153,7 +154,7 @@ static void the_last_size_survives(void **state)
     (void)keyd_daemon_end(&process, SIGTERM);
     keyd_daemon_start(&process, NULL);
     assert_int_equal(identify().log_size, 42);
-    assert_int_equal(sign_sizes(0, 7), ERROR_CORRUPT);
+    assert_int_equal(sign_sizes(42, 7), ERROR_FORKED);
     assert_int_equal(sign_sizes(42, 43), ERROR_NONE);
 }
 

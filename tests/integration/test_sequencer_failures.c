@@ -224,14 +224,14 @@ static void a_log_that_keyd_does_not_know_is_refused(void **state)
     database_execute(log.database, "ALTER TABLE audit_entry DISABLE TRIGGER ALL; UPDATE audit_entry SET leaf_hash = sha256(leaf)"
                                    " WHERE seq = 1");
     assert_false(audit_log_try_start(&log, "gw1", &sequencer, &err).ok);
-    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_int_equal(err.kind, ERROR_FORKED);
 
     /* A database that is behind: as after a restore of an older backup. */
     struct database *full = log.database;
     log.database = database_new();
     err = (struct error){0};
     assert_false(audit_log_try_start(&log, "gw1", &sequencer, &err).ok);
-    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_int_equal(err.kind, ERROR_FORKED);
     assert_non_null(strstr(err.message, "restored"));
     database_free(log.database);
     log.database = full;
@@ -242,7 +242,7 @@ static void a_log_that_keyd_does_not_know_is_refused(void **state)
     log.keyd = keyd_process_new(TEST_ORIGIN);
     err = (struct error){0};
     assert_false(audit_log_try_start(&log, "gw1", &sequencer, &err).ok);
-    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_int_equal(err.kind, ERROR_FORKED);
     keyd_process_free(log.keyd);
     log.keyd = known;
 

@@ -222,7 +222,7 @@ static const struct bad_bytes_row {
     {"a long proof", false, KEYD_CHECKPOINT, KEYD_HEADER_SIZE + 8 + 8 + 32 + 8, KEYD_PROOF_MAX + 1},
     {"a NUL in a region", false, KEYD_WRAP, KEYD_HEADER_SIZE + 16 + 16 + 4, 0},
     {"an error of kind 0", true, KEYD_ERROR, KEYD_HEADER_SIZE, 0},
-    {"an error of an unknown kind", true, KEYD_ERROR, KEYD_HEADER_SIZE, ERROR_NO_MEMORY + 1},
+    {"an error of an unknown kind", true, KEYD_ERROR, KEYD_HEADER_SIZE, ERROR_FORKED + 1},
 };
 
 static void bad_bytes_are_refused(void **state)

@@ -1,0 +1,241 @@
+#include "audit/log_check_priv.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/audit_store.h"
+#include "base/memory.h"
+
+struct result log_check_new(struct pg *pg, struct log_check **check_out, struct error *err)
+{
+    struct log_check *check = memory_zeroed(1, sizeof *check);
+
+    if (check == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for checking the log");
+    check->tiles.pg = pg;
+    *check_out = check;
+    return SUCCESS;
+}
+
+void log_check_free(struct log_check *check)
+{
+    free(check);
+}
+
+void log_check_against(struct log_check *check, uint64_t size, const struct merkle_hash *root)
+{
+    log_tiles_init(&check->tiles, check->tiles.pg, size);
+    check->size = size;
+    check->root = *root;
+}
+
+static struct result wrong(struct error *err, uint64_t sequence, const char *what)
+{
+    return failure(err, ERROR_FORKED, "entry %llu of the log is not as it was signed: %s", (unsigned long long)sequence, what);
+}
+
+static struct result hash_leaves(struct log_check *check, const struct pg_rows *rows, uint64_t first, size_t count, struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct merkle_hash *hash = &check->hashes[i];
+        if (i >= pg_rows_count(rows) || (uint64_t)pg_int8(rows, i, 0) != first + i) return wrong(err, first + i, "it is missing");
+        const struct bytes leaf = pg_bytes(rows, i, 2);
+        if (leaf.length > MERKLE_ENTRY_MAX) return wrong(err, first + i, "it is too long");
+        merkle_leaf_hash(leaf, hash);
+        if (!bytes_equal(pg_bytes(rows, i, 3), (struct bytes){hash->bytes, sizeof hash->bytes}))
+            return wrong(err, first + i, "its bytes do not have the hash beside them");
+    }
+    return SUCCESS;
+}
+
+/* All hashes of the tile are in the proof of its first: what was computed here leads to the signed root, or it does not. */
+static struct result prove_tile(struct log_check *check, uint64_t index, size_t count, struct error *err)
+{
+    const uint64_t first = index * TILE_WIDTH;
+    struct merkle_proof proof;
+
+    tile_source_put(&check->tiles.tiles, 0, index, check->hashes, (unsigned)count);
+    TRY(merkle_prove_inclusion(&check->tiles.tiles.source, first, check->size, &proof, err));
+    if (merkle_verify_inclusion(first, check->size, &check->hashes[0], &proof, &check->root)) return SUCCESS;
+    return failure(err, ERROR_FORKED,
+                   "entries %llu to %llu of the log, or tiles above them, are not as they were signed: they do not lead to the "
+                   "root of %llu entries",
+                   (unsigned long long)first, (unsigned long long)(first + count - 1), (unsigned long long)check->size);
+}
+
+static struct result check_columns(struct log_check *check, const struct pg_rows *rows, size_t i, struct error *err)
+{
+    const struct leaf *leaf = &check->leaf;
+    const uint64_t sequence = (uint64_t)pg_int8(rows, i, 0);
+
+    if (leaf->sequence != sequence) return wrong(err, sequence, "it says that it is another one");
+    if (leaf->time_ms != pg_int8(rows, i, 1)) return wrong(err, sequence, "the time beside it is another");
+    if (leaf->time_ms < check->last_time_ms) return wrong(err, sequence, "it is older than the one before it");
+    if (strcmp(leaf->targets[0].action, pg_text(rows, i, 4)) != 0) return wrong(err, sequence, "the action beside it is another");
+    if (strcmp(leaf->outcome, pg_text(rows, i, 5)) != 0) return wrong(err, sequence, "the outcome beside it is another");
+    check->last_time_ms = leaf->time_ms;
+    return SUCCESS;
+}
+
+static void gather_keys(struct log_check *check)
+{
+    const struct leaf *leaf = &check->leaf;
+
+    for (size_t k = 0; k < leaf->key_count; k++) {
+        const size_t place = check->key_count++;
+        leaf_key_id(leaf->keys[k].name, check->key_ids[place]);
+        check->keys[place] = (struct bytes){check->key_ids[place], LEAF_KEY_ID_SIZE};
+        check->sequences[place] = (int64_t)leaf->sequence;
+        check->ordinals[place] = (int64_t)leaf->keys[k].ordinal;
+    }
+}
+
+/* What a leaf says that was signed and can't be read is somebody's fault, but no change of the log. */
+static struct result check_rows(struct log_check *check, const struct pg_rows *rows, size_t count, struct error *err)
+{
+    uint64_t odd = 0;
+
+    check->key_count = 0;
+    check->last_time_ms = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct error why;
+        if (!leaf_read(pg_bytes(rows, i, 2), &check->leaf, &why).ok) {
+            check->unreadable++;
+            continue;
+        }
+        TRY(check_columns(check, rows, i, err));
+        gather_keys(check);
+    }
+    TRY(check_find_odd_key(check->tiles.pg, check, &odd, err));
+    return odd == UINT64_MAX ? SUCCESS : wrong(err, odd, "the index of its keys has it under another number, or not at all");
+}
+
+static struct result check_stored_tile(struct log_check *check, unsigned level, uint64_t index, const struct merkle_hash *hashes,
+                                       struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    const struct merkle_hash root = tile_root(hashes, TILE_WIDTH);
+
+    TRY(check_load_tile(check->tiles.pg, level, index, &rows, err));
+    if (pg_rows_count(rows) == 1 && bytes_equal(pg_bytes(rows, 0, 0), (struct bytes){hashes[0].bytes, TILE_BYTES}) &&
+        bytes_equal(pg_bytes(rows, 0, 1), (struct bytes){root.bytes, sizeof root.bytes}))
+        return SUCCESS;
+    return failure(err, ERROR_FORKED, "tile %u/%llu of the log is missing, or not that of its entries", level,
+                   (unsigned long long)index);
+}
+
+/* The tiles that end with this one: their hashes are the roots that the rows below them have, each checked in its turn. */
+static struct result check_tiles_above(struct log_check *check, uint64_t index, struct error *err)
+{
+    struct merkle_hash hashes[TILE_WIDTH];
+
+    TRY(check_stored_tile(check, 0, index, check->hashes, err));
+    for (unsigned level = 1; (index + 1) % TILE_WIDTH == 0 && level <= TILE_LEVEL_MAX; level++) {
+        TRY(audit_load_tile_roots(check->tiles.pg, level - 1, index + 1 - TILE_WIDTH, TILE_WIDTH, hashes, err));
+        index /= TILE_WIDTH;
+        TRY(check_stored_tile(check, level, index, hashes, err));
+    }
+    return SUCCESS;
+}
+
+struct result log_check_tile(struct log_check *check, uint64_t index, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    const uint64_t first = index * TILE_WIDTH, left = check->size - first;
+    const size_t count = left < TILE_WIDTH ? (size_t)left : TILE_WIDTH;
+
+    assert(first < check->size);
+    TRY(check_load_entries(check->tiles.pg, first, count, &rows, err));
+    TRY(hash_leaves(check, rows, first, count, err));
+    TRY(prove_tile(check, index, count, err));
+    TRY(check_rows(check, rows, count, err));
+    return count < TILE_WIDTH ? SUCCESS : check_tiles_above(check, index, err);
+}
+
+struct result log_check_end(struct pg *pg, struct error *err)
+{
+    bool has_more = false;
+
+    TRY(check_load_end(pg, &has_more, err));
+    if (!has_more) return SUCCESS;
+    return failure(err, ERROR_FORKED, "rows stand behind the end of the log, where no gateway has put them");
+}
+
+static bool says_so(const struct leaf *leaf, struct bytes key, int64_t number)
+{
+    uint8_t id[LEAF_KEY_ID_SIZE];
+
+    for (size_t k = 0; k < leaf->key_count; k++) {
+        leaf_key_id(leaf->keys[k].name, id);
+        if (bytes_equal(key, (struct bytes){id, sizeof id})) return leaf->keys[k].ordinal == (uint64_t)number;
+    }
+    return false;
+}
+
+static struct result check_run(struct log_check *check, const struct pg_rows *rows, size_t i, struct error *err)
+{
+    const uint64_t last = (uint64_t)pg_int8(rows, i, 1);
+    struct error why;
+
+    if (!pg_bool(rows, i, 4)) return wrong(err, last, "the run of a key that ends with it does not go on from the one before");
+    if (!leaf_read(pg_bytes(rows, i, 3), &check->leaf, &why).ok) return SUCCESS; /* counted where it stands */
+    if (says_so(&check->leaf, pg_bytes(rows, i, 0), pg_int8(rows, i, 2))) return SUCCESS;
+    return wrong(err, last, "the index has it under a key, or a number, that it does not say");
+}
+
+struct result log_check_runs(struct log_check *check, struct run_place *place, size_t *count_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(check_load_runs(check->tiles.pg, place, check->size, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    for (size_t i = 0; i < count; i++) TRY(check_run(check, rows, i, err));
+    if (count > 0) {
+        memcpy(place->key, pg_bytes(rows, count - 1, 0).data, sizeof place->key);
+        place->last = pg_int8(rows, count - 1, 1);
+    }
+    *count_out = count;
+    return SUCCESS;
+}
+
+struct result log_check_note(struct log_check *check, const struct note_key *key, const struct pg_rows *rows, size_t i,
+                             bool *is_signed_out, struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+    struct merkle_hash root;
+    struct error why;
+
+    *is_signed_out = false;
+    if (!signed_checkpoint_read(key, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok) return SUCCESS;
+    if (checkpoint.size != (uint64_t)pg_int8(rows, i, 0)) return SUCCESS; /* a true note in a row of another size */
+    *is_signed_out = true;
+    if (checkpoint.size > check->size)
+        return failure(err, ERROR_FORKED, "sijil-keyd has signed %llu events, but only %llu are here: the log was truncated",
+                       (unsigned long long)checkpoint.size, (unsigned long long)check->size);
+    TRY(merkle_root_at(&check->tiles.tiles.source, checkpoint.size, &root, err));
+    if (merkle_hash_equal(&root, &checkpoint.root)) return SUCCESS;
+    return failure(err, ERROR_FORKED, "the first %llu events are not those that sijil-keyd has signed",
+                   (unsigned long long)checkpoint.size);
+}
+
+struct result log_check_notes(struct log_check *check, const struct note_key *key, struct note_place *place, size_t *count_out,
+                              uint64_t *strange_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    uint64_t strange = 0;
+
+    TRY(check_load_notes(check->tiles.pg, place, check->size, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    for (size_t i = 0; i < count; i++) {
+        bool is_signed = false;
+        TRY(log_check_note(check, key, rows, i, &is_signed, err));
+        strange += !is_signed;
+    }
+    if (count > 0) {
+        place->size = pg_int8(rows, count - 1, 0);
+        (void)snprintf(place->note, sizeof place->note, "%s", pg_text(rows, count - 1, 1));
+    }
+    *count_out = count;
+    *strange_out = strange;
+    return SUCCESS;
+}

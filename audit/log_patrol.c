@@ -1,0 +1,213 @@
+#include "audit/log_patrol.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "audit/log_check_priv.h"
+#include "audit/sequencer_priv.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/pace.h"
+#include "crypto/random.h"
+
+#define SHARE          10    /* of the time, one part in so many is work */
+#define TRY_AGAIN_MS   5000  /* after a failure that says nothing of the log */
+#define FIRST_LOOK_MS  1000  /* until there is a checkpoint */
+
+enum phase { PHASE_BEGIN, PHASE_TILES, PHASE_RUNS, PHASE_NOTES, PHASE_END };
+
+struct log_patrol {
+    struct log_patrol_options options;
+    pthread_mutex_t mutex;
+    pthread_cond_t stop;
+    bool is_stopping; /* under the mutex */
+    bool has_thread;
+    pthread_t thread;
+
+    /* The thread's own. */
+    struct pg *pg;
+    struct log_check *check;
+    enum phase phase;
+    uint64_t tiles, first, done; /* of this round: how many, where it began, how many are behind */
+    struct run_place run;
+    struct note_place note;
+    uint64_t strange, strange_before; /* checkpoints that nobody signed: of this round, of the last */
+};
+
+static struct result begin_round(struct log_patrol *patrol, struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+
+    TRY(sequencer_checkpoint(patrol->options.sequencer, &checkpoint, err));
+    log_check_against(patrol->check, checkpoint.size, &checkpoint.root);
+    patrol->tiles = (checkpoint.size + TILE_WIDTH - 1) / TILE_WIDTH;
+    random_bytes((uint8_t *)&patrol->first, sizeof patrol->first);
+    patrol->first %= patrol->tiles;
+    patrol->done = 0;
+    patrol->check->unreadable = 0;
+    patrol->run = (struct run_place){.last = -1};
+    patrol->note = (struct note_place){.size = -1};
+    patrol->strange_before = patrol->strange;
+    patrol->strange = 0;
+    metric_set(AUDIT_METRIC(audit_verify_size), (int64_t)checkpoint.size);
+    patrol->phase = PHASE_TILES;
+    return SUCCESS;
+}
+
+static struct result check_next_tile(struct log_patrol *patrol, size_t *weight_out, struct error *err)
+{
+    TRY(log_check_tile(patrol->check, (patrol->first + patrol->done) % patrol->tiles, err));
+    patrol->done++;
+    *weight_out = TILE_WIDTH;
+    metric_add(AUDIT_METRIC(audit_verified), TILE_WIDTH);
+    metric_set(AUDIT_METRIC(audit_verify_position), (int64_t)(patrol->done * TILE_WIDTH));
+    if (patrol->done == patrol->tiles) patrol->phase = PHASE_RUNS;
+    return SUCCESS;
+}
+
+static struct result check_next_runs(struct log_patrol *patrol, size_t *weight_out, struct error *err)
+{
+    TRY(log_check_runs(patrol->check, &patrol->run, weight_out, err));
+    if (*weight_out == 0) patrol->phase = PHASE_NOTES;
+    return SUCCESS;
+}
+
+static struct result check_next_notes(struct log_patrol *patrol, size_t *weight_out, struct error *err)
+{
+    uint64_t strange = 0;
+
+    TRY(log_check_notes(patrol->check, &patrol->options.sequencer->log_key, &patrol->note, weight_out, &strange, err));
+    patrol->strange += strange;
+    if (*weight_out == 0) patrol->phase = PHASE_END;
+    return SUCCESS;
+}
+
+static void tell_strange(const struct log_patrol *patrol)
+{
+    struct error why;
+
+    if (patrol->strange <= patrol->strange_before) return;
+    metric_add(AUDIT_METRIC(audit_strange_checkpoints), (int64_t)(patrol->strange - patrol->strange_before));
+    failure_write(&why, ERROR_DENIED, "%llu in all", (unsigned long long)patrol->strange);
+    sequencer_notice(patrol->options.sequencer, "rows of audit_checkpoint were not signed by sijil-keyd, and are ignored: find out who wrote them", &why);
+}
+
+static struct result end_round(struct log_patrol *patrol, struct error *err)
+{
+    TRY(log_check_end(patrol->pg, err));
+    tell_strange(patrol);
+    metric_set(AUDIT_METRIC(audit_unreadable), (int64_t)patrol->check->unreadable);
+    metric_set(AUDIT_METRIC(audit_verify_last), clock_wall_ms() / 1000);
+    metric_add(AUDIT_METRIC(audit_verify_rounds), 1);
+    patrol->phase = PHASE_BEGIN;
+    return SUCCESS;
+}
+
+/* One piece: `weight` is how many entries or rows it was. */
+static struct result work(struct log_patrol *patrol, size_t *weight_out, struct error *err)
+{
+    *weight_out = 0;
+    pg_notice_loss(patrol->pg);
+    if (pg_is_broken(patrol->pg)) TRY(pg_reopen(patrol->pg, err));
+    switch (patrol->phase) {
+    case PHASE_BEGIN: return begin_round(patrol, err);
+    case PHASE_TILES: return check_next_tile(patrol, weight_out, err);
+    case PHASE_RUNS: return check_next_runs(patrol, weight_out, err);
+    case PHASE_NOTES: return check_next_notes(patrol, weight_out, err);
+    case PHASE_END: return end_round(patrol, err);
+    }
+    return SUCCESS;
+}
+
+/* False: the patrol is to end. */
+static bool rest(struct log_patrol *patrol, int64_t rest_ms)
+{
+    const int64_t wake_ms = clock_monotonic_ms() + rest_ms;
+    const struct timespec until = {.tv_sec = wake_ms / 1000, .tv_nsec = wake_ms % 1000 * 1000000};
+
+    (void)pthread_mutex_lock(&patrol->mutex);
+    while (!patrol->is_stopping && clock_monotonic_ms() < wake_ms)
+        (void)pthread_cond_clockwait(&patrol->stop, &patrol->mutex, CLOCK_MONOTONIC, &until);
+    const bool goes_on = !patrol->is_stopping;
+    (void)pthread_mutex_unlock(&patrol->mutex);
+    return goes_on;
+}
+
+static int64_t rest_after_work(const struct log_patrol *patrol, size_t weight, int64_t busy_ms)
+{
+    const int64_t by_rate_ms = (int64_t)weight * 1000 / patrol->options.rate - busy_ms, by_share_ms = (SHARE - 1) * (busy_ms + 1);
+
+    if (patrol->phase == PHASE_BEGIN) return (int64_t)patrol->options.rest_s * 1000;
+    return by_rate_ms > by_share_ms ? by_rate_ms : by_share_ms;
+}
+
+/* A failure of the database or of memory says nothing of the log: the same piece is looked at again later. */
+static int64_t rest_after_failure(const struct log_patrol *patrol, const struct error *why)
+{
+    if (patrol->phase == PHASE_BEGIN) return FIRST_LOOK_MS;
+    metric_add(AUDIT_METRIC(audit_verify_failures), 1);
+    sequencer_notice(patrol->options.sequencer, "the audit log can't be verified now; it is tried again", why);
+    return TRY_AGAIN_MS;
+}
+
+static void *run(void *argument)
+{
+    struct log_patrol *patrol = argument;
+    int64_t rest_ms = 0;
+
+    pace_patient();
+    while (rest(patrol, rest_ms)) {
+        struct error err = {0};
+        size_t weight = 0;
+        const int64_t began_ms = clock_monotonic_ms();
+        if (work(patrol, &weight, &err).ok) {
+            rest_ms = rest_after_work(patrol, weight, clock_monotonic_ms() - began_ms);
+        } else if (err.kind == ERROR_FORKED) {
+            sequencer_set_forked(patrol->options.sequencer, &err);
+            break; /* it stays so */
+        } else {
+            rest_ms = rest_after_failure(patrol, &err);
+        }
+    }
+    return NULL;
+}
+
+static struct result open_patrol(struct log_patrol *patrol, struct error *err)
+{
+    static const struct pg_table *const tables[] = {&audit_check_table, &audit_tree_table, NULL};
+
+    TRY(pg_open(patrol->options.conninfo, tables, &patrol->pg, err));
+    TRY(log_check_new(patrol->pg, &patrol->check, err));
+    if (pthread_create(&patrol->thread, NULL, run, patrol) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no thread for the patrol of the log");
+    patrol->has_thread = true;
+    return SUCCESS;
+}
+
+struct result log_patrol_start(const struct log_patrol_options *options, struct log_patrol **patrol_out, struct error *err)
+{
+    OWNED(log_patrol) *patrol = memory_zeroed(1, sizeof *patrol);
+
+    if (patrol == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the patrol of the log");
+    (void)pthread_mutex_init(&patrol->mutex, NULL);
+    (void)pthread_cond_init(&patrol->stop, NULL);
+    patrol->options = *options;
+    TRY(open_patrol(patrol, err));
+    *patrol_out = GIVE(patrol);
+    return SUCCESS;
+}
+
+void log_patrol_free(struct log_patrol *patrol)
+{
+    if (patrol == NULL) return;
+    (void)pthread_mutex_lock(&patrol->mutex);
+    patrol->is_stopping = true;
+    (void)pthread_cond_signal(&patrol->stop);
+    (void)pthread_mutex_unlock(&patrol->mutex);
+    if (patrol->has_thread) (void)pthread_join(patrol->thread, NULL);
+    log_check_free(patrol->check);
+    pg_free(patrol->pg);
+    (void)pthread_cond_destroy(&patrol->stop);
+    (void)pthread_mutex_destroy(&patrol->mutex);
+    free(patrol);
+}
