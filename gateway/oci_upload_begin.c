@@ -111,14 +111,19 @@ static bool mount(struct request *request, struct pg *pg)
     return request_record_instead(request, pairs, 2, &change.change, &ignored).ok;
 }
 
-/* For whom there is no upload to fall back to. */
+/* For a caller that has no upload to fall back to. What can't be mounted is denied, as its plain POST is: a 202 would make the client read the
+   blob elsewhere and send it, and 404 is taken for a repository that is not there (docs/conformance.md). */
 static struct result mount_only(struct request *request, struct error *err)
 {
     const struct action_pair *pairs = request->pairs;
     struct blob_mount change;
 
     blob_mount_prepare(request->gateway->registry, &pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
-    if (!request_record(request, &change.change, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
+    const struct result mounted = request_record(request, &change.change, err);
+    if (!mounted.ok && err->kind == ERROR_NOT_FOUND)
+        return oci_refuse(request, 403, "DENIED", "this can't be mounted from there, and no role that you have here permits an upload; blobs are "
+                                                  "mounted inside one project");
+    if (!mounted.ok) return oci_fail(request, "BLOB_UNKNOWN", err);
     upload_created(request, change.digest);
     return SUCCESS;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Foreign clients against a fresh registry, once by each of two names for it. INTEROP_PROGRAMS is the folder that they are in; what is
 not there is named and left out. An argument is the one name to try."""
+import base64
 import json
 import os
 import re
@@ -290,6 +291,32 @@ def a_token_that_expires_during_a_push_is_renewed():
         old.age(ages)
 
 
+def what_a_promoter_can_not_mount_is_denied_to_all():
+    """From one project to another, whose promoter may mount and not upload: each client says so, and ends with an error."""
+    admin = server.client(server.admin)
+    admin.api("POST", "/projects", {"organisation": "main", "name": "staging"})
+    robot = admin.api("POST", "/robots", {"organisation": "main", "name": "promoter"})
+    for scope in ("main/models", "main/staging"):
+        admin.api("POST", "/bindings", {"robot": robot["id"], "role": "promoter", "scope": scope})
+    place = server.client(sijil_test.make_robot(server, "stager", "publisher", "main/staging")).repository("main/staging/ready")
+    assert place.put_manifest("v1", place.manifest(place.push_blob(b"staged") and b"staged")).status == 201
+    os.makedirs(f"{work}/promoter/.docker", exist_ok=True)
+    with open(f"{work}/promoter/.docker/config.json", "w", encoding="ascii") as file:
+        word = base64.b64encode(f"{robot['name']}:{robot['secret']}".encode()).decode()
+        json.dump({"auths": {host(): {"auth": word}}}, file)
+    source, target = f"{host()}/main/staging/ready:v1", f"{host()}/main/models/promoted:v1"
+    commands = {"oras": ["cp", source, target], "crane": ["copy", source, target], "regctl": ["image", "copy", source, target],
+                "skopeo": ["copy", "--authfile", f"{work}/promoter/.docker/config.json", "docker://" + source, "docker://" + target]}
+    for name, words in commands.items():
+        program = shutil.which("skopeo") if name == "skopeo" else os.path.join(PROGRAMS, name)
+        if program is None or not os.path.exists(program):
+            continue
+        done = subprocess.run([program, *words], text=True, capture_output=True, timeout=60,
+                              env=environment_of(server, home="promoter"))
+        said = (done.stdout + done.stderr).lower()
+        assert done.returncode != 0 and "denied" in said and "panic" not in said and "goroutine" not in said, (name, said[-2000:])
+
+
 def log_in(client, at, name, secret, environment):
     words = (["auth"] if client == "crane" else []) + ["login", at, "-u", name, "--password-stdin"]
     done = subprocess.run([os.path.join(PROGRAMS, client), *words], input=secret, text=True, env=environment, capture_output=True,
@@ -342,7 +369,7 @@ def main():
     state["login"] = sijil_test.make_robot(server, "interop", "publisher", "main/models")
     state["soon"] = sijil_test.make_robot(server, "soon", "consumer", "main/models", expires_days=2)
     try:
-        sijil_test.run(*there.values(), *([a_token_that_expires_during_a_push_is_renewed] if set(PUSHES) & set(there) else []),
+        sijil_test.run(*there.values(), what_a_promoter_can_not_mount_is_denied_to_all, *([a_token_that_expires_during_a_push_is_renewed] if set(PUSHES) & set(there) else []),
                        server=server)
     finally:
         shutil.rmtree(work, ignore_errors=True)

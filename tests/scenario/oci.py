@@ -393,7 +393,10 @@ def a_promoter_mounts_and_uploads_nothing():
     for one in (digest, config):
         expect(target.call("POST", f"blobs/uploads/?mount={one}&from=main/models/mount-source", scope=both), 201)
     expect(target.call("POST", "blobs/uploads/", scope=both), 403, "DENIED")
-    expect(target.call("POST", f"blobs/uploads/?mount={UNKNOWN}&from=main/models/mount-source", scope=both), 404)
+    # What can't be mounted is denied: there is no upload to fall back to, and 404 would say that there is no repository.
+    for what in (f"mount={UNKNOWN}&from=main/models/mount-source", f"mount={digest}&from=main/models/nothing-there",
+                 f"mount={digest}&from=main/both/source", f"mount={UNKNOWN}", "mount=sha256:x&from=main/models/mount-source"):
+        expect(target.call("POST", "blobs/uploads/?" + what, scope=both), 403, "DENIED")
     manifest = json.dumps({"schemaVersion": 2, "mediaType": IMAGE, "layers": [],
                            "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": config, "size": 2}})
     expect(target.put_manifest("v1", manifest.encode()), 201)
