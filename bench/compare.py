@@ -5,11 +5,13 @@ The programs are taken from SIJIL_BUILD, a release build, which script/bench mak
 Prints tables of ratios and writes all figures as JSON. Absolute figures mean little on a shared machine; the ratios
 of one run mean something. ZOT_PROGRAM names zot; without it docker-registry is the only peer.
 
-`growth` measures something else: what requests cost with 10^3 to 10^6 blobs in the database."""
+`growth` measures something else: what requests cost with 10^3 to 10^6 blobs in the database. `compare OLD NEW` measures two commits of
+Sijil in alternation, and fails when a row got slower by more than 5 % and by more than the old one differs from itself.
+
+Figures are written as they come, one line each, to a file beside the output; a run that breaks off keeps them."""
 import argparse
 import contextlib
 import datetime
-import json
 import os
 import platform
 import shutil
@@ -18,13 +20,15 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../tests/scenario"))
+import builds
 import growth
 import parts
 import rows
 import tables
+from record import Record
 from registries import GIB, MIB, DockerRegistry, Sijil, Sink, StraightLine, Zot
 
-DISK_NEEDED = 52 * GIB  # of a whole run: nothing that is pushed is removed before the end
+OTHER_DISK = 8 * GIB  # the files of nginx and of the parts, databases, PostgreSQL's own log, and what is not given back at once
 
 
 def fill_page_cache(folder):
@@ -45,28 +49,53 @@ def tell(what):
     print(datetime.datetime.now().strftime("%H:%M:%S"), what, file=sys.stderr, flush=True)
 
 
-def compare(options, folder, results):
-    if not options.quick and shutil.disk_usage(folder).free < DISK_NEEDED:
-        sys.exit(f"a whole run needs {DISK_NEEDED // GIB} GiB of disk below /var/tmp; --quick needs less")
+def targets_of(sijil, peers, folder):
+    zot = os.environ.get("ZOT_PROGRAM")
+    targets = [sijil, peers.enter_context(DockerRegistry(sijil, folder))]
+    if zot:
+        targets.append(peers.enter_context(Zot(sijil, folder, zot)))
+    return targets
+
+
+@contextlib.contextmanager
+def fresh_targets(folder):
+    """All that is measured, started with nothing in it; what was pushed to it goes with it."""
+    place = tempfile.mkdtemp(prefix="row-", dir=folder)
+    try:
+        with Sijil() as sijil, contextlib.ExitStack() as peers:
+            yield [*targets_of(sijil, peers, place), *(peers.enter_context(sink(sijil, place)) for sink in (Sink, StraightLine))]
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def check_disk(folder, options):
+    kinds = [Sijil, DockerRegistry, *([Zot] if os.environ.get("ZOT_PROGRAM") else []), Sink, StraightLine]
+    needed = rows.disk_needed([kind.__new__(kind) for kind in kinds], options.quick, OTHER_DISK)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        sys.exit(f"this run needs {needed / GIB:.0f} GiB of disk below /var/tmp, and there are {free / GIB:.0f}" +
+                 ("" if options.quick else "; --quick needs less"))
+    tell(f"needs at most {needed / GIB:.0f} GiB below /var/tmp")
+
+
+def peers(options, folder, record):
+    check_disk(folder, options)
     tell("memory")
     fill_page_cache(folder)
     tell("bounds")
-    results["bounds"] = parts.bounds(folder)
-    with Sijil() as sijil, contextlib.ExitStack() as peers:
-        zot = os.environ.get("ZOT_PROGRAM")
-        targets = [sijil, peers.enter_context(DockerRegistry(sijil, folder))]
-        if zot:
-            targets.append(peers.enter_context(Zot(sijil, folder, zot)))
-        results["registries"] = [target.name for target in targets]
-        measured = rows.measure([*targets, *(peers.enter_context(sink(sijil, folder)) for sink in (Sink, StraightLine))],
-                                options.quick, tell)
-        results["rows"] = {title: figures for title, figures in measured.items() if DockerRegistry.name in figures}
-        tell("parts")
-        results["push and its parts"] = parts.push_against_parts(measured, parts.parts_alone(folder), os.cpu_count())
+    results = record.found
+    record.put("bounds", value=parts.bounds(folder))
+    zot = os.environ.get("ZOT_PROGRAM")
+    record.put("registries", value=[Sijil.name, DockerRegistry.name, *([Zot.name] if zot else [])])
+    measured = rows.measure(lambda: fresh_targets(folder), options.quick, tell,
+                            lambda title, figures: record.put("rows" if DockerRegistry.name in figures else "against parts", title, value=figures))
+    tell("parts")
+    record.put("push and its parts", value=parts.push_against_parts(measured, parts.parts_alone(folder), os.cpu_count()))
+    with Sijil() as sijil:
         tell("tokens, events, nginx")
-        results["tokens"] = parts.tokens_per_second(sijil, options.quick)
-        results["audit events"] = parts.events_per_second(sijil)
-        results["pull beside nginx MB/s"] = parts.pull_beside_nginx(sijil, folder, (256 * MIB) if options.quick else GIB)
+        record.put("tokens", value=parts.tokens_per_second(sijil, options.quick))
+        record.put("audit events", value=parts.events_per_second(sijil))
+        record.put("pull beside nginx MB/s", value=parts.pull_beside_nginx(sijil, folder, (256 * MIB) if options.quick else GIB))
     print(tables.comparison(results["rows"], results["registries"]), end="\n\n")
     print(tables.push_and_parts(results["push and its parts"]), tables.others(results), sep="\n", end="\n\n")
     print(tables.behind(results["rows"], results["registries"]), tables.marks(results), sep="\n\n")
@@ -74,28 +103,47 @@ def compare(options, folder, results):
         print("left out: zot, which could not be had")
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(prog="script/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("compare", "growth"), default="compare")
+    parser.add_argument("what", nargs="?", choices=("peers", "growth", "compare"), default="peers")
+    parser.add_argument("builds", nargs="*", metavar="COMMIT", help="of compare: the old one and the new one")
+    parser.add_argument("--rounds", type=int, default=5, help="of compare: alternations (default: 5)")
     parser.add_argument("--quick", action="store_true", help="smaller blobs and fewer requests: to see that it works")
     parser.add_argument("--output", help="JSON file (default: bench/results/<time>.json)")
     options = parser.parse_args()
+    if len(options.builds) != (2 if options.what == "compare" else 0) or options.rounds < 2:
+        parser.error("compare takes two commits and at least two rounds, and nothing else does")
+    return options
+
+
+def run(options, folder, record):
+    """False: a row got slower."""
+    record.put("machine", value={"time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                                 "machine": platform.machine(), "cores": os.cpu_count(), "quick": options.quick,
+                                 "load before": os.getloadavg()})
+    if options.what == "growth":
+        record.put("growth", value=growth.measure(folder, options.quick, tell))
+    elif options.what == "compare":
+        return builds.compare(options.builds, options.rounds, options.quick, record, tell)
+    else:
+        peers(options, folder, record)
+    return True
+
+
+def main():
+    options = parse()
     folder = tempfile.mkdtemp(prefix="sijil-bench-", dir="/var/tmp")
-    results = {"time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "machine": platform.machine(),
-               "cores": os.cpu_count(), "quick": options.quick, "load before": os.getloadavg()}
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    record = Record(options.output or os.path.join(HERE, "results", now.replace(":", "") + ".json"))
+    complete = is_good = False
     try:
-        if options.what == "growth":
-            results["growth"] = growth.measure(folder, options.quick, tell)
-        else:
-            compare(options, folder, results)
+        is_good = run(options, folder, record)
+        complete = True
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    results["load after"] = os.getloadavg()
-    output = options.output or os.path.join(HERE, "results", results["time"].replace(":", "") + ".json")
-    os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
-    with open(output, "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
-    print("all figures:", output)
+        record.put("load after", value=os.getloadavg())
+        print("all figures:" if complete else "broken off; the figures so far:", record.end(complete))
+    sys.exit(0 if is_good else 1)
 
 
 if __name__ == "__main__":

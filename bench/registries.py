@@ -12,7 +12,7 @@ import urllib.request
 import sijil_test
 
 BUILD = os.environ["SIJIL_BUILD"]
-LOAD = os.path.join(BUILD, "bench/sijil-load")
+LOAD = os.environ.get("SIJIL_LOAD", os.path.join(BUILD, "bench/sijil-load"))
 REPOSITORY = "main/models/bench"
 GIB, MIB = 1 << 30, 1 << 20
 

@@ -75,11 +75,30 @@ def measure_row(row, targets):
             for phase, title in row.phases.items()}
 
 
-def measure(targets, quick, tell):
-    """{title: {target: figures}}, in the order of the table."""
+def pushed_bytes(row, targets):
+    """What a row leaves on the disk at most, of all targets that it is asked of. The straight line forgets after each turn;
+    uploads beside something else push the same blob again and again, so each has one on its way."""
+    options, count = row.options, 0
+    for target in targets:
+        if row.targets(target):
+            count += 1 if isinstance(target, StraightLine) else 0 if isinstance(target, Sink) else row.times
+    return count * options["size"] * (options["count"] + options.get("uploads", 0))
+
+
+def disk_needed(targets, quick, other):
+    """Each row has fresh registries, so it is the largest row that counts; `other`: what is there beside, or comes later."""
+    return other + max(pushed_bytes(row, targets) for row in rows(quick))
+
+
+def measure(fresh, quick, tell, put):
+    """{title: {target: figures}}, in the order of the table. `fresh` starts all targets with nothing in them, and what was pushed goes with
+    them at the end of a row; `put` keeps what a row came to."""
     found = {}
     for row in rows(quick):
         tell(", ".join(row.phases.values()))
-        for title, figures in measure_row(row, targets).items():
+        with fresh() as targets:
+            measured = measure_row(row, targets)
+        for title, figures in measured.items():
             found.setdefault(title, {}).update(figures)
+            put(title, found[title])
     return found
