@@ -15,6 +15,7 @@ import datetime
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -136,6 +137,7 @@ def main():
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     record = Record(options.output or os.path.join(HERE, "results", now.replace(":", "") + ".json"))
     complete = is_good = False
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # servers and folders go as at any other end
     try:
         is_good = run(options, folder, record)
         complete = True
