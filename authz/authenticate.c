@@ -308,9 +308,42 @@ static bool announces_token(struct bytes name)
            bytes_equal(name, bytes_of_text("<token>"));
 }
 
+/* At /token, where a password may be a token as well. */
+static struct result try_login(const struct attempt *attempt, struct bytes name, struct bytes password,
+                               struct authentication *authentication, struct error *err)
+{
+    if (announces_token(name)) return try_token(attempt, password, OAUTH_INVALID_CLIENT, authentication, err);
+    try_robot(attempt, name, password, authentication);
+    return SUCCESS;
+}
+
+/*
+ * At a route of /v2, for clients that do nothing else. What governs others stays with tokens that live for minutes: a secret
+ * that goes with each request is in more hands. The challenge is Bearer's, and so are its errors.
+ */
+static struct result try_secret(const struct attempt *attempt, struct bytes name, struct bytes secret,
+                                struct authentication *authentication, struct error *err)
+{
+    const int64_t now_ms = attempt->credential->now_ms;
+
+    (void)err;
+    if (announces_token(name)) {
+        refuse(authentication, OAUTH_INVALID_TOKEN, "a token goes into Authorization: Bearer, or to /token as a password");
+        return SUCCESS;
+    }
+    try_robot(attempt, name, secret, authentication);
+    if (authentication->error == OAUTH_INVALID_CLIENT)
+        authentication->error = OAUTH_INVALID_TOKEN;
+    else if (authentication->error == OAUTH_NONE &&
+             !authz_snapshot_has_content_alone(attempt->snapshot, &authentication->principal, now_ms))
+        refuse(authentication, OAUTH_INVALID_TOKEN, "a robot with an administrative role sends its secret to /token only, and here the token from there");
+    return SUCCESS;
+}
+
 static struct result try_basic(const struct attempt *attempt, struct bytes value,
                                struct authentication *authentication, struct error *err)
 {
+    const bool is_login = attempt->credential->place == CREDENTIAL_AT_TOKEN;
     struct buffer OWNED_BUFFER decoded = BUFFER(AUTHORIZATION_MAX);
     struct bytes name = {0}, password = {0};
     struct error cause = {0};
@@ -318,10 +351,8 @@ static struct result try_basic(const struct attempt *attempt, struct bytes value
 
     if (!basic_read(value, &decoded, &name, &password, &cause).ok)
         result = answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
-    else if (announces_token(name))
-        result = try_token(attempt, password, OAUTH_INVALID_CLIENT, authentication, err);
     else
-        try_robot(attempt, name, password, authentication);
+        result = (is_login ? try_login : try_secret)(attempt, name, password, authentication, err);
     if (decoded.data != NULL) secret_wipe(decoded.data, decoded.capacity);
     return result;
 }
@@ -336,8 +367,9 @@ static struct result try_header(const struct attempt *attempt, struct authentica
     if (!authorization_split(attempt->credential->authorization, &scheme, &value, &cause).ok)
         return answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
     if (scheme == AUTHORIZATION_BEARER) return try_token(attempt, value, OAUTH_INVALID_TOKEN, authentication, err);
-    if (attempt->credential->place == CREDENTIAL_AT_TOKEN) return try_basic(attempt, value, authentication, err);
-    refuse(authentication, OAUTH_INVALID_TOKEN, "names and passwords are accepted at /token only; send the token from there");
+    if (attempt->credential->place == CREDENTIAL_AT_TOKEN || attempt->credential->takes_secrets)
+        return try_basic(attempt, value, authentication, err);
+    refuse(authentication, OAUTH_INVALID_TOKEN, "names and passwords are accepted at /token and /v2 only; send the token from there");
     return SUCCESS;
 }
 

@@ -2,8 +2,8 @@
  * authz/authenticate.h -- from an Authorization header to a principal, or to the error for the challenge.
  *
  * Order: strict gate, signature (liboauth2), our own claim checks, the robot or issuer of the newest snapshot. Needs
- * no I/O and takes no lock for long, so event threads may call it. Robots' secrets count at /token only; everywhere
- * else it takes a token of ours, or a trusted issuer's JWT with our audience (docs/identity.md).
+ * no I/O and takes no lock for long, so event threads may call it. It takes a token of ours, or a trusted issuer's JWT with
+ * our audience. Robots' secrets count at /token, and below /v2 those of robots that govern nothing (docs/identity.md).
  */
 #pragma once
 
@@ -51,6 +51,7 @@ enum credential_place { CREDENTIAL_AT_TOKEN, CREDENTIAL_AT_ROUTE, CREDENTIAL_AT_
 
 struct credential {
     enum credential_place place;
+    bool takes_secrets;            /* the route is below /v2: clients of registries may send Basic */
     const char *authorization;     /* the header's value; NULL without one */
     const char *thumbprint;        /* x5t#S256 of the client's certificate; NULL without one */
     const struct sockaddr *client; /* whose wrong secrets are counted; NULL: a local proxy's, which knows the address */

@@ -95,6 +95,12 @@ bool role_permits(enum role role, enum action action)
     return (row_of(role)->actions & SET(action)) != 0;
 }
 
+bool role_is_of_content(enum role role)
+{
+    assert(role < ROLE_COUNT);
+    return (GIVES_CONTENT_ROLES & GIVES(role)) != 0;
+}
+
 bool role_sees(enum role role)
 {
     return row_of(role)->sees;

@@ -24,6 +24,8 @@ const char *role_name(enum role role);
 const char *role_meaning(enum role role);
 bool role_find(struct bytes name, enum role *role_out);
 bool role_permits(enum role role, enum action action);
+/** Does it give rights on content and nothing that governs others? Such robots may send their secret with each request. */
+bool role_is_of_content(enum role role);
 /** Do its holders know which repositories there are in its scope? */
 bool role_sees(enum role role);
 /** May it be bound on a scope of this kind? */

@@ -101,6 +101,8 @@ bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct 
 
 /** Has the principal any live binding? The server itself needs none. */
 bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);
+/** No live binding gives the principal a role that governs others (role_is_of_content()). */
+bool authz_snapshot_has_content_alone(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);
 
 /** What live bindings allow on one resolved repository, for minting; the name is copied too. */
 void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct principal *principal,

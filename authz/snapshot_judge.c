@@ -62,6 +62,16 @@ bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct
     return principal->kind == PRINCIPAL_SYSTEM;
 }
 
+bool authz_snapshot_has_content_alone(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    size_t count = 0;
+    const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
+
+    for (size_t i = 0; i < count; i++)
+        if (binding_is_live(&bindings[i], now_ms) && !role_is_of_content(bindings[i].role)) return false;
+    return true;
+}
+
 bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
 {
     if (principal->kind == PRINCIPAL_ROBOT) {

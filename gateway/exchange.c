@@ -321,7 +321,7 @@ static enum MHD_Result take_head(struct exchange *exchange, const char *method, 
     if (!head_take(exchange, method, version, &refusal)) return send_refusal(exchange, &refusal);
     exchange->is_body_done = !exchange->framing.has_body;
     if (!tls_check_client(exchange->server->tls, exchange->link, exchange->connection)) {
-        refusal = (struct http_refusal){400, "the client's certificate is not valid here"};
+        refusal = (struct http_refusal){.status = 400, .why = "the client's certificate is not valid here"};
         return send_refusal(exchange, &refusal);
     }
     memcpy(exchange->request.client_confirmation, exchange->link->confirmation,

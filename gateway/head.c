@@ -63,14 +63,14 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
     struct copying copying = {.arena = request->arena};
 
     copying.fields.list = arena_take(request->arena, (REQUEST_HEADERS_MAX + 1) * sizeof(struct field));
-    *refusal_out = (struct http_refusal){503, "no memory"};
+    *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"};
     if (copying.fields.list == NULL) return false;
-    *refusal_out = (struct http_refusal){414, "the request target is too long"};
+    *refusal_out = (struct http_refusal){.status = 414, .why = "the request target is too long"};
     if (exchange->target == NULL) return false;
 
     (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, copy_field, &copying);
-    if (copying.fields.count > REQUEST_HEADERS_MAX) *refusal_out = (struct http_refusal){431, "the headers are too large"};
-    else *refusal_out = (struct http_refusal){503, "no memory"}; /* so few fit into an arena */
+    if (copying.fields.count > REQUEST_HEADERS_MAX) *refusal_out = (struct http_refusal){.status = 431, .why = "the headers are too large"};
+    else *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"}; /* so few fit into an arena */
     if (copying.is_broken) return false;
 
     const struct http_head head = {
@@ -80,10 +80,10 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
         .headers = copying.fields,
     };
     if (!http_check(&head, &exchange->server->limits, &exchange->framing, refusal_out)) return false;
-    *refusal_out = (struct http_refusal){503, "no memory"};
+    *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"};
     if (!trim_values(request->arena, &copying.fields)) return false;
     request->headers = copying.fields;
     take_trace(request);
-    *refusal_out = (struct http_refusal){501, "this method is not known here"};
+    *refusal_out = (struct http_refusal){.status = 501, .why = "this method is not known here"};
     return method_find(method, &request->method);
 }

@@ -6,7 +6,7 @@
 
 #define REFUSE(number, text)                                        \
     do {                                                            \
-        *refusal_out = (struct http_refusal){(number), (text)};     \
+        *refusal_out = (struct http_refusal){.status = (number), .why = (text)};     \
         return false;                                               \
     } while (0)
 
@@ -44,11 +44,14 @@ static bool check_line(const struct http_head *head, const struct http_limits *l
     if (!is_token(head->method)) REFUSE(400, "the method is not a token");
     if (strcmp(head->version, "HTTP/1.1") != 0 && strcmp(head->version, "HTTP/1.0") != 0)
         REFUSE(505, "HTTP/1.1 only");
-    for (size_t i = 0; i < head->target.length; i++)
-        if (head->target.data[i] <= ' ' || head->target.data[i] > '~')
-            REFUSE(400, "the request target holds a blank or a character that must be percent-encoded");
     const uint8_t *mark = memchr(head->target.data, '?', head->target.length);
     const size_t path = mark == NULL ? head->target.length : (size_t)(mark - head->target.data);
+    for (size_t i = 0; i < head->target.length; i++) {
+        if (head->target.data[i] > ' ' && head->target.data[i] <= '~') continue;
+        *refusal_out = (struct http_refusal){
+            .status = 400, .why = "the request target holds a blank or a character that must be percent-encoded", .is_of_path = i < path};
+        return false;
+    }
     if (path > limits->path) REFUSE(414, "the path is too long");
     if (head->target.length - path > limits->query) REFUSE(414, "the query is too long");
     return true;

@@ -22,6 +22,7 @@ struct http_limits {
 struct http_refusal {
     unsigned status;
     const char *why; /* constant text */
+    bool is_of_path; /* a name in the path has a letter that none has */
 };
 
 /** How the body is framed, once the head was found good. */

@@ -63,7 +63,7 @@ static void refuse(struct inlet *inlet, unsigned status, const char *why)
     if (inlet->stage == INLET_START || inlet->stage == INLET_START_LF) inlet->requests++;
     owe_end(inlet);
     inlet->held_count = 0;
-    inlet->refusal = (struct http_refusal){status, why};
+    inlet->refusal = (struct http_refusal){.status = status, .why = why};
     inlet->stage = INLET_REFUSED;
 }
 
@@ -128,12 +128,20 @@ static void take_method(struct inlet *inlet, uint8_t byte)
     else inlet->count++;
 }
 
+/* In a path below /v2 it is a repository's name in another alphabet, as curl sends it. */
+static void refuse_letter(struct inlet *inlet)
+{
+    refuse(inlet, 400, "the request target holds a character that must be percent-encoded");
+    inlet->refusal.is_of_path = !inlet->is_query;
+}
+
 static void take_target(struct inlet *inlet, uint8_t byte)
 {
     if (byte == '?') inlet->is_query = true;
     if (inlet->is_query && byte == '&') inlet->arguments++;
     if (byte == ' ' && inlet->count > 0) enter(inlet, INLET_VERSION);
-    else if (byte <= ' ' || byte >= 0x7f) refuse(inlet, 400, "the request line is not METHOD TARGET HTTP/1.1, with one blank between each");
+    else if (byte >= 0x80) refuse_letter(inlet);
+    else if (byte <= ' ' || byte == 0x7f) refuse(inlet, 400, "the request line is not METHOD TARGET HTTP/1.1, with one blank between each");
     else if (++inlet->count > inlet->limits.path + inlet->limits.query) refuse(inlet, 414, "the request target is too long");
     else if (inlet->arguments >= ARGUMENTS_MAX) refuse(inlet, 414, "the query has too many arguments");
 }

@@ -133,14 +133,14 @@ void oci_warn_of_expiry(struct request *request)
                      request->principal.subject, when);
 }
 
-bool oci_not_modified(struct request *request, const char *digest)
+bool oci_not_modified(struct request *request, const char *digest, uint64_t size)
 {
     const char *value = NULL;
 
     for (size_t at = 0; (value = request_next_header(request, "If-None-Match", &at)) != NULL;) {
         /* A digest has no letter that a list of entity tags could hide it behind (RFC 9110, 13.1.2). */
         if (strcmp(value, "*") != 0 && strstr(value, digest) == NULL) continue;
-        response_empty(request, 304);
+        response_not_modified(request, size);
         return true;
     }
     return false;

@@ -116,7 +116,7 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     if (oci_is_probe(request)) return oci_refuse(request, 404, "BLOB_UNKNOWN", "push it: what is there is not told");
     if (!stored_blob_find(request->gateway->registry, pg, &query, &blob, err).ok)
         return oci_fail(request, "BLOB_UNKNOWN", err);
-    if (oci_not_modified(request, request->reference)) {
+    if (oci_not_modified(request, request->reference, stored_blob_size(blob))) {
         describe(request, request->reference);
         return SUCCESS;
     }

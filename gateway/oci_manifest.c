@@ -78,7 +78,7 @@ static struct manifest_query query_of(const struct request *request)
 static void answer(struct request *request, struct stored_manifest *manifest)
 {
     /* A repository's bytes are what was pushed, whatever the client lists in Accept. */
-    const bool is_known = oci_not_modified(request, manifest->digest);
+    const bool is_known = oci_not_modified(request, manifest->digest, manifest->size_bytes);
     const struct response_source described = {.length = manifest->size_bytes}; /* HEAD never reads it */
     if (!is_known && request->method == METHOD_HEAD)
         response_from_source(request, 200, manifest->media_type, &described);

@@ -27,27 +27,26 @@ static enum way answer_failure(struct exchange *exchange, const struct error *er
     return WAY_ANSWER;
 }
 
-static void not_allowed(struct request *request, unsigned methods)
-{
-    char allow[64] = "";
-    size_t length = 0;
-
-    for (int method = 0; method < METHOD_COUNT; method++)
-        if ((methods & METHOD_BIT(method)) != 0)
-            length += (size_t)snprintf(allow + length, sizeof allow - length, "%s%s", length == 0 ? "" : ", ",
-                                       method_name((enum method)method));
-    response_error(request, 405, "UNSUPPORTED", "Method not allowed", "this path has no such method");
-    response_header(request, "Allow", "%s", allow);
-}
-
 static enum way unrouted(struct exchange *exchange, const struct route_match *match)
 {
     if (match->answer == ROUTE_METHOD)
-        not_allowed(&exchange->request, match->methods);
+        response_not_allowed(&exchange->request, match->methods);
     else
         response_unknown(&exchange->request);
     exchange_count_unrecorded(exchange, METRIC_REFUSED_ROUTE);
     return WAY_ANSWER;
+}
+
+/* Below /v2 what stands in a path is a name, or what belongs to one. */
+static bool split_path(struct request *request, struct bytes path, struct path *split_out, struct error *err)
+{
+    request->speaks_oci = path.length > 4 && memcmp(path.data, "/v2/", 4) == 0;
+    if (path_split(path, request->arena, split_out, err).ok) {
+        request->speaks_oci = strcmp(split_out->segments[0], "v2") == 0;
+        return true;
+    }
+    if (request->speaks_oci && err->kind == ERROR_INVALID) response_oci_error(request, 400, "NAME_INVALID", err->message, NULL);
+    return false;
 }
 
 static struct result find_route(struct exchange *exchange, struct route_match *match_out, struct error *err)
@@ -59,8 +58,7 @@ static struct result find_route(struct exchange *exchange, struct route_match *m
 
     if (split == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a path");
     if (!target_split(target, &path, &query)) return failure(err, ERROR_INVALID, "the request target has no path");
-    TRY(path_split(path, request->arena, split, err));
-    request->speaks_oci = strcmp(split->segments[0], "v2") == 0;
+    if (!split_path(request, path, split, err)) return (struct result){.ok = false};
     TRY(query_read(query, request->arena, &request->arguments, err));
     return route_find(request->gateway->routes, split, request->method, request->arena, match_out, err);
 }
@@ -73,6 +71,7 @@ static enum way step_route(struct exchange *exchange, struct pg *pg)
 
     (void)pg;
     if (!find_route(exchange, &match, &err).ok) {
+        if (request->response != NULL) return WAY_ANSWER;
         if (err.kind != ERROR_LIMIT) return answer_failure(exchange, &err);
         response_error(request, 414, "UNSUPPORTED", "The query is too long", err.message);
         return WAY_ANSWER;
@@ -124,6 +123,7 @@ static struct result check_credential(struct exchange *exchange, struct error *e
     const char *thumbprint = request->client_confirmation;
     const struct credential credential = {
         .place = place_of(request->route->credential),
+        .takes_secrets = request->speaks_oci,
         .authorization = request_header(request, "Authorization"),
         .thumbprint = thumbprint[0] == '\0' ? NULL : thumbprint,
         .client = request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client,

@@ -27,6 +27,11 @@ void response_empty(struct request *request, unsigned status)
     (void)begin(request, status);
 }
 
+void response_not_modified(struct request *request, uint64_t length)
+{
+    begin(request, 304)->unsent_length = length;
+}
+
 void response_bytes(struct request *request, unsigned status, const char *content_type, struct bytes body)
 {
     begin(request, status)->body = body;
@@ -167,6 +172,19 @@ void response_error(struct request *request, unsigned status, const char *code, 
         response_oci_error(request, status, code, why, NULL);
     else
         response_problem(request, status, title, why);
+}
+
+void response_not_allowed(struct request *request, unsigned methods)
+{
+    char allow[64] = "";
+    size_t length = 0;
+
+    for (int method = 0; method < METHOD_COUNT; method++)
+        if ((methods & METHOD_BIT(method)) != 0)
+            length += (size_t)snprintf(allow + length, sizeof allow - length, "%s%s", length == 0 ? "" : ", ",
+                                       method_name((enum method)method));
+    response_error(request, 405, "UNSUPPORTED", "Method not allowed", "this path has no such method");
+    response_header(request, "Allow", "%s", allow);
 }
 
 void response_problem_with(struct request *request, unsigned status, const char *title, const char *detail,

@@ -36,6 +36,7 @@ struct response {
     unsigned status;
     struct fields headers;
     struct bytes body;                     /* ignored if `source` is set */
+    uint64_t unsent_length;                /* of 304: the Content-Length that 200 would have (RFC 9110, 8.6) */
     const struct response_source *source;
     bool close_connection;                 /* the answer is the last one on its connection */
     bool is_broken;                        /* memory ran out while it was made */
@@ -43,6 +44,8 @@ struct response {
 
 /** No body. */
 void response_empty(struct request *request, unsigned status);
+/** 304: what the client has is what 200 would bring, of so many bytes. */
+void response_not_modified(struct request *request, uint64_t length);
 /** A body that is already in the arena, or constant. `content_type` NULL: none is sent. */
 void response_bytes(struct request *request, unsigned status, const char *content_type, struct bytes body);
 /** Copies; text/plain; charset=utf-8. */
@@ -75,5 +78,7 @@ void response_problem_with(struct request *request, unsigned status, const char 
 void response_error(struct request *request, unsigned status, const char *code, const char *title, const char *why);
 /** 404, byte for byte the same for what does not exist and for what this caller may not know of. */
 void response_unknown(struct request *request);
+/** 405, with the methods that the path has (bits of METHOD_BIT) in Allow. */
+void response_not_allowed(struct request *request, unsigned methods);
 /** The answer to a failure, as OCI error on /v2 and as problem elsewhere, by the table in gateway/failure.c. */
 void response_failure(struct request *request, const struct error *err);

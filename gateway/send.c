@@ -57,6 +57,9 @@ static struct MHD_Response *reply_of(struct exchange *exchange, const struct res
         void *unchanged;
     } place = {.data = response->body.data};
 
+    /* libmicrohttpd sends the length alone, as for HEAD; it can't send a 304 without one on a connection that stays. */
+    if (response->unsent_length > 0)
+        return MHD_create_response_from_callback(response->unsent_length, MHD_BLOCK_SIZE, outflow_give, exchange, NULL);
     if (response->source != NULL && response->source->length > 0)
         return MHD_create_response_from_callback(response->source->length, MHD_BLOCK_SIZE, outflow_give, exchange, NULL);
     return MHD_create_response_from_buffer(response->source != NULL ? 0 : response->body.length,
@@ -169,7 +172,7 @@ enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusa
     struct request *request = &exchange->request;
 
     request->speaks_oci = exchange->target != NULL && strncmp(exchange->target, "/v2/", 4) == 0;
-    response_error(request, refusal->status, "UNKNOWN", "The request is not well-formed", refusal->why);
+    response_error(request, refusal->status, refusal->is_of_path ? "NAME_INVALID" : "UNKNOWN", "The request is not well-formed", refusal->why);
     request->response->close_connection = true;
     exchange_count_unrecorded(exchange, METRIC_REFUSED_HEAD);
     return send_answer(exchange);

@@ -20,6 +20,7 @@
 #define TAG_STAYS 1
 #define NO_ROOM   2
 #define LISTED    3
+#define TYPE_STAYS 4
 #define TEXT_OF(number) #number
 #define SQL(number)     TEXT_OF(number)
 
@@ -34,15 +35,18 @@ static const struct pg_statement statements[] = {
      " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0)"
      " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND name = ANY($4) AND manifest_digest <> $5"
      " AND tag_is_immutable($1, name)"
+     " UNION ALL SELECT t.name, " SQL(TYPE_STAYS) " FROM manifest m JOIN tag t ON t.repository_id = m.repository_id"
+     " AND t.manifest_digest = m.digest WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
+     " AND tag_is_immutable($1, t.name)"
      " UNION ALL SELECT '', " SQL(NO_ROOM) " FROM project_quota q WHERE q.project_id = $6 AND q.bytes_used + $7 > q.bytes_max"
      " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5) LIMIT 1",
-     "uuid text[] text[] text[] text uuid int8", "text int4"},
+     "uuid text[] text[] text[] text uuid int8 text", "text int4"},
     {"manifest_insert",
      "WITH counted AS (UPDATE project_quota SET bytes_used = bytes_used + $4 WHERE project_id = $9"
      " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $2))"
      " INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, artifact_type,"
      " subject_digest) VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''))"
-     " ON CONFLICT (repository_id, digest) DO UPDATE SET renewed_at = now()",
+     " ON CONFLICT (repository_id, digest) DO UPDATE SET renewed_at = now(), media_type = excluded.media_type",
      "uuid text text int4 uuid bytea text text uuid", ""},
     {"manifest_refer",
      "INSERT INTO manifest_reference (repository_id, manifest_digest, digest, is_manifest)"
@@ -125,6 +129,9 @@ static struct result refuse(struct pg *pg, struct manifest_push *push, const str
 
     switch (pg_int8(rows, 0, 1)) {
     case MISSING: break;
+    case TYPE_STAYS:
+        return failure(err, ERROR_DENIED, "the media type of %s can't be changed: the project's rules make its tag %s immutable",
+                       push->digest, what);
     case TAG_STAYS:
         return failure(err, ERROR_DENIED, "the tag %s can't be moved: the project's rules make it immutable", what);
     default: return quota_refuse(pg, &push->where.project, (int64_t)push->size_bytes, err);
@@ -148,6 +155,7 @@ static struct result check_missing(struct pg *pg, struct manifest_push *push, st
     pg_add_text(&arguments, push->digest);
     pg_add_uuid(&arguments, &push->where.project);
     pg_add_int8(&arguments, (int64_t)push->size_bytes);
+    pg_add_text(&arguments, push->manifest->media_type);
     TRY(pg_run(pg, "manifest_missing", &arguments, &rows, err));
     return pg_rows_count(rows) == 0 ? SUCCESS : refuse(pg, push, rows, err);
 }

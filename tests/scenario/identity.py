@@ -76,6 +76,43 @@ def the_realm_is_where_the_client_came():
     assert {admin.call("GET", "/v2/", headers={**bearer, "Host": host}).status for host in ("localhost", f"127.0.0.1:{server.port}")} == {200}
 
 
+def a_secret_comes_with_each_request():
+    """What python-oras and many scripts do: never a token. It is decided as one would be, and is for who governs nobody."""
+    login, data = make_robot(server, "scripted", "publisher", "main/models"), os.urandom(70000)
+    every, base = basic(login), "/v2/main/models/scripted/"
+
+    def call(method, path, body=None, **more):
+        return admin.call(method, path, body, {**every, **more})
+    assert {call("GET", path).status for path in ("/v2/", "/v2")} == {200}
+    location = call("POST", base + "blobs/uploads/")["Location"]
+    location = call("PATCH", location, data)["Location"]
+    assert call("PUT", f"{location}?digest={sha256(data)}").status == 201
+    repository = server.client(login).repository("main/models/scripted")
+    manifest = repository.manifest(data)
+    assert call("PUT", base + "manifests/v1", manifest, **{"Content-Type": "application/vnd.oci.image.manifest.v1+json"}).status == 201
+    assert call("GET", base + "manifests/v1").body == manifest and call("GET", base + "blobs/" + sha256(data)).body == data
+    assert "main/models/scripted" in call("GET", "/v2/_catalog").json["repositories"]
+    begun = repository.begin()  # with a token: the same login, so the same session
+    assert call("PATCH", begun, data).status == 202 and call("DELETE", begun).status == 204
+    assert call("GET", "/v2/main/other/x/manifests/v1").status == 404  # no more than its roles
+    reader = basic(make_robot(server, "reads-by-script", "consumer", "main/models"))
+    assert admin.call("GET", base + "manifests/v1", headers=reader).body == manifest
+    answer = admin.call("POST", base + "blobs/uploads/", headers=reader)
+    assert answer.status == 403 and answer.codes == ["DENIED"], answer.body
+    for name, secret, path in ((login[0], login[1] + "x", "/v2/"), ("robot$main+nobody", login[1], "/v2/"), ("oidc", login[1], "/v2/"),
+                               (*server.admin, "/v2/"), (*login, "/api/v1/projects"), (*server.admin, "/api/v1/projects")):
+        answer = admin.call("GET", path, headers=basic((name, secret)))
+        assert answer.status == 401 and answer["WWW-Authenticate"].startswith("Bearer realm="), (name, path, answer.status)
+        assert 'error="invalid_token"' in answer["WWW-Authenticate"] and secret not in answer.body.decode(), answer["WWW-Authenticate"]
+    robot = next(each for each in admin.api("GET", "/robots")["robots"] if each["name"] == login[0])
+    binding = admin.api("POST", "/bindings", {"robot": robot["id"], "role": "project-admin", "scope": "main/models"})
+    assert call("GET", "/v2/").status == 401  # it governs others now
+    admin.api("DELETE", "/bindings/" + binding["id"])
+    assert call("GET", "/v2/").status == 200
+    admin.api("DELETE", "/robots/" + robot["id"])
+    assert call("GET", "/v2/").status == 401
+
+
 def a_token_says_what_it_is_for():
     login = make_robot(server, "reader", "consumer", "main/models")
     answer = server.client(login).call("GET", "/token?" + urllib.parse.urlencode(
@@ -458,7 +495,7 @@ def no_program_leaves_its_memory_in_a_core_file():
 
 
 if __name__ == "__main__":
-    run(every_endpoint_challenges_the_same, the_realm_is_where_the_client_came, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
+    run(every_endpoint_challenges_the_same, the_realm_is_where_the_client_came, a_secret_comes_with_each_request, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
         hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked,
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,

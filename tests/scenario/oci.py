@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import re
+import socket
+import ssl
 import sys
 import time
 import urllib.parse
@@ -71,7 +73,39 @@ def what_is_known_is_not_sent_again():
     digest = there.push_blob(b"etag")
     answer = expect(there.call("GET", f"blobs/{digest}", headers={"If-None-Match": f'"{digest}"'}), 304)
     assert answer.body == b"" and answer["Docker-Content-Digest"] == digest
+    assert answer["Content-Length"] == "4", answer["Content-Length"]  # of what a 200 would bring: 0 is another object's
+    there.put_manifest("etag", there.manifest(b"etag"))
+    known, link = there.call("HEAD", "manifests/etag"), server.client(None).connection()
+    for method in ("GET", "HEAD", "GET"):  # on one connection: nobody takes the next answer for a body
+        answer = expect(there.call(method, "manifests/etag", headers={"If-None-Match": known["ETag"]}, connection=link), 304)
+        assert answer.body == b"" and answer["Content-Length"] == known["Content-Length"], answer["Content-Length"]
+    assert sha256(there.call("GET", "manifests/etag", connection=link).body) == known["Docker-Content-Digest"]
+    link.close()
     expect(there.call("GET", f"blobs/{digest}", headers={"If-None-Match": f'"{UNKNOWN}"'}), 200)
+
+
+def a_ping_needs_no_slash():
+    client = server.client(state["login"])
+    answer = expect(client.call("GET", "/v2"), 401, "UNAUTHORIZED")
+    assert answer["WWW-Authenticate"] == client.call("GET", "/v2/")["WWW-Authenticate"]
+    for path in ("/v2", "/v2/"):
+        assert expect(client.call("GET", path, scope="registry:catalog:*"), 200)["Docker-Distribution-Api-Version"] == "registry/2.0"
+
+
+def a_name_in_another_alphabet_is_no_name():
+    client = server.client(state["login"])
+    for name in ("main/models/%D8%B3%D8%AC%D9%84", "m%C3%A4in/models/x", "main/models/a%20b", "main/models/A", "main/models/.."):
+        for method, rest in (("GET", "manifests/v1"), ("HEAD", "blobs/" + UNKNOWN), ("POST", "blobs/uploads/"), ("GET", "tags/list")):
+            answer = client.call(method, f"/v2/{name}/{rest}", scope="repository:main/models/x:pull,push")
+            assert answer.status == 400 and (method == "HEAD" or answer.codes == ["NAME_INVALID"]), (name, answer.status, answer.body)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as plain:  # as curl sends it: not escaped
+        context = ssl.create_default_context(cafile=server.ca_file)
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as link:
+            link.sendall("GET /v2/main/models/سجل/tags/list HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            said = b""
+            while piece := link.recv(4096):
+                said += piece
+    assert b" 400 " in said.split(b"\r\n", 1)[0] and b"NAME_INVALID" in said, said
 
 
 def what_is_not_there_is_404_and_what_is_no_digest_400():
@@ -417,6 +451,30 @@ def a_manifest_comes_back_byte_for_byte():
             assert answer.body == (body if method == "GET" else b"")
             assert answer["Content-Type"] == IMAGE and answer["Docker-Content-Digest"] == sha256(body)
             assert answer["Content-Length"] == str(len(body))
+
+
+def a_manifest_is_answered_as_it_was_pushed_last():
+    """The same bytes, without a mediaType of their own, under the two types that they may be."""
+    there, docker = place("typed"), "application/vnd.docker.distribution.manifest.v2+json"
+    body = json.dumps({name: value for name, value in json.loads(there.manifest()).items() if name != "mediaType"}).encode()
+    for kind in (IMAGE, docker, IMAGE, docker):
+        expect(there.put_manifest("v1", body, kind), 201)
+        for reference in ("v1", sha256(body), "v1"):
+            for method in ("GET", "HEAD"):
+                answer = expect(there.call(method, "manifests/" + reference), 200)
+                assert answer["Content-Type"] == kind, (kind, answer["Content-Type"])
+    expect(there.put_manifest("v1", body, INDEX), 400, "MANIFEST_INVALID")
+    rules = {"immutable": [{"repositories": "typed", "tags": "v*"}]}
+    admin = server.client(server.admin)
+    admin.api("PUT", "/projects/main/models/rules", rules)
+    try:  # what an immutable tag is answered with does not change, by whatever reference it is pushed
+        for reference in ("v1", "other", sha256(body)):
+            refused = expect(there.put_manifest(reference, body, IMAGE), 403, "DENIED")
+            assert "media type" in refused.json["errors"][0]["message"], refused.body
+        expect(there.put_manifest("v1", body, docker), 201)
+        assert expect(there.call("GET", "manifests/v1"), 200)["Content-Type"] == docker
+    finally:
+        admin.api("PUT", "/projects/main/models/rules", {})
 
 
 def what_others_make_is_kept_as_it_is():
@@ -1003,7 +1061,8 @@ state["stranger"] = sijil_test.make_robot(server, "stranger", "publisher", "main
 wanted = sys.argv[1:]
 cases = [
     a_blob_has_its_headers, a_range_is_exact, what_is_known_is_not_sent_again,
-    what_is_not_there_is_404_and_what_is_no_digest_400, a_session_begins_with_a_location,
+    what_is_not_there_is_404_and_what_is_no_digest_400, a_ping_needs_no_slash, a_name_in_another_alphabet_is_no_name,
+    a_session_begins_with_a_location,
     a_location_names_no_host, one_put_brings_all,
     one_post_brings_all, pieces_come_in_order, the_last_piece_may_come_with_the_put, a_piece_may_come_without_a_length,
     a_piece_shorter_than_its_range_does_not_count, a_session_without_bytes_says_so, nothing_is_a_blob, another_digest_is_refused,
@@ -1012,7 +1071,7 @@ cases = [
     a_second_writer_is_refused_while_one_writes, of_many_writers_each_byte_is_written_once,
     pieces_that_overlap_are_refused_and_change_nothing, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
     a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source, a_promoter_mounts_and_uploads_nothing,
-    a_manifest_comes_back_byte_for_byte, what_others_make_is_kept_as_it_is, accept_never_makes_a_406,
+    a_manifest_comes_back_byte_for_byte, a_manifest_is_answered_as_it_was_pushed_last, what_others_make_is_kept_as_it_is, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
     a_manifest_by_digest_takes_tags, every_kind_of_manifest_goes_in_out_and_away, the_registry_says_what_it_is,
     an_index_and_its_subject, unknown_manifests_are_404,

@@ -136,6 +136,16 @@ def log_in(name, secret, address, form=False):
         connection.close()
 
 
+def try_at_v2(name, secret, address):
+    """A secret with the request itself: there is no other way to guess it than at /token."""
+    pair = base64.b64encode(f"{name}:{secret}".encode()).decode()
+    connection = admin.connection(address=address)
+    try:
+        return admin.call("GET", "/v2/", headers={"Authorization": "Basic " + pair}, connection=connection)
+    finally:
+        connection.close()
+
+
 def wrong_secrets_are_limited_by_name_and_network():
     name, secret = make_robot(server, "guessed", "consumer", "main/models")
     counted, began = refused_for("wrong_secrets"), time.monotonic()
@@ -152,6 +162,11 @@ def wrong_secrets_are_limited_by_name_and_network():
     others = [log_in(f"robot$main+other{i}", "wrong", "127.0.0.5").status for i in range(2 * PER_NETWORK)]
     assert set(others) == {401, 429}, set(others)
     assert PER_NETWORK - 2 * (PER_NAME + more) <= others.count(401) <= PER_NETWORK + (time.monotonic() - began) * PER_NETWORK / 60
+    at_v2 = [try_at_v2(name, guess, "127.0.0.7") for guess in ["wrong"] * 2 * PER_NAME + [secret]]
+    assert {answer.status for answer in at_v2[:-1]} == {401, 429} and at_v2[-1].status == 429, [answer.status for answer in at_v2]
+    assert PER_NAME <= [answer.status for answer in at_v2].count(401) <= PER_NAME + (time.monotonic() - began) * PER_NAME / 60
+    assert try_at_v2(name, secret, "127.0.0.8").status == 200
+    others += [answer.status for answer in at_v2]
     late = sum(answer.status == 429 for answers in tried.values() for answer in answers) + 1 + others.count(429)
     assert refused_for("wrong_secrets") == counted + late
     wait_until(lambda: in_the_log("token.mint")[1] == not_recorded(), 60, "a refusal is in no event")

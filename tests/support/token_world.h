@@ -23,6 +23,8 @@
 #define ISSUER_A "https://a.example"
 #define ISSUER_B "https://b.example"
 #define ROBOT    "11111111-1111-4111-8111-111111111111"
+#define OFFICER  "55555555-5555-4555-8555-555555555555"
+#define RETIRED  "44444444-4444-4444-8444-444444444444"
 #define SECRET   "sijil_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 /* Everything that the rows are tried against; made once, because RSA keys take long. */
@@ -42,6 +44,16 @@ static inline struct authz_robot make_robot(const char *name, const char *id, in
     (void)snprintf(robot.name, sizeof robot.name, "%s", name);
     sha256_of(bytes_of_text(SECRET), robot.secret_hash);
     return robot;
+}
+
+/* On the whole registry. */
+static inline struct authz_binding make_binding(uint8_t number, const char *robot, enum role role, int64_t expires_ms)
+{
+    struct authz_binding binding = {
+        .id = {.bytes = {number}}, .kind = PRINCIPAL_ROBOT, .role = role, .scope = RESOURCE_SYSTEM, .expires_ms = expires_ms};
+
+    assert_true(uuid_parse(bytes_of_text(robot), &binding.robot));
+    return binding;
 }
 
 static inline struct issuer_record make_issuer(const char *url, unsigned algorithms, const char *jwks)
@@ -74,14 +86,20 @@ static inline void publish_all(void)
     OWNED_STRING p384 = hostile_jwks(world.p384, "key-3", NULL);
     const struct authz_robot robots[] = {
         make_robot("robot$acme+ci", ROBOT, (world.now_s + 86400) * 1000),
-        make_robot("robot$old", "22222222-2222-4222-8222-222222222222", (world.now_s - 1) * 1000)};
+        make_robot("robot$old", "22222222-2222-4222-8222-222222222222", (world.now_s - 1) * 1000),
+        make_robot("robot$officer", OFFICER, (world.now_s + 86400) * 1000),
+        make_robot("robot$retired", RETIRED, (world.now_s + 86400) * 1000)};
+    const struct authz_binding bindings[] = {
+        make_binding(1, ROBOT, ROLE_PUBLISHER, 0), make_binding(2, ROBOT, ROLE_CONSUMER, 0), make_binding(3, OFFICER, ROLE_PUBLISHER, 0),
+        make_binding(4, OFFICER, ROLE_SECURITY_OFFICER, 0), make_binding(5, RETIRED, ROLE_REGISTRY_ADMIN, (world.now_s - 1) * 1000)};
     const struct issuer_record issuers[] = {
         make_issuer(ISSUER_A, 1U << JOSE_ES256, a), make_issuer(ISSUER_B, 1U << JOSE_ES256, b),
         make_issuer("https://rsa.example", 1U << JOSE_RS256 | 1U << JOSE_PS256, rsa),
         make_issuer("https://rs.example", 1U << JOSE_RS256, rsa),
         make_issuer("https://p384.example", 1U << JOSE_ES384, p384)};
 
-    publish(&(struct authz_parts){.robots = robots, .robot_count = COUNT(robots), .issuers = issuers,
+    publish(&(struct authz_parts){.robots = robots, .robot_count = COUNT(robots), .bindings = bindings,
+                                  .binding_count = COUNT(bindings), .issuers = issuers,
                                   .issuer_count = COUNT(issuers)});
 }
 
@@ -146,15 +164,19 @@ static inline char *fill(const char *text)
     return (char *)filled.data;
 }
 
-static inline struct authentication try_at(enum credential_place place, const char *authorization, const char *thumbprint)
+static inline struct authentication try_credential(struct credential credential)
 {
-    const struct credential credential = {
-        .place = place, .authorization = authorization, .thumbprint = thumbprint, .now_ms = world.now_s * 1000};
+    credential.now_ms = world.now_s * 1000;
     struct authentication authentication = {.error = OAUTH_INVALID_REQUEST};
     struct error err = {0};
 
     if (!authenticate(world.authenticator, &credential, &authentication, &err).ok) fail_msg("%s", err.message);
     return authentication;
+}
+
+static inline struct authentication try_at(enum credential_place place, const char *authorization, const char *thumbprint)
+{
+    return try_credential((struct credential){.place = place, .authorization = authorization, .thumbprint = thumbprint});
 }
 
 static inline struct authentication try_bearer(enum credential_place place, const char *token)

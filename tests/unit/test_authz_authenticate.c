@@ -116,6 +116,41 @@ static void reads_basic(void **state)
     assert_string_equal(found.principal.source, "robot:" ROBOT);
 }
 
+/* Below /v2, where a secret may come with each request. */
+static const struct secret_row {
+    const char *name;
+    enum credential_place place;
+    const char *credentials;
+    enum oauth_error error;
+} secret_rows[] = {
+    {"a robot's secret", CREDENTIAL_AT_ROUTE, "robot$acme+ci:" SECRET, OAUTH_NONE},
+    {"of a session", CREDENTIAL_AT_SESSION, "robot$acme+ci:" SECRET, OAUTH_NONE},
+    {"of one that governs others", CREDENTIAL_AT_ROUTE, "robot$officer:" SECRET, OAUTH_INVALID_TOKEN},
+    {"of one that did once", CREDENTIAL_AT_ROUTE, "robot$retired:" SECRET, OAUTH_NONE},
+    {"of one that governs others, in a session", CREDENTIAL_AT_SESSION, "robot$officer:" SECRET, OAUTH_INVALID_TOKEN},
+    {"of one that governs others, at /token", CREDENTIAL_AT_TOKEN, "robot$officer:" SECRET, OAUTH_NONE},
+    {"a wrong one", CREDENTIAL_AT_ROUTE, "robot$acme+ci:sijil_x", OAUTH_INVALID_TOKEN},
+    {"an unknown robot", CREDENTIAL_AT_ROUTE, "robot$nobody:" SECRET, OAUTH_INVALID_TOKEN},
+    {"a robot that expired", CREDENTIAL_AT_ROUTE, "robot$old:" SECRET, OAUTH_INVALID_TOKEN},
+    {"a token as password", CREDENTIAL_AT_ROUTE, "oidc:" SECRET, OAUTH_INVALID_TOKEN},
+    {"no password", CREDENTIAL_AT_ROUTE, "robot$acme+ci:", OAUTH_INVALID_REQUEST},
+};
+
+static void secrets_come_with_a_request(void **state)
+{
+    const struct secret_row *row = *state;
+    struct buffer OWNED_BUFFER header = BUFFER(4096);
+    struct error err = {0};
+
+    assert_true(buffer_add_text(&header, "Basic ", &err).ok);
+    assert_true(text_base64(&header, BASE64_STANDARD, bytes_of_text(row->credentials), &err).ok);
+    const struct authentication found = try_credential(
+        (struct credential){.place = row->place, .takes_secrets = true, .authorization = buffer_text(&header)});
+    assert_int_equal(found.error, row->error);
+    assert_int_equal(found.principal.kind, row->error == OAUTH_NONE ? PRINCIPAL_ROBOT : PRINCIPAL_NONE);
+    assert_null(strstr(found.description, SECRET));
+}
+
 static void a_token_may_be_a_password(void **state)
 {
     static const char *const names[] = {"oidc", "oauth2accesstoken", "<token>"};
@@ -268,7 +303,8 @@ int main(void)
     };
 
     (void)set_up(NULL);
-    const int failed = RUN_TABLE(basic_rows, reads_basic) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    const int failed = RUN_TABLE(basic_rows, reads_basic) + RUN_TABLE(secret_rows, secrets_come_with_a_request) +
+                       cmocka_run_group_tests_name("others", others, NULL, NULL);
     (void)tear_down(NULL);
     return failed;
 }

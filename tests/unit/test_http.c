@@ -323,7 +323,8 @@ static const struct route_row {
     const char *path, *route, *captured, *reference; /* route NULL: unknown; "405": other methods only */
 } route_rows[] = {
     {"ping", METHOD_GET, "/v2/", "ping", NULL, NULL},
-    {"ping needs its slash", METHOD_GET, "/v2", NULL, NULL, NULL},
+    {"ping without its slash", METHOD_GET, "/v2", "ping_bare", NULL, NULL},
+    {"DELETE of it", METHOD_DELETE, "/v2", "405", NULL, NULL},
     {"a blob", METHOD_GET, "/v2/a/b/c/blobs/sha256:0", "blob_read", "a/b/c", "sha256:0"},
     {"HEAD is read too", METHOD_HEAD, "/v2/a/blobs/sha256:0", "blob_read", "a", "sha256:0"},
     {"a repository called blobs", METHOD_GET, "/v2/a/blobs/blobs/sha256:0", "blob_read", "a/blobs", "sha256:0"},
