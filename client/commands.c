@@ -72,6 +72,7 @@ static const struct option_row job_show_options[] = {{'f', "follow", NULL, "show
 static const struct option_row quota_options[] = {
     {'b', "bytes", "NUMBER", "most bytes of blobs and manifests, and of uploads on their way; with K, M, G or T; none"},
     {'s', "sessions", "NUMBER", "most open uploads; none: as for all projects"},
+    {'S', "sessions-per-client", "NUMBER", "most open uploads of one client; none: as for all projects"},
     {'e', "events-per-minute", "NUMBER", "most requests in a minute, over all gateways; none"},
 };
 static const struct option_row gc_options[] = {

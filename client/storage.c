@@ -60,7 +60,7 @@ static struct result take_limits(const struct invocation *invocation, json_t *qu
     static const struct {
         int letter;
         const char *option, *member;
-    } rows[] = {{'b', "bytes", "bytes"}, {'s', "sessions", "sessions"}, {'e', "events-per-minute", "events_per_minute"}};
+    } rows[] = {{'b', "bytes", "bytes"}, {'s', "sessions", "sessions"}, {'S', "sessions-per-client", "sessions_per_client"}, {'e', "events-per-minute", "events_per_minute"}};
 
     bool changes = false;
 

@@ -46,13 +46,15 @@ static struct result read_limit(const json_t *value, const char *member, int64_t
 
 static struct result read_limits(const struct request *request, struct quota_limits_of_project *limits, struct error *err)
 {
-    json_t *bytes = NULL, *sessions = NULL, *events = NULL;
+    json_t *bytes = NULL, *sessions = NULL, *events = NULL, *of_client = NULL;
     OWNED_JSON body = NULL;
 
     TRY(api_body(request, &body, err));
-    TRY(api_unpack(body, err, "{s?:o, s?:o, s?:o}", "bytes", &bytes, "sessions", &sessions, "events_per_minute", &events));
+    TRY(api_unpack(body, err, "{s?:o, s?:o, s?:o, s?:o}", "bytes", &bytes, "sessions", &sessions, "events_per_minute", &events,
+                   "sessions_per_client", &of_client));
     TRY(read_limit(bytes, "bytes", &limits->bytes, err));
     TRY(read_limit(sessions, "sessions", &limits->sessions, err));
+    TRY(read_limit(of_client, "sessions_per_client", &limits->client_sessions, err));
     return read_limit(events, "events_per_minute", &limits->events, err);
 }
 
@@ -63,8 +65,8 @@ static json_t *limit_of(int64_t limit)
 
 static struct result describe(const struct quota_limits_of_project *limits, json_t **object_out, struct error *err)
 {
-    json_t *object = json_pack("{s:o, s:o, s:o}", "bytes", limit_of(limits->bytes), "sessions", limit_of(limits->sessions),
-                               "events_per_minute", limit_of(limits->events));
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o}", "bytes", limit_of(limits->bytes), "sessions", limit_of(limits->sessions),
+                               "events_per_minute", limit_of(limits->events), "sessions_per_client", limit_of(limits->client_sessions));
 
     if (object == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     *object_out = object;

@@ -121,6 +121,8 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
                                              .key_count = 4096,
                                              .uploads_max = (unsigned)settings->streams_max,
                                              .uploads_idle_max = 32,
+                                             .uploads_open = {(unsigned)settings->uploads_per_project,
+                                                              (unsigned)settings->uploads_per_client},
                                              .lease_s = (unsigned)settings->blob_lease};
 
     regions_of(settings, regions);

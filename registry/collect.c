@@ -280,7 +280,7 @@ static struct result end_sessions(struct collect_run *run, struct error *err)
 {
     size_t ended = 1;
 
-    if (run->job->job.is_dry_run) return collect_count_expired(run->pg, &run->totals.sessions, err);
+    if (run->job->job.is_dry_run) return collect_count_expired(run->pg, &run->job->registry->uploads_open, &run->totals.sessions, err);
     while (ended > 0) {
         TRY(collect_go_on(run, err));
         TRY(registry_end_expired(run->job->registry, run->pg, &ended, err));

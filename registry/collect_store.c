@@ -203,13 +203,13 @@ struct result collect_has_too_many_tags(struct pg *pg, const struct uuid *reposi
     return SUCCESS;
 }
 
-struct result collect_count_expired(struct pg *pg, int64_t *count_out, struct error *err)
+struct result collect_count_expired(struct pg *pg, const struct session_limits *limits, int64_t *count_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_OWNER);
-    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
+    pg_add_int8(&arguments, limits->per_client);
+    pg_add_int8(&arguments, limits->per_project);
     TRY(pg_run(pg, "collect_expired", &arguments, &rows, err));
     *count_out = pg_int8(rows, 0, 0);
     return SUCCESS;

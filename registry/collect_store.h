@@ -53,7 +53,7 @@ struct collect_scope {
     int64_t age_s;                   /* nothing younger is looked at */
 };
 /** Sessions that have expired and were not ended yet. */
-RESULT collect_count_expired(struct pg *pg, int64_t *count_out, struct error *err);
+RESULT collect_count_expired(struct pg *pg, const struct session_limits *limits, int64_t *count_out, struct error *err);
 /** How many blobs a project has; NULL: all. */
 RESULT collect_count_blobs(struct pg *pg, const struct uuid *project, uint64_t *count_out, struct error *err);
 /** More than COLLECT_TAGS_MAX tags? */

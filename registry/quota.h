@@ -15,6 +15,7 @@
 
 struct quota_limits_of_project {
     int64_t bytes, sessions, events; /* QUOTA_NONE, or the most: bytes, open uploads, recorded requests a minute */
+    int64_t client_sessions;         /* open uploads of one client: a subject with a credential */
 };
 
 enum quota_setter {

@@ -19,29 +19,37 @@ static const struct pg_statement statements[] = {
      "uuid bool", ""},
     {"quota_set_own",
      "UPDATE project_quota SET bytes_own = $2, sessions_own = $3, events_own = $4, bytes_max = least($2, bytes_ceiling),"
-     " sessions_max = least($3, sessions_ceiling), events_max = least($4, events_ceiling) WHERE project_id = $1",
-     "uuid int8 int8 int8", ""},
+     " sessions_max = least($3, sessions_ceiling), events_max = least($4, events_ceiling), client_sessions_own = $5,"
+     " client_sessions_max = least($5, client_sessions_ceiling) WHERE project_id = $1",
+     "uuid int8 int8 int8 int8", ""},
     {"quota_set_ceiling",
      "UPDATE project_quota SET bytes_ceiling = $2, sessions_ceiling = $3, events_ceiling = $4, bytes_max = least($2, bytes_own),"
-     " sessions_max = least($3, sessions_own), events_max = least($4, events_own) WHERE project_id = $1",
-     "uuid int8 int8 int8", ""},
+     " sessions_max = least($3, sessions_own), events_max = least($4, events_own), client_sessions_ceiling = $5,"
+     " client_sessions_max = least($5, client_sessions_own) WHERE project_id = $1",
+     "uuid int8 int8 int8 int8", ""},
     {"quota_ceiling",
-     "SELECT coalesce(bytes_ceiling, -1), coalesce(sessions_ceiling, -1), coalesce(events_ceiling, -1) FROM project_quota"
-     " WHERE project_id = $1",
-     "uuid", "int8 int8 int8"},
+     "SELECT coalesce(bytes_ceiling, -1), coalesce(sessions_ceiling, -1), coalesce(events_ceiling, -1),"
+     " coalesce(client_sessions_ceiling, -1) FROM project_quota WHERE project_id = $1",
+     "uuid", "int8 int8 int8 int8"},
     {"quota_remove", /* what limits nothing */
      "WITH gone AS (DELETE FROM project_quota WHERE project_id = $1 AND num_nonnulls(bytes_ceiling, sessions_ceiling,"
-     " events_ceiling, bytes_own, sessions_own, events_own) = 0 RETURNING project_id)"
+     " events_ceiling, bytes_own, sessions_own, events_own, client_sessions_ceiling, client_sessions_own) = 0 RETURNING project_id)"
      " DELETE FROM project_events e USING gone g WHERE e.project_id = g.project_id",
      "uuid", ""},
     {"quota_read",
      "SELECT coalesce(q.bytes_max, -1), coalesce(q.sessions_max, -1), coalesce(q.events_max, -1), q.bytes_used,"
      " coalesce(q.bytes_ceiling, -1), coalesce(q.sessions_ceiling, -1), coalesce(q.events_ceiling, -1),"
      " (SELECT coalesce(sum(reserved_bytes), 0)::int8 FROM upload WHERE project_id = $1),"
-     " (SELECT count(*) FROM upload WHERE project_id = $1)"
+     " (SELECT count(*) FROM upload WHERE project_id = $1), coalesce(q.client_sessions_max, -1),"
+     " coalesce(q.client_sessions_ceiling, -1)"
      " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
-     "uuid", "int8 int8 int8 int8 int8 int8 int8 int8 int8"},
+     "uuid", "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"},
     {"quota_count", "SELECT (" HAS_BYTES ")::int8", "uuid", "int8"},
+    {"quota_session_refusal", /* why there was no row */
+     "SELECT q.bytes_used >= q.bytes_max, coalesce(q.sessions_max, $2), coalesce(q.client_sessions_max, $3),"
+     " (SELECT count(*) FROM upload u WHERE u.project_id = $1 AND u.bound_to = $4)"
+     " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
+     "uuid int8 int8 bytea", "bool int8 int8 int8"},
     {"quota_events_list",
      "SELECT project_id, events_max FROM project_quota WHERE events_max IS NOT NULL ORDER BY project_id LIMIT $1", "int8",
      "uuid int8"},
@@ -98,12 +106,14 @@ static struct result check_ceiling(struct pg *pg, const struct quota_change *quo
     if (pg_rows_count(rows) == 0) return SUCCESS;
     TRY(check_below(own->bytes, pg_int8(rows, 0, 0), "bytes", err));
     TRY(check_below(own->sessions, pg_int8(rows, 0, 1), "sessions", err));
+    TRY(check_below(own->client_sessions, pg_int8(rows, 0, 3), "sessions_per_client", err));
     return check_below(own->events, pg_int8(rows, 0, 2), "events_per_minute", err);
 }
 
 static bool is_none(const struct quota_limits_of_project *limits)
 {
-    return limits->bytes == QUOTA_NONE && limits->sessions == QUOTA_NONE && limits->events == QUOTA_NONE;
+    return limits->bytes == QUOTA_NONE && limits->sessions == QUOTA_NONE && limits->events == QUOTA_NONE &&
+           limits->client_sessions == QUOTA_NONE;
 }
 
 /* A row, counted when it is new; without a limit it is not made. */
@@ -134,6 +144,7 @@ static struct result run_change(struct change *change, struct pg *pg, const stru
     add_limit(&arguments, quota->limits.bytes);
     add_limit(&arguments, quota->limits.sessions);
     add_limit(&arguments, quota->limits.events);
+    add_limit(&arguments, quota->limits.client_sessions);
     TRY(make_row(pg, quota, err));
     TRY(pg_run(pg, quota->setter == QUOTA_FROM_ABOVE ? "quota_set_ceiling" : "quota_set_own", &arguments, NULL, err));
     pg_add_uuid(&project, &quota->where.project);
@@ -149,6 +160,8 @@ struct result quota_change_prepare(const struct resource *where, enum quota_sett
         return failure(err, ERROR_INVALID, "bytes is a number of 0 or more, or null");
     if (!is_limit(limits->sessions, 0, QUOTA_SESSIONS_MAX))
         return failure(err, ERROR_INVALID, "sessions is a number from 0 to %d, or null", QUOTA_SESSIONS_MAX);
+    if (!is_limit(limits->client_sessions, 0, QUOTA_SESSIONS_MAX))
+        return failure(err, ERROR_INVALID, "sessions_per_client is a number from 0 to %d, or null", QUOTA_SESSIONS_MAX);
     if (!is_limit(limits->events, 1, QUOTA_EVENTS_MAX))
         return failure(err, ERROR_INVALID, "events_per_minute is a number from 1 to %d, or null", QUOTA_EVENTS_MAX);
     *change_out = (struct quota_change){
@@ -167,8 +180,10 @@ static struct result read_use(struct pg *pg, const struct uuid *project, struct 
     TRY(pg_run(pg, "quota_read", &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     *use = (struct quota_use){
-        .limits = {.bytes = pg_int8(rows, 0, 0), .sessions = pg_int8(rows, 0, 1), .events = pg_int8(rows, 0, 2)},
-        .ceiling = {.bytes = pg_int8(rows, 0, 4), .sessions = pg_int8(rows, 0, 5), .events = pg_int8(rows, 0, 6)},
+        .limits = {.bytes = pg_int8(rows, 0, 0), .sessions = pg_int8(rows, 0, 1), .events = pg_int8(rows, 0, 2),
+                   .client_sessions = pg_int8(rows, 0, 9)},
+        .ceiling = {.bytes = pg_int8(rows, 0, 4), .sessions = pg_int8(rows, 0, 5), .events = pg_int8(rows, 0, 6),
+                    .client_sessions = pg_int8(rows, 0, 10)},
         .bytes_used = pg_int8(rows, 0, 3), .bytes_reserved = pg_int8(rows, 0, 7), .sessions = pg_int8(rows, 0, 8)};
     *is_kept_out = !pg_is_null(rows, 0, 3);
     return SUCCESS;
@@ -219,6 +234,30 @@ struct result quota_refuse(struct pg *pg, const struct uuid *project, int64_t wa
                    "%" PRId64 " bytes more do not fit into the project's quota: %" PRId64 " of %" PRId64 " are used, %" PRId64
                    " of them by open uploads; delete what is not needed and collect garbage, or ask for more",
                    wanted_bytes, use.bytes_used, use.limits.bytes, use.bytes_reserved);
+}
+
+#define WHEN_IDLE "where more than half are open, those in which nothing was saved for an hour end within another"
+
+struct result quota_refuse_session(struct pg *pg, const struct upload_begin *begin, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &begin->where.project);
+    pg_add_int8(&arguments, begin->limits.per_project);
+    pg_add_int8(&arguments, begin->limits.per_client);
+    pg_add_bytes(&arguments, (struct bytes){begin->bound_to, sizeof begin->bound_to});
+    TRY(pg_run(pg, "quota_session_refusal", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
+    if (pg_bool(rows, 0, 0)) return quota_is_used_up(err);
+    const long long whole = pg_int8(rows, 0, 1), own = pg_int8(rows, 0, 2);
+    if (pg_int8(rows, 0, 3) >= own)
+        return failure(err, ERROR_LIMIT,
+                       "you have as many open uploads in this project as one client may, %lld: finish or cancel some, or ask for a quota"
+                       " (sessions_per_client); " WHEN_IDLE, own);
+    return failure(err, ERROR_LIMIT,
+                   "the project has as many open uploads as it may, %lld, of all its clients: finish or cancel some, or ask for a quota"
+                   " (sessions); " WHEN_IDLE, whole);
 }
 
 struct result quota_events_list(struct pg *pg, struct quota_events *events_out, size_t capacity, size_t *count_out,

@@ -6,8 +6,11 @@
 #pragma once
 
 #include "registry/quota.h"
+#include "registry/upload.h"
 
 /** ERROR_DENIED, for people: `project` has no room for so many bytes. Asks the database for the figures. */
 RESULT quota_refuse(struct pg *pg, const struct uuid *project, int64_t wanted_bytes, struct error *err);
 /** The same where nobody asked before. */
 RESULT quota_is_used_up(struct error *err);
+/** Why a session can't begin: ERROR_LIMIT names the limit that was met, the project's or the client's; ERROR_DENIED, ERROR_NOT_FOUND. */
+RESULT quota_refuse_session(struct pg *pg, const struct upload_begin *begin, struct error *err);

@@ -5,6 +5,7 @@
 #include "registry/manifest_cache.h"
 #include "registry/manifest_use.h"
 #include "registry/registry_priv.h"
+#include "registry/upload.h"
 #include "registry/upload_table.h"
 #include "storage/driver_s3.h"
 
@@ -68,6 +69,9 @@ struct result registry_new(const struct registry_options *options, struct regist
     (void)pthread_mutex_init(&registry->looked, NULL);
     registry->keyd = options->keyd;
     registry->sequencer = options->sequencer;
+    registry->uploads_open = (struct session_limits){
+        .per_project = options->uploads_open.per_project == 0 ? UPLOAD_SESSIONS_PER_PROJECT : options->uploads_open.per_project,
+        .per_client = options->uploads_open.per_client == 0 ? UPLOAD_SESSIONS_PER_OWNER : options->uploads_open.per_client};
     registry->lease_s = options->lease_s == 0 ? LEASE_DEFAULT_S : options->lease_s;
     TRY(key_cache_new(options->key_count, options->key_lifetime_ms, &registry->keys, err));
     TRY(repository_cache_new(&registry->repositories, err));

@@ -27,6 +27,11 @@ struct registry_region {
 };
 #define REGISTRY_REGIONS_MAX 32 /* as many as the configuration may name */
 
+/** Open uploads that a project, and one client (subject and credential) in it, may have without a quota of their own. */
+struct session_limits {
+    unsigned per_project, per_client;
+};
+
 struct registry_options {
     struct keyd_client *keyd;    /* must outlive the registry, as must the sequencer */
     struct sequencer *sequencer; /* for what the registry finds by itself: damaged blobs, expired uploads */
@@ -37,6 +42,7 @@ struct registry_options {
     unsigned key_count;          /* how many: 4096 */
     unsigned uploads_max;        /* uploads that write at the same time: 256; more are ERROR_LIMIT */
     unsigned uploads_idle_max;   /* of them, writers kept between two PATCHes, 1.2 MiB each: 32 */
+    struct session_limits uploads_open; /* 0: UPLOAD_SESSIONS_PER_PROJECT, UPLOAD_SESSIONS_PER_OWNER */
     unsigned lease_s;            /* how long what was pushed, mounted or told of is safe from collection; 0: 24 hours */
 };
 

@@ -29,6 +29,7 @@ struct registry {
     atomic_size_t looking_at;
     char unserved[REGION_ID_MAX + 1]; /* under `looked`: has blobs, and is not configured here; "": none */
     _Atomic int copies; /* of uploads that are read again (upload_close.c) */
+    struct session_limits uploads_open;
     int64_t lease_s; /* how long a fresh blob, or one that somebody was told of, is safe from collection */
     size_t region_count;
     struct registry_store {

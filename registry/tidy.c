@@ -63,7 +63,7 @@ static struct result expire_all(struct registry *registry, struct pg *pg, size_t
     size_t count = 0, ended = 0;
 
     if (expired == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for expired uploads");
-    struct result result = upload_rows_expired(pg, expired, ROUND_MAX, &count, err);
+    struct result result = upload_rows_expired(pg, &registry->uploads_open, expired, ROUND_MAX, &count, err);
     for (size_t i = 0; i < count && result.ok; i++) {
         bool is_ended = false;
         result = expire(registry, &expired[i], &is_ended, err);

@@ -16,7 +16,7 @@
 #include "registry/reference.h"
 #include "registry/registry.h"
 
-#define UPLOAD_SESSIONS_PER_PROJECT 1000 /* open at the same time; more are ERROR_LIMIT */
+#define UPLOAD_SESSIONS_PER_PROJECT 1000 /* open at the same time by default; more are ERROR_LIMIT */
 #define UPLOAD_SESSIONS_PER_OWNER   250  /* of them by one subject and credential, so that nobody takes them all */
 #define UPLOAD_SAVE_EVERY_MS        900000 /* a slow body is made safe so often; well under the hour after which a session is idle */
 #define UPLOAD_COPIES_MAX           2    /* are read again for their SHA-512 at the same time; more are ERROR_LIMIT */
@@ -33,6 +33,7 @@ struct upload_begin {
     struct uuid blob;
     struct key_record key;
     uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE];
+    struct session_limits limits; /* of open uploads, where the project has no quota of them */
     bool is_counted; /* set by the change: the project has a quota of bytes; true if nobody knows */
 };
 /** Draws ids, keys and secret; stores nothing. `where` is that of the decision: project and region must be known. */

@@ -90,6 +90,7 @@ struct result upload_begin_prepare(struct registry *registry, const struct resou
                                  .is_counted = true};
 
     begin.repository = where->repository;
+    begin.limits = registry->uploads_open;
     if (!uuid_is_nil(&where->repository)) begin.change.add = add_begin; /* a new one is made first */
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     begin.location.upload = uuid_random();

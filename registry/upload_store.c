@@ -28,7 +28,7 @@
     " wrapped_key, commitment, bound_to, secret_hash, writer_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $14" \
     " FROM (SELECT count(*) AS whole, count(*) FILTER (WHERE bound_to = $10) AS own FROM upload WHERE project_id = $3) n" \
     " LEFT JOIN project_quota q ON q.project_id = $3"                                                                \
-    " WHERE n.whole < coalesce(q.sessions_max, $12) AND n.own < $13"                                                 \
+    " WHERE n.whole < coalesce(q.sessions_max, $12) AND n.own < coalesce(q.client_sessions_max, $13)"                                                 \
     " AND (q.bytes_max IS NULL OR q.bytes_used < q.bytes_max)"
 #define INSERT_TYPES "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8 int8"
 
@@ -36,10 +36,6 @@ static const struct pg_statement statements[] = {
     {"upload_insert", "WITH made AS (" INSERT " RETURNING 1) SELECT count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES, "int8 bool"},
     {"upload_insert_at_once", "WITH made AS (" INSERT " RETURNING 1) SELECT 1 / count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES,
      "int8 bool"},
-    {"upload_refusal", /* why there was no row */
-     "SELECT coalesce(q.sessions_max, $2), q.bytes_used >= q.bytes_max FROM project p LEFT JOIN project_quota q USING (project_id)"
-     " WHERE p.project_id = $1",
-     "uuid int8", "int8 bool"},
     {"upload_find",
      "SELECT blob_id, digest_algorithm, key_version, wrapped_key, commitment, " CHECKPOINT_COLUMNS ", reserved_bytes,"
      " " IS_COUNTED("u.project_id") " FROM upload u WHERE " OWNER " AND expires_at > now()",
@@ -109,21 +105,6 @@ static const char *algorithm_name(enum digest_algorithm algorithm)
     return algorithm == DIGEST_SHA512 ? "sha512" : "sha256";
 }
 
-static struct result why_no_upload(struct pg *pg, const struct uuid *project, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    pg_add_uuid(&arguments, project);
-    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
-    TRY(pg_run(pg, "upload_refusal", &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
-    if (pg_bool(rows, 0, 1)) return quota_is_used_up(err);
-    return failure(err, ERROR_LIMIT,
-                   "you have %d open uploads in this project, or all have %lld: finish or cancel some, or wait: idle ones end after an hour or two",
-                   UPLOAD_SESSIONS_PER_OWNER, (long long)pg_int8(rows, 0, 0));
-}
-
 static void add_begun(struct pg_arguments *arguments, const struct upload_begin *begin)
 {
     pg_add_uuid(arguments, &begin->location.upload);
@@ -135,8 +116,8 @@ static void add_begun(struct pg_arguments *arguments, const struct upload_begin 
     key_record_add(arguments, &begin->key);
     pg_add_bytes(arguments, (struct bytes){begin->bound_to, sizeof begin->bound_to});
     pg_add_bytes(arguments, (struct bytes){begin->secret_hash, sizeof begin->secret_hash});
-    pg_add_int8(arguments, UPLOAD_SESSIONS_PER_PROJECT);
-    pg_add_int8(arguments, UPLOAD_SESSIONS_PER_OWNER);
+    pg_add_int8(arguments, begin->limits.per_project);
+    pg_add_int8(arguments, begin->limits.per_client);
     pg_add_int8(arguments, UPLOAD_FIRST_EPOCH);
 }
 
@@ -147,7 +128,7 @@ struct result upload_row_insert(struct pg *pg, struct upload_begin *begin, struc
 
     add_begun(&arguments, begin);
     TRY(pg_run(pg, "upload_insert", &arguments, &rows, err));
-    if (pg_int8(rows, 0, 0) == 0) return why_no_upload(pg, &begin->where.project, err);
+    if (pg_int8(rows, 0, 0) == 0) return quota_refuse_session(pg, begin, err);
     upload_row_take_begin(rows, begin);
     return SUCCESS;
 }
@@ -422,14 +403,14 @@ struct result upload_row_cancel(struct pg *pg, const struct upload_key *key, str
     return SUCCESS;
 }
 
-struct result upload_rows_expired(struct pg *pg, struct expired_upload *expired_out, size_t capacity,
-                                  size_t *count_out, struct error *err)
+struct result upload_rows_expired(struct pg *pg, const struct session_limits *limits, struct expired_upload *expired_out,
+                                  size_t capacity, size_t *count_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_OWNER);
-    pg_add_int8(&arguments, UPLOAD_SESSIONS_PER_PROJECT);
+    pg_add_int8(&arguments, limits->per_client);
+    pg_add_int8(&arguments, limits->per_project);
     pg_add_int8(&arguments, (int64_t)capacity);
     TRY(pg_run(pg, "upload_expired", &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);

@@ -90,7 +90,7 @@ RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uui
 /*
  * Sessions that end: those that expired, and idle ones that make room. Idle is one in which nothing was saved for an hour: a save, or a
  * claim, moves the end to 24 hours from then, once less than 23 are left. Room is made where its owner or its project has more than
- * half of what it may have: $1 and $2, UPLOAD_SESSIONS_PER_OWNER and _PER_PROJECT.
+ * half of what it may have: $1 and $2, per_client and per_project, unless there is a quota.
  */
 #define UPLOAD_IS_IDLE "expires_at < now() + interval '22 hours'"
 #define UPLOADS_THAT_END                                                                                                    \
@@ -98,7 +98,7 @@ RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uui
     " FROM upload WHERE project_id IN (SELECT project_id FROM upload WHERE " UPLOAD_IS_IDLE ") GROUP BY project_id, bound_to)," \
     " ending AS (SELECT u.* FROM upload u JOIN counted c USING (project_id, bound_to) LEFT JOIN project_quota q USING (project_id)" \
     " WHERE u.expires_at <= now() OR (u." UPLOAD_IS_IDLE                                                                     \
-    " AND (2 * c.own > $1 OR 2 * c.whole > coalesce(q.sessions_max, $2)))) "
+    " AND (2 * c.own > coalesce(q.client_sessions_max, $1) OR 2 * c.whole > coalesce(q.sessions_max, $2)))) "
 
 struct expired_upload {
     struct uuid upload, blob, organisation, project, repository;
@@ -106,8 +106,8 @@ struct expired_upload {
     bool makes_room; /* it is idle where sessions run out, and would have lived longer */
 };
 /** At most `capacity` sessions that have expired, or that shall make room; the oldest first. */
-RESULT upload_rows_expired(struct pg *pg, struct expired_upload *expired_out, size_t capacity, size_t *count_out,
-                           struct error *err);
+RESULT upload_rows_expired(struct pg *pg, const struct session_limits *limits, struct expired_upload *expired_out, size_t capacity,
+                           size_t *count_out, struct error *err);
 /** Ends such a session. ERROR_NOT_FOUND if it is gone, or got on meanwhile. */
 RESULT upload_row_expire(struct pg *pg, const struct uuid *upload, struct error *err);
 

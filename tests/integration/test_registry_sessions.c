@@ -87,6 +87,8 @@ static void copy_sessions(const char *owner, unsigned count)
     execute(sql);
 }
 
+static const struct session_limits LIMITS = {UPLOAD_SESSIONS_PER_PROJECT, UPLOAD_SESSIONS_PER_OWNER};
+
 static void too_many_sessions_are_refused(void **state)
 {
     struct resource where = fixture_repository(&fixture.other, "many");
@@ -106,6 +108,38 @@ static void too_many_sessions_are_refused(void **state)
     copy_sessions("sha256('third')", UPLOAD_SESSIONS_PER_PROJECT - UPLOAD_SESSIONS_PER_OWNER - 1);
     MUST(upload_begin_prepare(fixture.registry, &where, &other, DIGEST_SHA256, &begin, &err));
     MUST_FAIL(ERROR_LIMIT, fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
+}
+
+static void assert_refused(const struct resource *where, const char *why)
+{
+    struct upload_begin begin;
+    struct error refusal = {0};
+
+    MUST(upload_begin_prepare(fixture.registry, where, &fixture.principal, DIGEST_SHA256, &begin, &err));
+    assert_false(fixture_change(ACTION_UPLOAD_BEGIN, where, &begin.change, &refusal).ok);
+    assert_int_equal(refusal.kind, ERROR_LIMIT);
+    if (strstr(refusal.message, why) == NULL) fail_msg("%s", refusal.message);
+}
+
+/* A quota of its own lifts one client's share; what is said names the limit that was met. */
+static void a_quota_says_how_many_a_client_may_have(void **state)
+{
+    struct resource where = fixture_repository(&fixture.other, "many");
+    struct upload_begin begin;
+
+    (void)state;
+    execute("DELETE FROM upload; DELETE FROM abandoned_object");
+    (void)fixture_begin(&where);
+    copy_sessions("bound_to", UPLOAD_SESSIONS_PER_OWNER - 1);
+    assert_refused(&where, "as one client may, 250:");
+    execute("INSERT INTO project_quota (project_id, bytes_used, client_sessions_max) SELECT project_id, 0, 251 FROM upload LIMIT 1");
+    MUST(upload_begin_prepare(fixture.registry, &where, &fixture.principal, DIGEST_SHA256, &begin, &err));
+    MUST(fixture_change(ACTION_UPLOAD_BEGIN, &where, &begin.change, &err));
+    assert_refused(&where, "as one client may, 251:");
+    execute("UPDATE project_quota SET client_sessions_max = NULL, sessions_max = 100;"
+            " DELETE FROM upload WHERE upload_id NOT IN (SELECT upload_id FROM upload LIMIT 100)");
+    assert_refused(&where, "the project has as many open uploads as it may, 100,");
+    execute("DELETE FROM project_quota; DELETE FROM upload; DELETE FROM abandoned_object");
 }
 
 static void leave_sessions(const char *owner, unsigned count)
@@ -143,7 +177,7 @@ static void idle_ones_make_room(void **state)
     age_sessions("sha256('third')", 5, "21 h 59 min");
     age_sessions("sha256('third')", 5, "22 h 1 min");
     age_sessions("sha256('fourth')", 5, "21 h 59 min"); /* has half, which is not too much */
-    MUST(collect_count_expired(fixture.stack->pg, &ending, &err));
+    MUST(collect_count_expired(fixture.stack->pg, &LIMITS, &ending, &err));
     assert_int_equal(ending, 5); /* as a dry run says */
     MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 10); /* sessions, and their objects */
@@ -176,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_slow_one_is_saved_by_the_clock),
         cmocka_unit_test(one_that_is_written_again_is_not_idle),
         cmocka_unit_test(too_many_sessions_are_refused),
+        cmocka_unit_test(a_quota_says_how_many_a_client_may_have),
         cmocka_unit_test(idle_ones_make_room),
     };
 

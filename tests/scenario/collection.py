@@ -215,6 +215,11 @@ def quotas_are_exact_and_say_so():
     first = os.urandom(100_000)
     here.push_blob(first)
     assert world.used()["bytes_used"] == 100_000
+    world.quota(sessions_per_client=2)
+    opened = [here.begin() for _ in range(2)]
+    answer = here.call("POST", "blobs/uploads/")
+    assert answer.status == 429 and "as one client may, 2" in answer.json["errors"][0]["message"], answer.body
+    assert {here.call("DELETE", each).status for each in opened} == {204}
     world.quota(bytes=300_000, sessions=3)
     assert world.used()["bytes_used"] == 100_000
     here.push_blob(first)
@@ -333,7 +338,9 @@ def the_command_line_does_it_all():
     here.push_blob(os.urandom(4096))
     name = world.project
     shown = json.loads(sijil(server, "admin", "project", "quota", "HOST", name, "--bytes", "2M", "--sessions", "7", "--json"))
-    assert shown == {"bytes": 2 << 20, "sessions": 7, "events_per_minute": None}, shown
+    assert shown == {"bytes": 2 << 20, "sessions": 7, "events_per_minute": None, "sessions_per_client": None}, shown
+    shown = json.loads(sijil(server, "admin", "project", "quota", "HOST", name, "--sessions-per-client", "2", "--json"))
+    assert (shown["sessions"], shown["sessions_per_client"]) == (7, 2), shown
     shown = json.loads(sijil(server, "admin", "project", "quota", "HOST", name, "--sessions", "none", "--json"))
     assert shown["bytes"] == 2 << 20 and shown["sessions"] is None
     assert "4096" in sijil(server, "admin", "project", "quota", "HOST", name)
@@ -389,7 +396,7 @@ def only_those_may_who_may():
     ci = world.ci.call("PUT", f"/api/v1/projects/{world.project}/rules", "{}", {"Content-Type": "application/json"},
                        scope="registry:admin:*")
     assert ci.status == 403, ci.status
-    for bad in ({"bytes": -1}, {"bytes": "1"}, {"sessions": 100001}, {"events_per_minute": 0}, {"size": 1}):
+    for bad in ({"bytes": -1}, {"bytes": "1"}, {"sessions": 100001}, {"sessions_per_client": 100001}, {"sessions_per_client": "2"}, {"events_per_minute": 0}, {"size": 1}):
         world.admin.api("PUT", f"/projects/{world.project}/quota", bad, expect=(400,))
     for bad in ({"untagged_days": -1}, {"retention": [{}]}, {"immutable": [{"repositories": "%", "tags": "x"}]}, {"x": 1}):
         world.admin.api("PUT", f"/projects/{world.project}/rules", bad, expect=(400,))
