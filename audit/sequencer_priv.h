@@ -31,6 +31,7 @@
 #define UNSIGNED_MAX_MS    5000  /* docs/formats/audit-log.md section 15 */
 #define SIGN_INTERVAL_MS   200
 #define SIGN_IDLE_MS       1000
+#define SIGN_TRIES         20    /* each is lost only to another gateway that had more signed meanwhile */
 #define SIGN_AT_END_MS     5000  /* so long the end waits for a signature over the last events */
 #define WATCH_INTERVAL_MS  50
 #define OWN_INTERVAL_MS    2000  /* how long a counter may wait to become an event */

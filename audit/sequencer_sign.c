@@ -137,15 +137,27 @@ static struct result look_for_strange_rows(struct sequencer *sequencer, struct e
     return SUCCESS;
 }
 
+/* keyd says CONFLICT when another gateway was faster: it is asked again from there, also by a gateway that starts. */
+static struct result sign_unless_signed(struct sequencer *sequencer, struct error *err)
+{
+    struct audit_signing_state state;
+
+    for (unsigned tries = 0; tries < SIGN_TRIES; tries++) {
+        TRY(read_state(sequencer, &state, err));
+        if (state.frontier.size == sequencer->newest.size) return SUCCESS;
+        const struct result done = sign_newer(sequencer, &state, err);
+        if (done.ok || err->kind != ERROR_CONFLICT) return done;
+    }
+    return failure(err, ERROR_UNAVAILABLE, "other gateways have the log signed faster than this one can ask");
+}
+
 struct result sequencer_sign_now(struct sequencer *sequencer, struct error *err)
 {
     const int64_t read_at_ms = clock_monotonic_ms();
-    struct audit_signing_state state;
 
     pg_notice_loss(sequencer->sign_pg);
     if (pg_is_broken(sequencer->sign_pg)) TRY(pg_reopen(sequencer->sign_pg, err));
-    TRY(read_state(sequencer, &state, err));
-    if (state.frontier.size > sequencer->newest.size) TRY(sign_newer(sequencer, &state, err));
+    TRY(sign_unless_signed(sequencer, err));
     note_signed(sequencer, read_at_ms);
     return look_for_strange_rows(sequencer, err);
 }

@@ -1,6 +1,7 @@
 /* Whoever may write to the database, and has no key, can't make the log lie unseen: rows put in, taken out, changed, swapped. */
 #include "tests/support/unit.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -272,8 +273,6 @@ static void every_edit_is_noticed(void **state)
     audit_log_close(&log);
 }
 
-/* ---- found while it runs ---- */
-
 static struct log_patrol *patrol(const struct audit_log *log)
 {
     const struct log_patrol_options options = {
@@ -406,7 +405,36 @@ static void the_unsigned_tail_is_read_leaf_by_leaf(void **state)
     audit_log_close(&log);
 }
 
-/* ---- proofs and pages ---- */
+/* keyd tells the slower of two that it has to ask again: that is no fork, and no reason not to start. */
+static void *record_until_told(void *argument)
+{
+    const struct audit_log *log = argument;
+
+    while (atomic_load(&notices) == 0) record_some(log, 1);
+    return NULL;
+}
+
+static void gateways_start_while_others_have_the_log_signed(void **state)
+{
+    struct audit_log log;
+    struct sequencer *others[4];
+    struct error err = {0};
+    pthread_t recorder;
+
+    (void)state;
+    atomic_store(&notices, 0);
+    audit_log_open(&log);
+    for (size_t i = 0; i < COUNT(others); i++) others[i] = audit_log_start(&log, "other");
+    assert_int_equal(pthread_create(&recorder, NULL, record_until_told, &log), 0);
+    for (unsigned i = 0; i < 30; i++) sequencer_free(audit_log_start(&log, "new"));
+    atomic_store(&notices, 1);
+    assert_int_equal(pthread_join(recorder, NULL), 0);
+    for (size_t i = 0; i < COUNT(others); i++) {
+        assert_true(sequencer_is_ready(others[i], &err));
+        sequencer_free(others[i]);
+    }
+    audit_log_close(&log);
+}
 
 static struct permit *auditor(struct audit_log *log)
 {
@@ -463,6 +491,7 @@ int main(void)
         cmocka_unit_test(an_edit_while_it_runs_stops_it_for_good),
         cmocka_unit_test(the_unsigned_tail_is_read_leaf_by_leaf),
         cmocka_unit_test(what_does_not_verify_is_not_served),
+        cmocka_unit_test(gateways_start_while_others_have_the_log_signed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL) + RUN_TABLE(state_rows, the_state_is_not_believed);
