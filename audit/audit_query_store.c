@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <string.h>
 
 #include "audit/query_priv.h"
@@ -28,6 +29,8 @@ static const struct pg_statement statements[] = {
     {"audit_list_key_down", EVENT RUNS ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8", COLUMNS},
     {"audit_list_both_up", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8 bytea", COLUMNS},
     {"audit_list_both_down", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8 bytea", COLUMNS},
+    {"audit_count_mints", "SELECT count(*), count(*) FILTER (WHERE position(convert_to('registry:admin:*', 'UTF8') IN leaf) > 0)"
+                          " FROM audit_entry WHERE action = 'token.mint' AND outcome = 'allowed'", "", "int8 int8"},
 };
 const struct pg_table audit_query_table = PG_TABLE(statements);
 
@@ -58,4 +61,14 @@ void audit_read_row(const struct pg_rows *rows, size_t row, struct audit_row *ro
         .key_version = (int32_t)pg_int8(rows, row, 5),
         .wrapped_key = pg_bytes(rows, row, 6),
     };
+}
+
+struct result audit_count_mints(struct pg *pg, const struct permit *permit, struct audit_mints *mints_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    assert(permit_resource(permit, ACTION_JOB_READ)->kind == RESOURCE_SYSTEM);
+    TRY(pg_run(pg, "audit_count_mints", NULL, &rows, err));
+    *mints_out = (struct audit_mints){(uint64_t)pg_int8(rows, 0, 0), (uint64_t)pg_int8(rows, 0, 1)};
+    return SUCCESS;
 }

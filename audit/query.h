@@ -64,3 +64,9 @@ struct proven_entry {
  */
 RESULT audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t sequence,
                             const struct signed_checkpoint *checkpoint, const struct proven_entry *proven, struct error *err);
+/** How many events allow a token, and how many of them one for the administration: what explains keyd's count. */
+struct audit_mints {
+    uint64_t all, administration;
+};
+/** The permit is of a job.read of the whole registry. Reads an index over all of them: not for every request. */
+RESULT audit_count_mints(struct pg *pg, const struct permit *permit, struct audit_mints *mints_out, struct error *err);

@@ -18,6 +18,7 @@ struct mint_request {
     const struct principal *principal;   /* not limited: a robot by its secret, or an issuer's token */
     const struct scope *granted;         /* narrowed to what its bindings allow now */
     const char *thumbprint;              /* x5t#S256 of the client's certificate, or NULL */
+    const char *request;                 /* id of the request whose event records it; NULL: none */
     unsigned lifetime_s;                 /* 0: MINT_SECONDS_DEFAULT; more than 900 is cut */
     bool is_exchange;                    /* RFC 8693: the answer names the type of the token */
     int64_t now_ms;

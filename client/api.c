@@ -141,15 +141,22 @@ struct result api_list(struct invocation *invocation, const char *path, const ch
     return api_print_rows(invocation, rows, columns, column_count, err);
 }
 
+struct result api_rows(const struct invocation *invocation, const json_t *answer, const char *list, const struct column *columns,
+                       size_t column_count, struct error *err)
+{
+    const json_t *rows = json_object_get(answer, list);
+
+    if (!json_is_array(rows)) return failure(err, ERROR_INVALID, "the registry answered without '%s'", list);
+    return api_print_rows(invocation, rows, columns, column_count, err);
+}
+
 struct result api_table(struct invocation *invocation, const char *path, const char *list,
                         const struct column *columns, size_t column_count, struct error *err)
 {
     OWNED_JSON answer = NULL;
 
     TRY(api_call(invocation, "GET", path, NULL, &answer, err));
-    const json_t *rows = json_object_get(answer, list);
-    if (!json_is_array(rows)) return failure(err, ERROR_INVALID, "the registry answered without '%s'", list);
-    return api_print_rows(invocation, rows, columns, column_count, err);
+    return api_rows(invocation, answer, list, columns, column_count, err);
 }
 
 struct result api_print(const struct invocation *invocation, const json_t *object, struct error *err)

@@ -32,6 +32,8 @@ RESULT api_list(struct invocation *invocation, const char *path, const char *lis
                 size_t column_count, struct error *err);
 
 /** The same of a list that comes whole, without pages. */
+RESULT api_rows(const struct invocation *invocation, const json_t *answer, const char *list, const struct column *columns,
+                size_t column_count, struct error *err);
 RESULT api_table(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
                  size_t column_count, struct error *err);
 

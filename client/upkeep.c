@@ -234,12 +234,38 @@ struct result command_job_stop(struct invocation *invocation, struct error *err)
     return SUCCESS;
 }
 
+static long long count_in(const json_t *object, const char *name)
+{
+    return (long long)json_integer_value(json_object_get(object, name));
+}
+
+static struct result print_tokens(const json_t *tokens, struct error *err)
+{
+    const json_t *scopes = json_object_get(tokens, "scopes");
+    const long long unexplained = count_in(tokens, "unexplained"), lost = count_in(tokens, "lost");
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(scopes)) return failure(err, ERROR_INVALID, "the registry answered without 'tokens'");
+    (void)printf("\ntokens       %lld signed, %lld recorded\n", count_in(tokens, "signed"), count_in(tokens, "recorded"));
+    json_object_foreach((json_t *)(uintptr_t)scopes, key, value) (void)printf("  %-15s %lld\n", key, (long long)json_integer_value(value));
+    if (lost > 0) (void)printf("  at most %lld more were signed before sijil-keyd was killed\n", lost);
+    if (unexplained > 0)
+        (void)printf("  %lld of them stand in no event: a program that may speak with sijil-keyd asked for them past the log\n", unexplained);
+    return SUCCESS;
+}
+
 struct result command_keys(struct invocation *invocation, struct error *err)
 {
     static const struct column columns[] = {{"VERSION", "version"}, {"STATE", "state"},      {"BLOBS", "blobs"},
                                             {"PROJECTS", "projects"}, {"UPLOADS", "uploads"}};
 
-    return api_table(invocation, "/keys", "versions", columns, COUNT(columns), err);
+    OWNED_JSON answer = NULL;
+
+    TRY(api_call(invocation, "GET", "/keys", NULL, &answer, err));
+    if (invocation->json) return api_print_json(answer, err);
+    TRY(api_rows(invocation, answer, "versions", columns, COUNT(columns), err));
+    return print_tokens(json_object_get(answer, "tokens"), err);
 }
 
 struct result command_region_list(struct invocation *invocation, struct error *err)

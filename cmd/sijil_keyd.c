@@ -300,15 +300,18 @@ static struct result load_and_serve(const struct settings *settings, int directo
 {
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
+    static const struct rate_limit unwraps = {"the project's keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
     OWNED(rate) *rate = NULL;
+    OWNED(mint_limits) *mints = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
     TRY(keyring_use_token(keyring, hsm, err));
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
-    TRY(rate_new(&rate, err));
-    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
+    TRY(rate_new(&unwraps, &rate, err));
+    TRY(mint_limits_new(&mints, err));
+    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints};
     TRY(serve(&keyd, settings, err));
-    return ledger_flush(ledger, err);
+    return ledger_settle(ledger, err);
 }
 
 /* Whatever a parent forgot to close; not the passphrase, which is read next. */

@@ -104,6 +104,7 @@ static struct result token_of(const struct token_request *request, struct keyd_t
     token->subject = bytes_of_text(request->subject);
     token->source = bytes_of_text(request->source);
     token->confirmation = optional_text(request->confirmation);
+    token->request = optional_text(request->request);
     token->lifetime_s = request->lifetime_s;
     token->catalog = request->catalog;
     token->administration = request->administration;

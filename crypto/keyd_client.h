@@ -30,6 +30,17 @@ RESULT keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd
 /** From the next connection on, only a process of this user is believed to be keyd (SO_PEERCRED); else ERROR_DENIED. */
 void keyd_client_expect_uid(struct keyd_client *client, unsigned uid);
 
+/** What a token is for, the widest first; keyd counts it under that one. */
+enum mint_scope { MINT_ADMINISTRATION, MINT_CATALOG, MINT_DELETE, MINT_PUSH, MINT_PULL, MINT_NOTHING };
+#define MINT_SCOPES 6
+
+#define MINTERS_MAX     64
+#define MINTER_ID_SIZE  16
+struct minter {
+    uint8_t credential[MINTER_ID_SIZE]; /* the first bytes of the SHA-256 of a token's source: "robot:<uuid>" */
+    uint64_t count;
+};
+
 /** The public halves, and what keyd remembers. */
 struct keyd_identity {
     char origin[128];           /* of the audit log, fixed when the key directory was made */
@@ -46,6 +57,10 @@ struct keyd_identity {
     uint32_t key_version;       /* of the key-encryption keys that new data keys are wrapped under */
     uint32_t unused_below;      /* versions below it were told to be unused, and were not asked for since; 0: none */
     uint8_t document_public[65]; /* ECDSA P-256: what certificates of deletion are signed with */
+    uint64_t mints[MINT_SCOPES]; /* tokens that were signed since the key directory was made, each under its widest scope */
+    uint64_t mints_lost;        /* at most so many more, of which a crash left no count */
+    size_t minter_count;        /* credentials that got tokens for /api/v1, as far as keyd has room for them */
+    struct minter minters[MINTERS_MAX];
     size_t version_count;       /* versions that still unwrap */
     uint32_t versions[KEYD_VERSIONS_MAX];
 };
@@ -119,6 +134,7 @@ struct token_request {
     const char *source;                  /* id of the credential behind it: what to revoke */
     unsigned lifetime_s;
     const char *confirmation;            /* x5t#S256 of the client's certificate, or NULL */
+    const char *request;                 /* id of the request whose event records the mint: jti begins with it; or NULL */
     bool catalog;                        /* scope registry:catalog:* was granted */
     bool administration;                 /* scope for /api/v1 was granted */
     size_t access_count;

@@ -13,7 +13,7 @@
 #include "crypto/ecdsa.h"
 #include "crypto/keyd_client.h"
 
-#define KEYD_PROTOCOL_VERSION 2
+#define KEYD_PROTOCOL_VERSION 3
 #define KEYD_HEADER_SIZE      14
 #define KEYD_MESSAGE_MAX      (64 * 1024)        /* bytes, the header included */
 #define KEYD_POLICY_MAX       (2 * 1024 * 1024)  /* an envelope of policy/set.h; the one message that may be larger */
@@ -53,6 +53,7 @@ struct keyd_access {
 struct keyd_token {
     struct bytes issuer, audience, subject, source;
     struct bytes confirmation; /* empty: none */
+    struct bytes request;      /* id of the request that the event of the mint names; empty: none */
     uint32_t lifetime_s;
     bool catalog, administration;
     size_t access_count;

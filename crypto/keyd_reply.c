@@ -5,6 +5,24 @@
 
 enum { SUBJECT_KEY_SIZE = 32 };
 
+static struct result write_minter(struct buffer *frame, const struct minter *minter, struct error *err)
+{
+    TRY(buffer_add(frame, minter->credential, sizeof minter->credential, err));
+    return buffer_add_u64(frame, minter->count, err);
+}
+
+static void read_mints(struct reader *fields, struct keyd_identity *identity)
+{
+    for (size_t i = 0; i < MINT_SCOPES; i++) identity->mints[i] = reader_u64(fields);
+    identity->mints_lost = reader_u64(fields);
+    identity->minter_count = reader_u8(fields);
+    if (identity->minter_count > MINTERS_MAX) fields->failed = true;
+    for (size_t i = 0; i < identity->minter_count && !fields->failed; i++) {
+        keyd_read_fixed(fields, identity->minters[i].credential, MINTER_ID_SIZE);
+        identity->minters[i].count = reader_u64(fields);
+    }
+}
+
 static struct result write_identify(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
     const struct keyd_identity *identity = &reply->as.identity;
@@ -23,6 +41,10 @@ static struct result write_identify(struct buffer *frame, const struct keyd_repl
     TRY(buffer_add_u32(frame, identity->key_version, err));
     TRY(buffer_add_u32(frame, identity->unused_below, err));
     TRY(buffer_add(frame, identity->document_public, sizeof identity->document_public, err));
+    for (size_t i = 0; i < MINT_SCOPES; i++) TRY(buffer_add_u64(frame, identity->mints[i], err));
+    TRY(buffer_add_u64(frame, identity->mints_lost, err));
+    TRY(buffer_add_u8(frame, (uint8_t)identity->minter_count, err));
+    for (size_t i = 0; i < identity->minter_count; i++) TRY(write_minter(frame, &identity->minters[i], err));
     TRY(buffer_add_u8(frame, (uint8_t)identity->version_count, err));
     for (size_t i = 0; i < identity->version_count; i++) TRY(buffer_add_u32(frame, identity->versions[i], err));
     return SUCCESS;
@@ -46,6 +68,7 @@ static void read_identify(struct reader *fields, struct keyd_reply *reply)
     identity->key_version = reader_u32(fields);
     identity->unused_below = reader_u32(fields);
     keyd_read_fixed(fields, identity->document_public, sizeof identity->document_public);
+    read_mints(fields, identity);
     identity->version_count = reader_u8(fields);
     if (identity->version_count > KEYD_VERSIONS_MAX) fields->failed = true;
     for (size_t i = 0; i < identity->version_count && !fields->failed; i++) identity->versions[i] = reader_u32(fields);

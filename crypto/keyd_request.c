@@ -79,6 +79,7 @@ static struct result write_token(struct buffer *frame, const struct keyd_request
     TRY(write_name(frame, token->subject, 1, "a token's subject", err));
     TRY(write_name(frame, token->source, 1, "a token's source", err));
     TRY(write_name(frame, token->confirmation, 0, "a token's confirmation", err));
+    TRY(write_name(frame, token->request, 0, "a token's request", err));
     TRY(buffer_add_u32(frame, token->lifetime_s, err));
     TRY(buffer_add_u8(frame, token->catalog, err));
     TRY(buffer_add_u8(frame, token->administration, err));
@@ -111,6 +112,7 @@ static void read_token(struct reader *fields, struct keyd_request *request)
     token->subject = read_name(fields);
     token->source = read_name(fields);
     token->confirmation = reader_prefixed(fields, KEYD_NAME_MAX);
+    token->request = reader_prefixed(fields, KEYD_NAME_MAX);
     token->lifetime_s = reader_u32(fields);
     token->catalog = keyd_read_flag(fields);
     token->administration = keyd_read_flag(fields);

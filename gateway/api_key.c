@@ -1,4 +1,6 @@
 /* /api/v1/keys: which versions of the key-encryption keys there are, and what is under them (docs/keys.md). */
+#include "audit/query.h"
+#include "base/text.h"
 #include "crypto/keyd_client.h"
 #include "gateway/api_priv.h"
 #include "registry/job.h"
@@ -50,17 +52,59 @@ static struct result list_versions(const struct keyd_identity *identity, const s
     return SUCCESS;
 }
 
+static json_t *by_scope(const struct keyd_identity *identity)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "administration", (json_int_t)identity->mints[MINT_ADMINISTRATION],
+                     "catalog", (json_int_t)identity->mints[MINT_CATALOG], "delete", (json_int_t)identity->mints[MINT_DELETE],
+                     "push", (json_int_t)identity->mints[MINT_PUSH], "pull", (json_int_t)identity->mints[MINT_PULL], "nothing",
+                     (json_int_t)identity->mints[MINT_NOTHING]);
+}
+
+static json_t *by_credential(const struct keyd_identity *identity)
+{
+    json_t *list = json_array();
+    char id[2 * MINTER_ID_SIZE + 1];
+
+    for (size_t i = 0; list != NULL && i < identity->minter_count; i++) {
+        text_hex(identity->minters[i].credential, MINTER_ID_SIZE, id);
+        (void)json_array_append_new(list, json_pack("{s:s, s:I}", "credential", id, "tokens",
+                                                    (json_int_t)identity->minters[i].count));
+    }
+    return list;
+}
+
+static json_int_t beyond(uint64_t signed_, uint64_t recorded)
+{
+    return signed_ > recorded ? (json_int_t)(signed_ - recorded) : 0;
+}
+
+/* A token is recorded before it is signed, so what keyd signed beyond that, some other program asked for. */
+static json_t *tokens_of(const struct keyd_identity *identity, const struct audit_mints *events)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < MINT_SCOPES; i++) total += identity->mints[i];
+    const json_int_t all = beyond(total, events->all);
+    const json_int_t administration = beyond(identity->mints[MINT_ADMINISTRATION], events->administration);
+    return json_pack("{s:I, s:o, s:o, s:I, s:I, s:I}", "signed", (json_int_t)total, "scopes", by_scope(identity),
+                     "administrators", by_credential(identity), "recorded", (json_int_t)events->all, "unexplained",
+                     all > administration ? all : administration, "lost", (json_int_t)identity->mints_lost);
+}
+
 static struct result handle(struct request *request, struct pg *pg, struct error *err)
 {
     struct key_count counts[KEY_COUNTS_MAX];
     struct keyd_identity identity;
+    struct audit_mints events;
     size_t count = 0;
     OWNED_JSON list = json_array();
 
     TRY(keyd_identify(request->gateway->keyd, &identity, err));
+    TRY(audit_count_mints(pg, request->permit, &events, err)); /* after it: what was recorded meanwhile may only be more */
     TRY(job_count_keys(pg, request->permit, counts, &count, err));
     TRY(list_versions(&identity, counts, count, list, err));
-    OWNED_JSON value = json_pack("{s:O}", "versions", list);
+    OWNED_JSON tokens = tokens_of(&identity, &events);
+    OWNED_JSON value = json_pack("{s:O, s:O, s:I}", "versions", list, "tokens", tokens, "unwraps", (json_int_t)identity.unwrap_count);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     response_json(request, 200, value);
     return SUCCESS;

@@ -176,7 +176,13 @@ static struct result describe_wish(const struct scope *scope, struct resource *r
 {
     struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 10);
 
-    TRY(scope_write(scope, &text, err));
+    const struct scope administration = {.administration = scope->administration};
+    struct scope others = *scope;
+
+    others.administration = false;
+    TRY(scope_write(&administration, &text, err)); /* first: it is what keyd's count of such tokens is held against */
+    if (text.length > 0) TRY(buffer_add_u8(&text, ' ', err));
+    TRY(scope_write(&others, &text, err));
     (void)snprintf(resource->detail, sizeof resource->detail, "%s", buffer_text(&text));
     return SUCCESS;
 }
@@ -237,6 +243,7 @@ static struct result mint(struct request *request, const struct wish *wish, stru
         .granted = &wish->scope,
         .thumbprint = request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
         .is_exchange = wish->is_exchange,
+        .request = request->id,
         .now_ms = clock_wall_ms()};
 
     return mint_token(gateway->keyd, &asked, answer, err);
@@ -251,6 +258,11 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     for (size_t i = 0; i < wish->scope.count; i++) TRY(narrow(request, pg, &wish->scope.access[i], err));
     scope_compact(&wish->scope);
     if (!mint(request, wish, &answer, &wrong).ok) {
+        if (wrong.kind == ERROR_LIMIT) {
+            response_error(request, 429, "TOOMANYREQUESTS", "Too many tokens", wrong.message);
+            response_header(request, "Retry-After", "%d", 1);
+            return SUCCESS;
+        }
         if (wrong.kind != ERROR_DENIED) return failure(err, wrong.kind, "%s", wrong.message);
         token_refuse(request, OAUTH_INVALID_GRANT, wrong.message);
         return SUCCESS;

@@ -35,6 +35,14 @@ static void name_versions(const struct keyring *keyring, struct keyd_identity *i
             identity->versions[identity->version_count++] = versions->each[i].number;
 }
 
+static void tell_mints(const struct ledger_state *state, struct keyd_identity *identity)
+{
+    memcpy(identity->mints, state->mints, sizeof identity->mints);
+    memcpy(identity->minters, state->minters, sizeof identity->minters);
+    identity->mints_lost = state->mints_lost;
+    while (identity->minter_count < MINTERS_MAX && identity->minters[identity->minter_count].count > 0) identity->minter_count++;
+}
+
 static struct result answer_identify(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                               struct scratch *scratch, struct error *err)
 {
@@ -57,6 +65,7 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
     memcpy(identity->approver_root, state.approver, sizeof identity->approver_root);
     identity->unwrap_count = state.unwrap_count;
     memcpy(identity->unwrap_chain, state.unwrap_chain, sizeof identity->unwrap_chain);
+    tell_mints(&state, identity);
     name_versions(keyd->keyring, identity);
     identity->unused_below = state.unused_below;
     ecdsa_key_public(keyring_document_key(keyd->keyring), identity->document_public);
@@ -129,6 +138,7 @@ static struct result answer_token(const struct keyd *keyd, const struct keyd_req
 {
     const int64_t now_s = clock_wall_ms() / 1000;
 
+    TRY(mint_take(keyd->mints, keyd->ledger, &request->as.token, clock_monotonic_ms(), err));
     TRY(token_sign(keyd->keyring, &request->as.token, now_s, &scratch->text, err));
     reply->as.token.text = buffer_bytes(&scratch->text);
     reply->as.token.issued_at_s = now_s;

@@ -6,6 +6,7 @@
 #include "crypto/keyd_protocol.h"
 #include "keyd/keyring.h"
 #include "keyd/ledger.h"
+#include "keyd/mint_limits.h"
 #include "keyd/rate.h"
 
 /** What all connections share. Borrowed; thread-safe. */
@@ -13,6 +14,7 @@ struct keyd {
     const struct keyring *keyring;
     struct ledger *ledger;
     struct rate *rate;
+    struct mint_limits *mints;
 };
 
 /**

@@ -21,6 +21,7 @@ struct ledger {
     pthread_mutex_t lock;    /* of the fields below; held for moments */
     struct ledger_state state;
     uint64_t sequence, durable_unwraps;
+    bool is_settled;         /* nothing is reserved any more */
     atomic_bool broken; /* a write failed: what the disk holds is not known */
 };
 
@@ -46,6 +47,23 @@ static struct result write_copy(const struct ledger *ledger, unsigned place, con
     return file_sync(ledger->fd, err);
 }
 
+static uint64_t count_mints(const struct ledger_state *state)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < MINT_SCOPES; i++) count += state->mints[i];
+    return count;
+}
+
+/* What was reserved and not counted may have been signed. */
+static void take_lost_mints(struct ledger_state *state)
+{
+    const uint64_t count = count_mints(state);
+
+    if (state->mints_reserved > count) state->mints_lost += state->mints_reserved - count;
+    state->mints_reserved = count;
+}
+
 /* Takes the newer of the valid copies, and mends the other one. */
 static struct result load(struct ledger *ledger, struct error *err)
 {
@@ -63,8 +81,10 @@ static struct result load(struct ledger *ledger, struct error *err)
     ledger->state = states[newer];
     ledger->sequence = sequences[newer];
     ledger->durable_unwraps = ledger->state.unwrap_count;
+    const struct ledger_state found = ledger->state;
+    take_lost_mints(&ledger->state);
     if (valid[1 - newer] && sequences[0] == sequences[1]) return SUCCESS;
-    return write_copy(ledger, 1 - newer, &ledger->state, ledger->sequence, err);
+    return write_copy(ledger, 1 - newer, &found, ledger->sequence, err);
 }
 
 struct result ledger_open(int directory, const uint8_t key[LEDGER_KEY_SIZE], struct ledger **ledger_out,
@@ -95,7 +115,7 @@ void ledger_read(struct ledger *ledger, struct ledger_state *state_out)
     (void)pthread_mutex_unlock(&ledger->lock);
 }
 
-/* The disk has `next`: it becomes current. Unwraps that were counted meanwhile stay counted. */
+/* The disk has `next`: it becomes current. Unwraps and mints that were counted meanwhile stay counted. */
 static void adopt(struct ledger *ledger, const struct ledger_state *next, uint64_t sequence)
 {
     (void)pthread_mutex_lock(&ledger->lock);
@@ -103,6 +123,8 @@ static void adopt(struct ledger *ledger, const struct ledger_state *next, uint64
     ledger->state = *next;
     ledger->state.unwrap_count = now.unwrap_count;
     memcpy(ledger->state.unwrap_chain, now.unwrap_chain, sizeof now.unwrap_chain);
+    memcpy(ledger->state.mints, now.mints, sizeof now.mints);
+    memcpy(ledger->state.minters, now.minters, sizeof now.minters);
     ledger->durable_unwraps = next->unwrap_count;
     ledger->sequence = sequence;
     (void)pthread_mutex_unlock(&ledger->lock);
@@ -134,6 +156,10 @@ static struct result change_locked(struct ledger *ledger,
     TRY(change(context, &next, err));
     next.unwrap_count = before.unwrap_count;
     memcpy(next.unwrap_chain, before.unwrap_chain, sizeof next.unwrap_chain);
+    memcpy(next.mints, before.mints, sizeof next.mints);
+    memcpy(next.minters, before.minters, sizeof next.minters);
+    next.mints_lost = before.mints_lost;
+    next.mints_reserved = count_mints(&before) + (ledger->is_settled ? 0 : MINTS_RESERVED);
     return persist(ledger, &next, err);
 }
 
@@ -175,6 +201,45 @@ struct result ledger_flush(struct ledger *ledger, struct error *err)
     const bool is_durable = ledger->state.unwrap_count == ledger->durable_unwraps;
     (void)pthread_mutex_unlock(&ledger->lock);
     return is_durable ? SUCCESS : ledger_change(ledger, no_change, NULL, err);
+}
+
+/* With `lock` held. The table has room for more administrators than a registry should have; later ones are in the total alone. */
+static void count_minter(struct ledger_state *state, const uint8_t credential[MINTER_ID_SIZE])
+{
+    for (size_t i = 0; i < MINTERS_MAX; i++) {
+        struct minter *minter = &state->minters[i];
+        const bool is_free = minter->count == 0;
+        if (!is_free && memcmp(minter->credential, credential, MINTER_ID_SIZE) != 0) continue;
+        if (is_free) memcpy(minter->credential, credential, MINTER_ID_SIZE);
+        minter->count++;
+        return;
+    }
+}
+
+static bool count_reserved(struct ledger *ledger, enum mint_scope scope, const uint8_t credential[MINTER_ID_SIZE])
+{
+    (void)pthread_mutex_lock(&ledger->lock);
+    const bool is_reserved = count_mints(&ledger->state) < ledger->state.mints_reserved;
+    if (is_reserved) ledger->state.mints[scope]++;
+    if (is_reserved && scope == MINT_ADMINISTRATION) count_minter(&ledger->state, credential);
+    (void)pthread_mutex_unlock(&ledger->lock);
+    return is_reserved;
+}
+
+struct result ledger_count_mint(struct ledger *ledger, enum mint_scope scope, const uint8_t credential[MINTER_ID_SIZE],
+                                struct error *err)
+{
+    while (!count_reserved(ledger, scope, credential)) TRY(ledger_change(ledger, no_change, NULL, err));
+    return SUCCESS;
+}
+
+struct result ledger_settle(struct ledger *ledger, struct error *err)
+{
+    (void)pthread_mutex_lock(&ledger->writing);
+    ledger->is_settled = true;
+    const struct result result = change_locked(ledger, no_change, NULL, err);
+    (void)pthread_mutex_unlock(&ledger->writing);
+    return result;
 }
 
 bool ledger_is_broken(const struct ledger *ledger)

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/owned.h"
 #include "crypto/ecdsa.h"
+#include "crypto/keyd_client.h"
 
 #define LEDGER_FILE      "ledger"
 #define LEDGER_COPY_SIZE 4096 /* one block of the disk each */
@@ -26,6 +27,9 @@ struct ledger_state {
     uint8_t approver[ECDSA_PUBLIC_SIZE]; /* all zero before it is pinned */
     uint64_t unwrap_count;
     uint8_t unwrap_chain[32];
+    uint64_t mints[MINT_SCOPES], mints_lost;
+    uint64_t mints_reserved; /* in all: so many may be signed before the ledger is written again */
+    struct minter minters[MINTERS_MAX]; /* of tokens for /api/v1; the unused ones have a count of 0 */
     uint32_t unused_below; /* versions of key-encryption keys below it: told to be unused, and not asked for since */
 };
 
@@ -43,7 +47,7 @@ void ledger_read(struct ledger *ledger, struct ledger_state *state_out);
 
 /**
  * `change` judges and alters a copy of the state; if it succeeds, the copy becomes durable, then current. One at a
- * time. Whatever it does to the unwrap fields is ignored. ERROR_UNAVAILABLE when the file can't be written.
+ * time. Whatever it does to the fields of unwraps and mints is ignored. ERROR_UNAVAILABLE when the file can't be written.
  */
 RESULT ledger_change(struct ledger *ledger,
                      RESULT (*change)(const void *context, struct ledger_state *state, struct error *err),
@@ -51,6 +55,16 @@ RESULT ledger_change(struct ledger *ledger,
 
 /** One more unwrap: count + 1, chain = SHA-256(chain || record). Durable with the next change or ledger_flush(). */
 void ledger_count_unwrap(struct ledger *ledger, struct bytes record);
+/**
+ * One more token, before it is signed. The ledger on disk is never behind: it reserves MINTS_RESERVED at a time, so a
+ * crash leaves up to so many that may not have been signed, which are counted as lost.
+ */
+RESULT ledger_count_mint(struct ledger *ledger, enum mint_scope scope, const uint8_t credential[MINTER_ID_SIZE],
+                         struct error *err);
+#define MINTS_RESERVED 1024
+/** At the end: everything is durable as it is, and nothing is reserved. Nothing may be counted after it. */
+RESULT ledger_settle(struct ledger *ledger, struct error *err);
+
 /** Makes the unwraps counted so far durable: before they are told to anyone, and at the end. */
 RESULT ledger_flush(struct ledger *ledger, struct error *err);
 

@@ -6,10 +6,13 @@
 #include "base/text.h"
 #include "crypto/hmac.h"
 
-static const uint8_t magic[5] = {'S', 'J', 'K', 'L', 2};
+static const uint8_t magic[5] = {'S', 'J', 'K', 'L', 3};
+static const uint8_t magic_2[5] = {'S', 'J', 'K', 'L', 2};
 static const uint8_t magic_1[5] = {'S', 'J', 'K', 'L', 1};
 
-enum { BODY_SIZE_1 = LEDGER_BODY_SIZE - 4 };
+enum { BODY_SIZE_1 = 198, BODY_SIZE_2 = 202 };
+
+_Static_assert(LEDGER_USED_SIZE <= LEDGER_COPY_SIZE, "a copy has room");
 
 static uint8_t *put(uint8_t *at, const void *from, size_t length)
 {
@@ -21,6 +24,18 @@ static uint8_t *put_u64(uint8_t *at, uint64_t value)
 {
     store_u64(at, value);
     return at + 8;
+}
+
+static uint8_t *put_mints(uint8_t *at, const struct ledger_state *state)
+{
+    for (size_t i = 0; i < MINT_SCOPES; i++) at = put_u64(at, state->mints[i]);
+    at = put_u64(at, state->mints_lost);
+    at = put_u64(at, state->mints_reserved);
+    for (size_t i = 0; i < MINTERS_MAX; i++) {
+        at = put(at, state->minters[i].credential, MINTER_ID_SIZE);
+        at = put_u64(at, state->minters[i].count);
+    }
+    return at;
 }
 
 void ledger_copy_write(const struct ledger_state *state, uint64_t sequence, const uint8_t key[LEDGER_KEY_SIZE],
@@ -39,7 +54,7 @@ void ledger_copy_write(const struct ledger_state *state, uint64_t sequence, cons
     at = put_u64(at, state->unwrap_count);
     at = put(at, state->unwrap_chain, sizeof state->unwrap_chain);
     store_u32(at, state->unused_below);
-    at += 4;
+    at = put_mints(at + 4, state);
     assert(at == copy_out + LEDGER_BODY_SIZE);
     hmac_sha256((struct bytes){key, LEDGER_KEY_SIZE}, (struct bytes){copy_out, LEDGER_BODY_SIZE}, at);
 }
@@ -57,25 +72,45 @@ static bool is_genuine(const uint8_t copy[LEDGER_COPY_SIZE], size_t size, const 
     return bytes_equal_secret((struct bytes){mac, sizeof mac}, (struct bytes){copy + size, sizeof mac});
 }
 
+static void get_mints(struct reader *reader, struct ledger_state *state)
+{
+    for (size_t i = 0; i < MINT_SCOPES; i++) state->mints[i] = reader_u64(reader);
+    state->mints_lost = reader_u64(reader);
+    state->mints_reserved = reader_u64(reader);
+    for (size_t i = 0; i < MINTERS_MAX; i++) {
+        get(reader, state->minters[i].credential, MINTER_ID_SIZE);
+        state->minters[i].count = reader_u64(reader);
+    }
+}
+
+/* 0 for what is no copy. */
+static size_t size_of_body(const uint8_t copy[LEDGER_COPY_SIZE])
+{
+    if (memcmp(copy, magic, sizeof magic) == 0) return LEDGER_BODY_SIZE;
+    if (memcmp(copy, magic_2, sizeof magic_2) == 0) return BODY_SIZE_2;
+    return memcmp(copy, magic_1, sizeof magic_1) == 0 ? BODY_SIZE_1 : 0;
+}
+
 bool ledger_copy_read(const uint8_t copy[LEDGER_COPY_SIZE], const uint8_t key[LEDGER_KEY_SIZE],
                       struct ledger_state *state_out, uint64_t *sequence_out)
 {
-    const bool is_format_1 = memcmp(copy, magic_1, sizeof magic_1) == 0;
-    const size_t size = is_format_1 ? BODY_SIZE_1 : LEDGER_BODY_SIZE;
+    const size_t size = size_of_body(copy);
     struct reader reader = reader_of((struct bytes){copy, size});
+    struct ledger_state state = {0};
 
-    if (!is_genuine(copy, size, key)) return false;
-    if (!is_format_1 && memcmp(copy, magic, sizeof magic) != 0) return false;
+    if (size == 0 || !is_genuine(copy, size, key)) return false;
     (void)reader_take(&reader, sizeof magic);
     *sequence_out = reader_u64(&reader);
-    state_out->log_size = reader_u64(&reader);
-    get(&reader, state_out->log_root, sizeof state_out->log_root);
-    state_out->policy_epoch = reader_u64(&reader);
-    get(&reader, state_out->policy_digest, sizeof state_out->policy_digest);
-    get(&reader, state_out->approver, sizeof state_out->approver);
-    state_out->unwrap_count = reader_u64(&reader);
-    get(&reader, state_out->unwrap_chain, sizeof state_out->unwrap_chain);
-    state_out->unused_below = is_format_1 ? 0 : reader_u32(&reader);
+    state.log_size = reader_u64(&reader);
+    get(&reader, state.log_root, sizeof state.log_root);
+    state.policy_epoch = reader_u64(&reader);
+    get(&reader, state.policy_digest, sizeof state.policy_digest);
+    get(&reader, state.approver, sizeof state.approver);
+    state.unwrap_count = reader_u64(&reader);
+    get(&reader, state.unwrap_chain, sizeof state.unwrap_chain);
+    if (size != BODY_SIZE_1) state.unused_below = reader_u32(&reader);
+    if (size == LEDGER_BODY_SIZE) get_mints(&reader, &state);
     assert(reader_is_done(&reader));
+    *state_out = state;
     return true;
 }

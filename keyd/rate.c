@@ -4,81 +4,83 @@
 
 #include "base/memory.h"
 
-enum { SETS = 512, WAYS = 8 /* 4,096 projects at once */ };
+enum { SETS = 512, WAYS = 8 /* 4,096 at once */ };
 
 struct bucket {
-    struct uuid project;
-    int64_t left;    /* in thousandths of an unwrap */
+    struct uuid key;
+    int64_t left;    /* in thousandths of one */
     int64_t seen_ms; /* when `left` was right; 0: not in use */
 };
 
 struct rate {
     pthread_mutex_t lock;
+    struct rate_limit limit;
     struct bucket buckets[SETS][WAYS];
 };
 
-struct result rate_new(struct rate **rate_out, struct error *err)
+struct result rate_new(const struct rate_limit *limit, struct rate **rate_out, struct error *err)
 {
     struct rate *rate = memory_zeroed(1, sizeof *rate);
 
     if (rate == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the rate limit");
     (void)pthread_mutex_init(&rate->lock, NULL);
+    rate->limit = *limit;
     *rate_out = rate;
     return SUCCESS;
 }
 
-static void refill(struct bucket *bucket, int64_t now_ms)
+static void refill(const struct rate_limit *limit, struct bucket *bucket, int64_t now_ms)
 {
-    const int64_t full = (int64_t)UNWRAP_BURST * 1000;
+    const int64_t full = (int64_t)limit->burst * 1000;
 
     /* Threads may come a little out of order: what has passed is never counted twice. */
     if (bucket->seen_ms != 0 && now_ms <= bucket->seen_ms) return;
     /* So many milliseconds fill any bucket; the product below can't overflow. */
-    if (bucket->seen_ms == 0 || now_ms - bucket->seen_ms > full / UNWRAP_RATE_PER_S)
+    if (bucket->seen_ms == 0 || now_ms - bucket->seen_ms > full / limit->per_s)
         bucket->left = full;
     else
-        bucket->left += (now_ms - bucket->seen_ms) * UNWRAP_RATE_PER_S;
+        bucket->left += (now_ms - bucket->seen_ms) * limit->per_s;
     if (bucket->left > full) bucket->left = full;
     bucket->seen_ms = now_ms;
 }
 
-/* The project's bucket, or one that may be forgotten because it is full. */
-static struct bucket *find(struct bucket set[WAYS], const struct uuid *project, int64_t now_ms)
+/* The key's bucket, or one that may be forgotten because it is full. */
+static struct bucket *find(const struct rate_limit *limit, struct bucket set[WAYS], const struct uuid *key, int64_t now_ms)
 {
     struct bucket *free_one = NULL;
 
     for (size_t i = 0; i < WAYS; i++) {
         struct bucket *each = &set[i];
         const bool in_use = each->seen_ms != 0;
-        if (in_use) refill(each, now_ms);
-        if (in_use && uuid_equal(&each->project, project)) return each;
-        if (!in_use || each->left == (int64_t)UNWRAP_BURST * 1000) free_one = each;
+        if (in_use) refill(limit, each, now_ms);
+        if (in_use && uuid_equal(&each->key, key)) return each;
+        if (!in_use || each->left == (int64_t)limit->burst * 1000) free_one = each;
     }
     if (free_one == NULL) return NULL;
-    *free_one = (struct bucket){.project = *project};
-    refill(free_one, now_ms);
+    *free_one = (struct bucket){.key = *key};
+    refill(limit, free_one, now_ms);
     return free_one;
 }
 
 /* FNV-1a over all bytes: ids need not be random. Who makes them collide is refused, so nothing is won by it. */
-static size_t set_of(const struct uuid *project)
+static size_t set_of(const struct uuid *key)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
-    for (size_t i = 0; i < sizeof project->bytes; i++)
-        hash = (hash ^ project->bytes[i]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < sizeof key->bytes; i++)
+        hash = (hash ^ key->bytes[i]) * UINT64_C(0x100000001b3);
     return (hash ^ hash >> 32) % SETS;
 }
 
-struct result rate_take(struct rate *rate, const struct uuid *project, int64_t now_ms, struct error *err)
+struct result rate_take(struct rate *rate, const struct uuid *key, int64_t now_ms, struct error *err)
 {
     (void)pthread_mutex_lock(&rate->lock);
-    struct bucket *bucket = find(rate->buckets[set_of(project)], project, now_ms);
+    struct bucket *bucket = find(&rate->limit, rate->buckets[set_of(key)], key, now_ms);
     const bool allowed = bucket != NULL && bucket->left >= 1000;
     if (allowed) bucket->left -= 1000;
     (void)pthread_mutex_unlock(&rate->lock);
     if (allowed) return SUCCESS;
-    return failure(err, ERROR_LIMIT, "the project's keys are unwrapped faster than %d a second", UNWRAP_RATE_PER_S);
+    return failure(err, ERROR_LIMIT, "%s more than %d times a second", rate->limit.what, rate->limit.per_s);
 }
 
 void rate_free(struct rate *rate)

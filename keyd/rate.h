@@ -1,7 +1,8 @@
 /*
- * keyd/rate.h -- how fast one project's keys may be unwrapped: what a gateway that was taken over can carry away.
+ * keyd/rate.h -- how fast one project's keys may be unwrapped, and tokens of one credential be signed: what a gateway
+ * that was taken over can carry away.
  *
- * A token bucket for each project. A table of fixed size holds those that are not full; when a project's part of the
+ * A token bucket for each key. A table of fixed size holds those that are not full; when a key's part of the
  * table is full of busy others it is refused, never let through.
  */
 #pragma once
@@ -13,10 +14,26 @@
 #define UNWRAP_RATE_PER_S 2000  /* generous: a gateway caches keys */
 #define UNWRAP_BURST      10000
 
+/** Of tokens for /api/v1. A token lives at most 900 s, so a credential has 5,500 at a time at most, and all together 21,000. */
+#define ADMINISTRATION_RATE_PER_S  5
+#define ADMINISTRATION_BURST       1000
+#define ADMINISTRATIONS_RATE_PER_S 20
+#define ADMINISTRATIONS_BURST      3000
+/** Of all others: 460,000 of a credential, 9.1 million of all. */
+#define MINT_RATE_PER_S  500
+#define MINT_BURST       10000
+#define MINTS_RATE_PER_S 10000
+#define MINTS_BURST      100000
+
+struct rate_limit {
+    const char *what; /* for people: "the project's keys are unwrapped" */
+    int per_s, burst;
+};
+
 struct rate;
 
-RESULT rate_new(struct rate **rate_out, struct error *err);
-/** Takes one unwrap from the project's bucket at `now_ms` (monotonic); ERROR_LIMIT when it is empty. Thread-safe. */
-RESULT rate_take(struct rate *rate, const struct uuid *project, int64_t now_ms, struct error *err);
+RESULT rate_new(const struct rate_limit *limit, struct rate **rate_out, struct error *err);
+/** Takes one from the key's bucket at `now_ms` (monotonic); ERROR_LIMIT when it is empty. Thread-safe. */
+RESULT rate_take(struct rate *rate, const struct uuid *key, int64_t now_ms, struct error *err);
 void rate_free(struct rate *rate);
 DEFINE_OWNED(rate);

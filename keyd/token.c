@@ -101,10 +101,12 @@ static struct result write_payload(const struct keyd_token *request, int64_t now
                                    struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(PAYLOAD_MAX);
-    struct buffer OWNED_BUFFER jti = BUFFER(32);
+    struct buffer OWNED_BUFFER jti = BUFFER(KEYD_NAME_MAX + 32);
     uint8_t random[JTI_SIZE];
 
     random_bytes(random, sizeof random);
+    TRY(buffer_add(&jti, request->request.data, request->request.length, err));
+    if (request->request.length > 0) TRY(buffer_add_u8(&jti, '.', err));
     TRY(text_base64(&jti, BASE64_URL, (struct bytes){random, sizeof random}, err));
     const unsigned before = json_lacks();
     OWNED_JSON payload = payload_of(request, now_s, buffer_text(&jti));

@@ -2,7 +2,8 @@
  * keyd/token.h -- composes and signs the registry's own tokens (docs/keys.md, "Tokens").
  *
  * Header {"alg":"ES256","kid":<thumbprint>,"typ":"sijil-reg+jwt"}; payload access, aud, exp, iat, iss, jti, nbf, src,
- * sub, and where they apply admin, catalog and cnf. keyd draws jti (128 random bits), sets the times by its own
+ * sub, and where they apply admin, catalog and cnf. jti is the id of the request
+ * whose event records the mint, a full stop, and 128 random bits that keyd draws; keyd sets the times by its own
  * clock, and lets no token live longer than TOKEN_LIFETIME_MAX_S.
  */
 #pragma once

@@ -140,15 +140,18 @@ static bool exchange(const struct keyd *keyd, struct reader *input, struct seale
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     OWNED(ledger) *ledger = NULL;
+    static const struct rate_limit unwraps = {"keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
     OWNED(rate) *rate = NULL;
+    OWNED(mint_limits) *mints = NULL;
     struct sealed sealed = {.has_data_key = false};
     struct reader input = reader_of((struct bytes){data, size});
     struct error err;
 
     (void)unlinkat(folder, LEDGER_FILE, 0);
     assert(ledger_create(folder, keyring_ledger_key(keyring), &err).ok);
-    assert(ledger_open(folder, keyring_ledger_key(keyring), &ledger, &err).ok && rate_new(&rate, &err).ok);
-    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
+    assert(ledger_open(folder, keyring_ledger_key(keyring), &ledger, &err).ok && rate_new(&unwraps, &rate, &err).ok &&
+           mint_limits_new(&mints, &err).ok);
+    const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate, .mints = mints};
     for (unsigned i = 0; i < 64 && input.left.length > 0; i++)
         if (!exchange(&keyd, &input, &sealed)) break;
     return 0;

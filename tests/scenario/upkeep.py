@@ -1,9 +1,11 @@
 """Scrubs, rotation of keys and stopping them, as an operator does it: with `sijil`, on a whole server."""
+import base64
 import glob
 import json
 import os
 import re
 import subprocess
+import sys
 import time
 
 from sijil_test import Server, make_robot, program, run, sha256, wait_until
@@ -137,7 +139,7 @@ def a_scrub_survives_a_killed_gateway():
 
 def a_job_is_stopped_and_the_keys_are_counted():
     job = json.loads(sijil("admin", "rewrap", HOST, "--detach", "--json"))
-    [newest] = json.loads(sijil("admin", "keys", HOST, "--json"))
+    [newest] = json.loads(sijil("admin", "keys", HOST, "--json"))["versions"]
     assert newest["version"] == 1 and newest["state"] == "newest" and newest["blobs"] > 0 and newest["projects"] > 0, newest
     sijil("admin", "job", "stop", HOST, job["id"])
     until = time.monotonic() + 60
@@ -145,6 +147,50 @@ def a_job_is_stopped_and_the_keys_are_counted():
         assert time.monotonic() < until, shown
         time.sleep(0.2)
     sijil("admin", "job", "stop", HOST, job["id"], expect=3)
+
+
+ASK_KEYD = """
+import os, socket, struct, sys
+def text(value):
+    return struct.pack(">I", len(value)) + value
+fields = b"".join(text(value) for value in (b"https://x.example", b"sijil", b"robot:mallory", b"robot:mallory", b"", b""))
+fields += struct.pack(">IBBB", 900, 0, 1, 0)
+with socket.socket(socket.AF_UNIX) as keyd:
+    keyd.connect(sys.argv[1])
+    for number in range(int(sys.argv[2])):
+        keyd.sendall(struct.pack(">IBBQ", 10 + len(fields), 3, 4, number) + fields)
+        length = struct.unpack(">I", keyd.recv(4, socket.MSG_WAITALL))[0]
+        assert keyd.recv(length, socket.MSG_WAITALL)[1] == 4, "no token"
+"""
+
+
+def keyd_socket():
+    """As its own sijil-keyd was told."""
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            words = open(path, "rb").read().decode().split("\0")
+        except OSError:
+            continue  # it has ended meanwhile
+        if any(word.endswith(os.path.join(server.folder, "keyd")) for word in words):
+            return next(word.partition("=")[2] for word in words if word.startswith("--socket="))
+    raise AssertionError("sijil-keyd does not run")
+
+
+def tokens_signed_past_the_log_are_seen():
+    """What a gateway that was taken over could do: it may speak with keyd, and needs no event for it."""
+    token = server.client(server.admin).token("registry:admin:*", fresh=True)
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    [event] = [entry for entry in events("token.mint", "allowed") if claims["jti"].startswith(entry["req"] + ".")]
+    assert event["res"].startswith("#registry:admin:*"), event
+    before = json.loads(sijil("admin", "keys", HOST, "--json"))["tokens"]
+    assert before["unexplained"] == 0 and 0 < before["scopes"]["administration"] <= before["signed"] <= before["recorded"], before
+    gateway = os.stat(os.path.join(server.folder, "regions")).st_uid
+    some = before["recorded"] - before["signed"] + 5
+    subprocess.run([sys.executable, "-c", ASK_KEYD, keyd_socket(), str(some)], check=True, user=gateway)
+    after = json.loads(sijil("admin", "keys", HOST, "--json"))["tokens"]
+    assert after["unexplained"] >= 5, (before, after)
+    assert {"tokens": some} in [{"tokens": one["tokens"]} for one in after["administrators"]], after
+    assert "stand in no event" in sijil("admin", "keys", HOST)
 
 
 def only_administrators_may():
@@ -244,5 +290,6 @@ def an_upload_whose_bytes_are_lost_ends():
 
 
 run(a_sound_region_scrubs_clean, a_region_whose_folder_can_not_be_used_is_not_ready, an_upload_whose_bytes_are_lost_ends, damage_is_found_named_alarmed_and_refused,
-    a_scrub_survives_a_killed_gateway, a_job_is_stopped_and_the_keys_are_counted, only_administrators_may,
+    a_scrub_survives_a_killed_gateway, a_job_is_stopped_and_the_keys_are_counted,
+    tokens_signed_past_the_log_are_seen, only_administrators_may,
     a_deleted_blob_has_a_certificate_in_two_stages, server=server)

@@ -318,6 +318,8 @@ static void refused_changes_change_nothing(void **state)
 
 /* ---- rate ---- */
 
+static const struct rate_limit unwraps = {"the project's keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
+
 static void buckets_empty_and_refill(void **state)
 {
     OWNED(rate) *rate = NULL;
@@ -327,7 +329,7 @@ static void buckets_empty_and_refill(void **state)
     int taken = 0;
 
     (void)state;
-    assert_true(rate_new(&rate, &err).ok);
+    assert_true(rate_new(&unwraps, &rate, &err).ok);
     while (rate_take(rate, &project, now_ms, &err).ok) taken++;
     assert_int_equal(err.kind, ERROR_LIMIT);
     assert_int_equal(taken, UNWRAP_BURST);
@@ -349,7 +351,7 @@ static void crowds_of_projects_are_refused_not_forgotten(void **state)
     size_t refused = 0;
 
     (void)state;
-    assert_true(rate_new(&rate, &err).ok);
+    assert_true(rate_new(&unwraps, &rate, &err).ok);
     while (rate_take(rate, &project, 1000, &err).ok) continue;
     for (uint64_t i = 1; i <= 10000; i++) {
         store_u64(project.bytes, i);
@@ -412,7 +414,7 @@ static struct result use_all(const struct folder *folder, struct error *err)
     TRY(create(folder, "secret", "x.example/log", err));
     TRY_UNTOUCHED_BYTES(keyring, keyring_open(folder->fd, bytes_of_text("secret"), &keyring, err));
     TRY_UNTOUCHED_BYTES(ledger, ledger_open(folder->fd, keyring_ledger_key(keyring), &ledger, err));
-    TRY_UNTOUCHED_BYTES(rate, rate_new(&rate, err));
+    TRY_UNTOUCHED_BYTES(rate, rate_new(&unwraps, &rate, err));
     const struct keyd keyd = {.keyring = keyring, .ledger = ledger, .rate = rate};
     return keyd_self_test(&keyd, err);
 }

@@ -26,6 +26,7 @@ static void fill_token(struct keyd_token *token)
     token->subject = bytes_of_text("robot:1");
     token->source = bytes_of_text("credential");
     token->confirmation = bytes_of_text("x5t");
+    token->request = bytes_of_text("5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30");
     token->lifetime_s = 900;
     token->catalog = true;
     token->access_count = 2;
@@ -68,7 +69,7 @@ static struct keyd_reply reply_of(enum keyd_type type)
     struct keyd_reply reply = {.type = type, .id = 7};
 
     if (type == KEYD_IDENTIFY) {
-        reply.as.identity = (struct keyd_identity){.origin = "o", .log_vkey = "v", .token_kid = "k", .log_size = 4, .version_count = 2};
+        reply.as.identity = (struct keyd_identity){.origin = "o", .log_vkey = "v", .token_kid = "k", .log_size = 4, .version_count = 2, .mints = {1, 2, 3, 4, 5, 6}, .mints_lost = 7, .minter_count = 1, .minters = {{{8}, 9}}};
     } else if (type == KEYD_WRAP || type == KEYD_REWRAP) {
         reply.as.wrapped = wrapped();
     } else if (type == KEYD_UNWRAP) {
@@ -218,7 +219,7 @@ static const struct bad_bytes_row {
     {"a request that is an error", false, KEYD_IDENTIFY, 5, 255},
     {"a reply of an unknown type", true, KEYD_PIN_APPROVER, 5, 77},
     {"a flag that is 2", false, KEYD_TOKEN, -1, 2},
-    {"too many repositories", false, KEYD_TOKEN, 100, TOKEN_ACCESS_MAX + 1},
+    {"too many repositories", false, KEYD_TOKEN, 140, TOKEN_ACCESS_MAX + 1},
     {"a long proof", false, KEYD_CHECKPOINT, KEYD_HEADER_SIZE + 8 + 8 + 32 + 8, KEYD_PROOF_MAX + 1},
     {"a NUL in a region", false, KEYD_WRAP, KEYD_HEADER_SIZE + 16 + 16 + 4, 0},
     {"an error of kind 0", true, KEYD_ERROR, KEYD_HEADER_SIZE, 0},

@@ -1,0 +1,164 @@
+/* How many tokens sijil-keyd signs, for whom and for what: limited, and counted before they are signed. */
+#include "tests/support/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "keyd/ledger.h"
+#include "keyd/mint_limits.h"
+#include "keyd/rate.h"
+
+static const uint8_t ledger_key[LEDGER_KEY_SIZE] = {7};
+
+struct folder {
+    char path[32];
+    int fd;
+};
+
+static void folder_make(struct folder *folder)
+{
+    *folder = (struct folder){.path = "/tmp/sijil-keyd-unit-XXXXXX"};
+    assert_non_null(mkdtemp(folder->path));
+    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(folder->fd >= 0);
+}
+
+static void folder_remove(struct folder *folder)
+{
+    (void)unlinkat(folder->fd, LEDGER_FILE, 0);
+    (void)close(folder->fd);
+    assert_int_equal(rmdir(folder->path), 0);
+}
+#define OWNED_FOLDER __attribute__((cleanup(folder_remove))) struct folder
+
+static const uint8_t alice[MINTER_ID_SIZE] = {1}, bob[MINTER_ID_SIZE] = {2};
+
+static void count_mints_of(struct ledger *ledger, enum mint_scope scope, const uint8_t credential[MINTER_ID_SIZE], unsigned times)
+{
+    struct error err = {0};
+
+    for (unsigned i = 0; i < times; i++) assert_true(ledger_count_mint(ledger, scope, credential, &err).ok);
+}
+
+static struct ledger *open_ledger(const struct folder *folder)
+{
+    struct ledger *ledger = NULL;
+    struct error err = {0};
+
+    assert_true(ledger_open(folder->fd, ledger_key, &ledger, &err).ok);
+    return ledger;
+}
+
+/* A ledger that is not settled is what a kill leaves. Whatever was signed is within what is told then. */
+static void mints_are_never_counted_too_low(void **state)
+{
+    OWNED_FOLDER folder;
+    struct ledger_state now;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    struct ledger *ledger = open_ledger(&folder);
+    count_mints_of(ledger, MINT_PULL, bob, 2 * MINTS_RESERVED + 10);
+    count_mints_of(ledger, MINT_ADMINISTRATION, alice, 3);
+    ledger_read(ledger, &now);
+    assert_int_equal(now.mints[MINT_PULL], 2 * MINTS_RESERVED + 10);
+    ledger_free(ledger); /* killed */
+
+    ledger = open_ledger(&folder);
+    ledger_read(ledger, &now);
+    const uint64_t told = now.mints[MINT_PULL] + now.mints[MINT_ADMINISTRATION];
+    assert_true(told <= 2 * MINTS_RESERVED + 13 && told + now.mints_lost >= 2 * MINTS_RESERVED + 13);
+    assert_true(now.mints_lost <= MINTS_RESERVED);
+    count_mints_of(ledger, MINT_ADMINISTRATION, alice, 2);
+    count_mints_of(ledger, MINT_ADMINISTRATION, bob, 1);
+    assert_true(ledger_settle(ledger, &err).ok);
+    const uint64_t lost = now.mints_lost;
+    ledger_read(ledger, &now);
+    const struct ledger_state settled = now;
+    ledger_free(ledger);
+
+    ledger = open_ledger(&folder); /* nothing is lost at an orderly end */
+    ledger_read(ledger, &now);
+    assert_memory_equal(now.mints, settled.mints, sizeof now.mints);
+    assert_memory_equal(now.minters, settled.minters, sizeof now.minters);
+    assert_int_equal(now.mints_lost, lost);
+    assert_int_equal(now.minters[0].count + now.minters[1].count, now.mints[MINT_ADMINISTRATION]);
+    ledger_free(ledger);
+}
+
+static unsigned tokens_until_refused(struct mint_limits *limits, struct ledger *ledger, const struct keyd_token *token)
+{
+    struct error err = {0};
+    unsigned count = 0;
+
+    while (mint_take(limits, ledger, token, 1000, &err).ok) count++;
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    return count;
+}
+
+static void tokens_are_limited_by_credential_and_scope(void **state)
+{
+    OWNED_FOLDER folder;
+    OWNED(mint_limits) *limits = NULL;
+    struct keyd_token token = {.source = bytes_of_text("robot:1"), .administration = true};
+    struct ledger_state now;
+    struct error err = {0};
+    unsigned all = 0;
+    char source[32];
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    OWNED(ledger) *ledger = open_ledger(&folder);
+    assert_true(mint_limits_new(&limits, &err).ok);
+    assert_int_equal(all += tokens_until_refused(limits, ledger, &token), ADMINISTRATION_BURST);
+    for (unsigned i = 0; i < 20; i++) { /* whoever it says that it is */
+        (void)snprintf(source, sizeof source, "robot:%u", i + 2);
+        token.source = bytes_of_text(source);
+        all += tokens_until_refused(limits, ledger, &token);
+    }
+    assert_int_equal(all, ADMINISTRATIONS_BURST);
+    token.administration = false;
+    token.access_count = 1;
+    token.access[0].pull = true;
+    assert_int_equal(tokens_until_refused(limits, ledger, &token), MINT_BURST);
+    ledger_read(ledger, &now);
+    assert_int_equal(now.mints[MINT_ADMINISTRATION], ADMINISTRATIONS_BURST);
+    assert_int_equal(now.mints[MINT_PULL], MINT_BURST);
+    assert_int_equal(now.minters[0].count, ADMINISTRATION_BURST);
+}
+
+static void a_token_counts_under_its_widest_scope(void **state)
+{
+    struct keyd_token token = {.access_count = 0};
+
+    (void)state;
+    assert_int_equal(mint_scope_of(&token), MINT_NOTHING);
+    token.access_count = 2;
+    token.access[1].pull = true;
+    assert_int_equal(mint_scope_of(&token), MINT_PULL);
+    token.access[0].push = true;
+    assert_int_equal(mint_scope_of(&token), MINT_PUSH);
+    token.access[1].remove = true;
+    assert_int_equal(mint_scope_of(&token), MINT_DELETE);
+    token.catalog = true;
+    assert_int_equal(mint_scope_of(&token), MINT_CATALOG);
+    token.administration = true;
+    assert_int_equal(mint_scope_of(&token), MINT_ADMINISTRATION);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mints_are_never_counted_too_low),
+        cmocka_unit_test(tokens_are_limited_by_credential_and_scope),
+        cmocka_unit_test(a_token_counts_under_its_widest_scope),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
