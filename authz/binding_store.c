@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "authz/epoch_priv.h"
+#include "authz/last_priv.h"
 #include "base/memory.h"
 
 #define ROW                                                                                                       \
@@ -39,6 +40,7 @@ static const struct pg_statement statements[] = {
     {"binding_revoke", "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL", "uuid",
      ""},
     RAISE_EPOCH("binding_raise_epoch"),
+    COUNT_ADMINISTRATORS("binding_administrators"),
     {"binding_list",
      ROW " AND ($1::uuid IS NULL OR b.organisation_id = $1) AND ($2::uuid IS NULL OR b.project_id = $2)"
          " AND b.binding_id > $3 ORDER BY b.binding_id LIMIT $4",
@@ -209,11 +211,14 @@ static struct result run_revoke(struct change *change, struct pg *pg, const stru
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
     struct uuid decided = {0};
+    int64_t before = 0;
 
     assert(uuid_parse(bytes_of_text(scope->detail), &decided) && uuid_equal(&decided, &revoke->binding));
+    TRY(administrators_count(pg, "binding_administrators", &before, err));
     pg_add_uuid(&arguments, &revoke->binding);
     TRY(pg_run(pg, "binding_revoke", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
+    TRY(administrators_are_left(pg, "binding_administrators", before, err));
     return pg_run(pg, "binding_raise_epoch", NULL, NULL, err);
 }
 

@@ -127,10 +127,26 @@ static struct result read_keys(const struct issuer_record *record, const char *j
     return SUCCESS;
 }
 
+/* OpenID Connect Discovery 1.0 section 2: a URL without query and fragment. `iss` is compared letter by letter, so there is one spelling. */
+static bool is_issuer_url(const char *url)
+{
+    static const char scheme[] = "https://";
+    const size_t begin = sizeof scheme - 1;
+
+    if (strncmp(url, scheme, begin) != 0) return false;
+    const char *host = url + begin;
+    const size_t length = strcspn(host, "/");
+    if (length == 0 || host[0] == ':' || host[0] == '.' || host[length - 1] == ':') return false;
+    if (strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789.-:[]") < length) return false; /* no user, no second spelling of a name */
+    for (const char *at = host + length; *at != '\0'; at++)
+        if (*at <= ' ' || *at >= 0x7f || strchr("?#\\\"<>^`{|}@", *at) != NULL) return false;
+    return true;
+}
+
 static struct result check_record(const struct issuer_record *record, struct error *err)
 {
-    if (strncmp(record->url, "https://", 8) != 0 || record->url[8] == '\0')
-        return failure(err, ERROR_INVALID, "an issuer is a URL that begins with https://");
+    if (!is_issuer_url(record->url))
+        return failure(err, ERROR_INVALID, "an issuer is a URL that begins with https:// and a host in small letters, without blanks, query or fragment");
     if (record->audience[0] == '\0') return failure(err, ERROR_INVALID, "an issuer needs an audience");
     if (record->lifetime_max_s == 0 || record->lifetime_max_s > ISSUER_LIFETIME_MAX_S)
         return failure(err, ERROR_INVALID, "tokens may live 1 to %d seconds", ISSUER_LIFETIME_MAX_S);

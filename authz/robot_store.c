@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "authz/epoch_priv.h"
+#include "authz/last_priv.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/digest.h"
@@ -28,6 +29,7 @@ static const struct pg_statement statements[] = {
     {"robot_revoke_bindings",
      "UPDATE binding SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL", "uuid", ""},
     RAISE_EPOCH("robot_raise_epoch"),
+    COUNT_ADMINISTRATORS("robot_administrators"),
     {"robot_list",
      ROW " AND ($1::uuid IS NULL OR r.organisation_id = $1) AND r.name > $2 COLLATE \"C\""
          " ORDER BY r.name COLLATE \"C\" LIMIT $3",
@@ -147,14 +149,17 @@ static struct result run_revoke(struct change *change, struct pg *pg, const stru
     const struct resource *resource = permit_resource(permit, ACTION_ROBOT_REVOKE);
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0}, robot = {0};
+    int64_t before = 0;
 
     assert(uuid_equal(&resource->organisation, &revoke->organisation));
+    TRY(administrators_count(pg, "robot_administrators", &before, err));
     pg_add_uuid(&arguments, &revoke->robot);
     pg_add_uuid(&arguments, or_null(&revoke->organisation));
     TRY(pg_run(pg, "robot_revoke", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
     pg_add_uuid(&robot, &revoke->robot);
     TRY(pg_run(pg, "robot_revoke_bindings", &robot, NULL, err));
+    TRY(administrators_are_left(pg, "robot_administrators", before, err));
     return pg_run(pg, "robot_raise_epoch", NULL, NULL, err);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "authz/epoch_priv.h"
+#include "authz/last_priv.h"
 #include "base/memory.h"
 
 static const struct pg_statement statements[] = {
@@ -19,6 +20,7 @@ static const struct pg_statement statements[] = {
      " FROM trusted_issuer WHERE url > $1 COLLATE \"C\" ORDER BY url COLLATE \"C\" LIMIT $2",
      "text int8", "uuid text text text int8 timestamptz"},
     RAISE_EPOCH("trusted_issuer_raise_epoch"),
+    COUNT_ADMINISTRATORS("trusted_issuer_administrators"),
 };
 const struct pg_table trusted_issuer_table = PG_TABLE(statements);
 
@@ -78,11 +80,14 @@ static struct result run_remove(struct change *change, struct pg *pg, const stru
     const struct issuer_remove *remove = (const struct issuer_remove *)change;
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
+    int64_t before = 0;
 
     assert(permit_resource(permit, ACTION_ISSUER_REMOVE)->kind == RESOURCE_SYSTEM);
+    TRY(administrators_count(pg, "trusted_issuer_administrators", &before, err));
     pg_add_uuid(&arguments, &remove->id);
     TRY(pg_run(pg, "trusted_issuer_remove", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such issuer");
+    TRY(administrators_are_left(pg, "trusted_issuer_administrators", before, err));
     return pg_run(pg, "trusted_issuer_raise_epoch", NULL, NULL, err);
 }
 

@@ -1,6 +1,7 @@
 /* /api/v1/issuers: docs/api.md. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "authz/trusted_issuer.h"
 #include "base/clock.h"
@@ -58,6 +59,15 @@ static struct result fill_record(struct wanted_issuer *wanted, json_int_t lifeti
     return read_algorithms(wanted, err);
 }
 
+/* Our own tokens say this one: whoever could put its keys here would make them. */
+static bool is_our_own(const struct request *request, const char *url)
+{
+    const char *own = request->gateway->settings->public_url;
+    const size_t length = strlen(own);
+
+    return strncasecmp(url, own, length) == 0 && (url[length] == '\0' || url[length] == '/');
+}
+
 static struct result read_wanted(const struct request *request, struct wanted_issuer *wanted, struct error *err)
 {
     json_int_t lifetime_s = LIFETIME_DEFAULT_S;
@@ -67,6 +77,8 @@ static struct result read_wanted(const struct request *request, struct wanted_is
     TRY(api_unpack(wanted->json, err, "{s:s, s?:s, s:o, s?:I, s:o}", "url", &wanted->url, "audience",
                    &wanted->audience, "algorithms", &wanted->algorithms, "lifetime_max", &lifetime_s, "jwks",
                    &wanted->keys));
+    if (is_our_own(request, wanted->url))
+        return failure(err, ERROR_INVALID, "this registry's own URL can't be an issuer that it trusts besides");
     return fill_record(wanted, lifetime_s, err);
 }
 

@@ -340,6 +340,11 @@ def a_ci_job_needs_no_stored_secret():
     for body in ({**trust, "algorithms": ["HS256"]}, {**trust, "algorithms": []}, {**trust, "jwks": {"keys": []}}, {**trust, "url": "http://x"},
                  {**trust, "lifetime_max": 90000}, {**trust, "jwks": "x"}, {"url": "https://x"}, {**trust, "more": 1}):
         assert api(server.admin, "POST", "/issuers", body).status == 400, body
+    own = f"https://127.0.0.1:{server.port}"
+    for url in ("https://", "https:// x", "https://x /a", "https://x/a b", "https://x\n", "https://x/\u00a0", "https://x?a", "https://x/#a",
+                "https://u@x", "https://:1", "https://X.example", " https://x", own, own + "/", own.replace("https", "HTTPS")):
+        answer = api(server.admin, "POST", "/issuers", {**trust, "url": url})
+        assert answer.status == 400, (url, answer.status)
     made = api(server.admin, "POST", "/issuers", trust)
     assert made.status == 201 and made.json["audience"] == f"https://127.0.0.1:{server.port}", made.body
     assert api(server.admin, "POST", "/issuers", trust).json["id"] == made.json["id"]
@@ -494,6 +499,21 @@ def no_program_leaves_its_memory_in_a_core_file():
     assert limit == ["0", "0"], limit
 
 
+def the_last_administrator_stays():
+    """Nobody could give the role again: revoking the binding, or its robot, is a conflict until there is another one."""
+    mine = [one for one in api(server.admin, "GET", "/bindings").json["bindings"] if one["role"] == "registry-admin"]
+    assert len(mine) == 1, mine
+    robot = next(one for one in api(server.admin, "GET", "/robots").json["robots"] if one["name"] == server.admin[0])
+    for path in ("/bindings/" + mine[0]["id"], "/robots/" + robot["id"]):
+        answer = api(server.admin, "DELETE", path)
+        assert answer.status == 409 and "last registry-admin" in answer.json["detail"], (path, answer.status, answer.body)
+    second = make_robot(server, "second", "registry-admin", "")
+    third = next(one for one in api(server.admin, "GET", "/bindings").json["bindings"]
+                 if one["role"] == "registry-admin" and one["id"] != mine[0]["id"])
+    assert api(server.admin, "DELETE", "/bindings/" + third["id"]).status == 204  # not the last one
+    assert api(server.admin, "DELETE", "/bindings/" + mine[0]["id"]).status == 409 and second
+
+
 if __name__ == "__main__":
     run(every_endpoint_challenges_the_same, the_realm_is_where_the_client_came, a_secret_comes_with_each_request, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
@@ -502,4 +522,4 @@ if __name__ == "__main__":
         who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
         lists_name_nothing_that_is_hidden, an_administrator_has_no_content,
         the_key_process_forgets_what_opened_its_keys, no_program_leaves_its_memory_in_a_core_file,
-        server=server)
+        the_last_administrator_stays, server=server)
