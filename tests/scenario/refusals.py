@@ -157,17 +157,20 @@ def wrong_secrets_are_limited_by_name_and_network():
         assert {answer.status for answer in answers} == {401, 429}, {answer.status for answer in answers}
         assert PER_NAME <= len(answers) - len(late) <= PER_NAME + more, len(late)
         assert all(1 <= int(answer["Retry-After"]) <= 60 and answer["WWW-Authenticate"] is None for answer in late)
+    guesses = 0  # time gives one back now and then: the right secret comes right after a wrong one that was refused
+    while log_in(name, "wrong", "127.0.0.5").status != 429:
+        guesses += 1
     assert log_in(name, secret, "127.0.0.5").status == 429  # not looked at
     assert log_in(name, secret, "127.0.0.6").status == 200  # who knows the name locks nobody out elsewhere
     others = [log_in(f"robot$main+other{i}", "wrong", "127.0.0.5").status for i in range(2 * PER_NETWORK)]
     assert set(others) == {401, 429}, set(others)
-    assert PER_NETWORK - 2 * (PER_NAME + more) <= others.count(401) <= PER_NETWORK + (time.monotonic() - began) * PER_NETWORK / 60
+    assert PER_NETWORK - 2 * (PER_NAME + more) - guesses <= others.count(401) <= PER_NETWORK + (time.monotonic() - began) * PER_NETWORK / 60
     at_v2 = [try_at_v2(name, guess, "127.0.0.7") for guess in ["wrong"] * 2 * PER_NAME + [secret]]
     assert {answer.status for answer in at_v2[:-1]} == {401, 429} and at_v2[-1].status == 429, [answer.status for answer in at_v2]
     assert PER_NAME <= [answer.status for answer in at_v2].count(401) <= PER_NAME + (time.monotonic() - began) * PER_NAME / 60
     assert try_at_v2(name, secret, "127.0.0.8").status == 200
     others += [answer.status for answer in at_v2]
-    late = sum(answer.status == 429 for answers in tried.values() for answer in answers) + 1 + others.count(429)
+    late = sum(answer.status == 429 for answers in tried.values() for answer in answers) + 2 + others.count(429)
     assert refused_for("wrong_secrets") == counted + late
     wait_until(lambda: in_the_log("token.mint")[1] == not_recorded(), 60, "a refusal is in no event")
 
