@@ -24,12 +24,13 @@ static const struct pg_statement statements[] = {
      "uuid uuid", "int8"},
     {"binding_end_expired",
      "UPDATE binding SET revoked_at = now() WHERE revoked_at IS NULL AND expires_at <= now()"
-     " AND robot_id IS NOT DISTINCT FROM $1 AND issuer IS NOT DISTINCT FROM $2 AND subject IS NOT DISTINCT FROM $3",
-     "uuid text text", ""},
+     " AND robot_id IS NOT DISTINCT FROM $1 AND issuer IS NOT DISTINCT FROM $2 AND subject IS NOT DISTINCT FROM $3"
+     " AND organisation_id IS NOT DISTINCT FROM $4",
+     "uuid text text uuid", ""},
     {"binding_count",
      "SELECT count(*) FROM binding WHERE revoked_at IS NULL AND robot_id IS NOT DISTINCT FROM $1"
-     " AND issuer IS NOT DISTINCT FROM $2 AND subject IS NOT DISTINCT FROM $3",
-     "uuid text text", "int8"},
+     " AND issuer IS NOT DISTINCT FROM $2 AND subject IS NOT DISTINCT FROM $3 AND organisation_id IS NOT DISTINCT FROM $4",
+     "uuid text text uuid", "int8"},
     {"binding_insert",
      "INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern,"
      " granted_by, expires_at)"
@@ -123,10 +124,11 @@ static struct result check_not_too_many(struct pg *pg, const struct authz_bindin
     struct pg_arguments arguments = {0};
 
     add_principal(&arguments, binding);
+    pg_add_uuid(&arguments, or_null(&binding->organisation)); /* so that no organisation uses up what another may give */
     TRY(pg_run(pg, "binding_end_expired", &arguments, NULL, err));
     TRY(pg_run(pg, "binding_count", &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) >= BINDINGS_PER_PRINCIPAL_MAX)
-        return failure(err, ERROR_LIMIT, "a principal has at most %d bindings; bind a wider scope",
+        return failure(err, ERROR_LIMIT, "a principal has at most %d bindings in one organisation; bind a wider scope",
                        BINDINGS_PER_PRINCIPAL_MAX);
     return SUCCESS;
 }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "authz/snapshot_priv.h"
@@ -10,72 +11,54 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 
-/* FNV-1a: keys are ids that we drew, or names that were admitted; nobody outside can choose many that collide. */
-static uint64_t hash_more(uint64_t hash, struct bytes bytes)
+static int compare_ids(const struct uuid *a, const struct uuid *b)
 {
-    for (size_t i = 0; i < bytes.length; i++) hash = (hash ^ bytes.data[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes);
 }
 
-static uint64_t hash_of(struct bytes bytes)
+const struct rights_part *snapshot_part(const struct authz_snapshot *snapshot, const struct uuid *organisation)
 {
-    return hash_more(UINT64_C(0xcbf29ce484222325), bytes);
+    size_t low = 0, high = snapshot->part_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = compare_ids(organisation, &snapshot->parts[middle]->organisation);
+        if (order == 0) return snapshot->parts[middle];
+        if (order < 0) high = middle;
+        else low = middle + 1;
+    }
+    return NULL;
 }
 
-static uint64_t hash_of_external(const char *issuer, const char *subject)
+bool snapshot_next_part(const struct authz_snapshot *snapshot, const struct uuid *organisation, unsigned *at,
+                        const struct rights_part **part_out)
 {
-    return hash_more(hash_of(bytes_of_text(issuer)) * 31, bytes_of_text(subject));
+    *part_out = *at == 0 ? snapshot->parts[0] : NULL;
+    if (*at == 1 && !uuid_is_nil(organisation)) *part_out = snapshot_part(snapshot, organisation);
+    (*at)++;
+    return *part_out != NULL;
 }
 
-static struct result table_new(size_t count, struct index_table *table, struct error *err)
+static const struct authz_robot *robot_at(const struct authz_snapshot *snapshot, uint64_t entry)
 {
-    size_t places = 8;
-
-    while (places < count * 2) places *= 2;
-    table->places = memory_zeroed(places, sizeof *table->places);
-    if (table->places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-    table->mask = places - 1;
-    return SUCCESS;
-}
-
-/* The next entry at or after *at whose hash may be the one; 0 at the end. Entries are numbered from 1. */
-static uint32_t table_next(const struct index_table *table, size_t *at)
-{
-    return table->places[(*at)++ & table->mask];
-}
-
-static void table_add(struct index_table *table, uint64_t hash, size_t entry)
-{
-    size_t at = hash & table->mask;
-
-    while (table->places[at & table->mask] != 0) at++;
-    table->places[at & table->mask] = (uint32_t)(entry + 1);
+    return &snapshot->parts[entry >> 32]->robots[entry & UINT32_MAX];
 }
 
 const struct authz_robot *authz_snapshot_robot(const struct authz_snapshot *snapshot, const struct uuid *id)
 {
-    size_t at = hash_of(uuid_bytes(id)) & snapshot->robot_by_id.mask;
+    uint64_t at = rights_hash(uuid_bytes(id));
 
-    for (uint32_t entry; (entry = table_next(&snapshot->robot_by_id, &at)) != 0;)
-        if (uuid_equal(&snapshot->robots[entry - 1].id, id)) return &snapshot->robots[entry - 1];
+    for (uint64_t entry; (entry = index_next(&snapshot->robot_by_id, &at)) != 0;)
+        if (uuid_equal(&robot_at(snapshot, entry - 1)->id, id)) return robot_at(snapshot, entry - 1);
     return NULL;
 }
 
 static const struct authz_robot *robot_named(const struct authz_snapshot *snapshot, struct bytes name)
 {
-    size_t at = hash_of(name) & snapshot->robot_by_name.mask;
+    uint64_t at = rights_hash(name);
 
-    for (uint32_t entry; (entry = table_next(&snapshot->robot_by_name, &at)) != 0;)
-        if (bytes_equal(name, bytes_of_text(snapshot->robots[entry - 1].name))) return &snapshot->robots[entry - 1];
-    return NULL;
-}
-
-const struct authz_binding *snapshot_binding(const struct authz_snapshot *snapshot, const struct uuid *id)
-{
-    size_t at = hash_of(uuid_bytes(id)) & snapshot->binding_by_id.mask;
-
-    for (uint32_t entry; (entry = table_next(&snapshot->binding_by_id, &at)) != 0;)
-        if (uuid_equal(&snapshot->bindings[entry - 1].id, id)) return &snapshot->bindings[entry - 1];
+    for (uint64_t entry; (entry = index_next(&snapshot->robot_by_name, &at)) != 0;)
+        if (bytes_equal(name, bytes_of_text(robot_at(snapshot, entry - 1)->name))) return robot_at(snapshot, entry - 1);
     return NULL;
 }
 
@@ -86,138 +69,102 @@ bool binding_same_principal(const struct authz_binding *a, const struct authz_bi
     return strcmp(a->issuer, b->issuer) == 0 && strcmp(a->subject, b->subject) == 0;
 }
 
-static bool is_binding_of(const struct authz_binding *binding, const struct principal *principal)
+static struct result index_part(struct authz_snapshot *snapshot, size_t number, struct error *err)
 {
-    if (binding->kind != principal->kind) return false;
-    if (binding->kind == PRINCIPAL_ROBOT) return uuid_equal(&binding->robot, &principal->id);
-    return strcmp(binding->issuer, principal->issuer) == 0 && strcmp(binding->subject, principal->subject) == 0;
-}
+    const struct rights_part *part = snapshot->parts[number];
 
-const struct authz_binding *snapshot_bindings_of(const struct authz_snapshot *snapshot,
-                                                 const struct principal *principal, size_t *count_out)
-{
-    const uint64_t hash = principal->kind == PRINCIPAL_ROBOT
-                              ? hash_of(uuid_bytes(&principal->id))
-                              : hash_of_external(principal->issuer, principal->subject);
-    size_t at = hash & snapshot->first_binding_of.mask;
-
-    for (uint32_t entry; (entry = table_next(&snapshot->first_binding_of, &at)) != 0;) {
-        const struct authz_binding *first = &snapshot->bindings[entry - 1];
-        if (!is_binding_of(first, principal)) continue;
-        const struct authz_binding *end = snapshot->bindings + snapshot->binding_count, *next = first + 1;
-        while (next < end && binding_same_principal(first, next)) next++;
-        *count_out = (size_t)(next - first);
-        return first;
+    for (size_t i = 0; i < part->robot_count; i++) {
+        const struct authz_robot *robot = &part->robots[i];
+        const struct bytes name = bytes_of_text(robot->name);
+        if (authz_snapshot_robot(snapshot, &robot->id) != NULL || robot_named(snapshot, name) != NULL)
+            return failure(err, ERROR_CORRUPT, "the robot %.140s is there twice", robot->name);
+        index_add(&snapshot->robot_by_id, rights_hash(uuid_bytes(&robot->id)), (uint64_t)number << 32 | i);
+        index_add(&snapshot->robot_by_name, rights_hash(name), (uint64_t)number << 32 | i);
     }
-    *count_out = 0;
-    return NULL;
-}
-
-/* Bindings of a robot before those of externals, then by who it is. */
-static int compare_principals(const void *a, const void *b)
-{
-    const struct authz_binding *left = a, *right = b;
-
-    if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
-    if (left->kind == PRINCIPAL_ROBOT) return memcmp(left->robot.bytes, right->robot.bytes, sizeof left->robot.bytes);
-    const int issuers = strcmp(left->issuer, right->issuer);
-    return issuers != 0 ? issuers : strcmp(left->subject, right->subject);
+    return SUCCESS;
 }
 
 static struct result index_robots(struct authz_snapshot *snapshot, struct error *err)
 {
-    TRY(table_new(snapshot->robot_count, &snapshot->robot_by_id, err));
-    TRY(table_new(snapshot->robot_count, &snapshot->robot_by_name, err));
-    for (size_t i = 0; i < snapshot->robot_count; i++) {
-        const struct authz_robot *robot = &snapshot->robots[i];
-        const struct bytes name = bytes_of_text(robot->name);
-        if (authz_snapshot_robot(snapshot, &robot->id) != NULL || robot_named(snapshot, name) != NULL)
-            return failure(err, ERROR_CORRUPT, "the robot %.140s is there twice", robot->name);
-        table_add(&snapshot->robot_by_id, hash_of(uuid_bytes(&robot->id)), i);
-        table_add(&snapshot->robot_by_name, hash_of(name), i);
-    }
-    return SUCCESS;
-}
+    size_t count = 0;
 
-static struct result index_bindings(struct authz_snapshot *snapshot, struct error *err)
-{
-    TRY(table_new(snapshot->binding_count, &snapshot->binding_by_id, err));
-    TRY(table_new(snapshot->binding_count, &snapshot->first_binding_of, err));
-    for (size_t i = 0; i < snapshot->binding_count; i++) {
-        const struct authz_binding *binding = &snapshot->bindings[i];
-        if (binding->role >= ROLE_COUNT || snapshot_binding(snapshot, &binding->id) != NULL)
-            return failure(err, ERROR_CORRUPT, "a binding is there twice, or has a role that is not known");
-        table_add(&snapshot->binding_by_id, hash_of(uuid_bytes(&binding->id)), i);
-        if (i > 0 && binding_same_principal(binding, binding - 1)) continue;
-        table_add(&snapshot->first_binding_of,
-                  binding->kind == PRINCIPAL_ROBOT ? hash_of(uuid_bytes(&binding->robot))
-                                                   : hash_of_external(binding->issuer, binding->subject),
-                  i);
-    }
-    return SUCCESS;
-}
-
-static struct result copy_of(const void *source, size_t count, size_t size, void **copy_out, struct error *err)
-{
-    void *copy = memory_zeroed(count + 1, size);
-
-    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
-    if (count > 0) memcpy(copy, source, count * size);
-    *copy_out = copy;
+    for (size_t i = 0; i < snapshot->part_count; i++) count += snapshot->parts[i]->robot_count;
+    TRY(index_new(count, &snapshot->robot_by_id, err));
+    TRY(index_new(count, &snapshot->robot_by_name, err));
+    for (size_t i = 0; i < snapshot->part_count; i++) TRY(index_part(snapshot, i, err));
     return SUCCESS;
 }
 
 /* One issuer whose keys are unusable must not take the others' tokens away. */
-static struct result add_issuers(const struct authz_parts *parts, struct authz_snapshot *snapshot, struct error *err)
+static struct result add_issuers(const struct authz_parts *parts, struct issuer_list *list, struct error *err)
 {
-    snapshot->issuers = memory_zeroed(parts->issuer_count + 1, sizeof(struct issuer *));
-    if (snapshot->issuers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    list->issuers = memory_zeroed(parts->issuer_count + 1, sizeof(struct issuer *));
+    if (list->issuers == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
     for (size_t i = 0; i < parts->issuer_count; i++) {
         struct error cause = {0};
-        if (issuer_new(&parts->issuers[i], &snapshot->issuers[snapshot->issuer_count], &cause).ok)
-            snapshot->issuer_count++;
+        if (issuer_new(&parts->issuers[i], &list->issuers[list->count], &cause).ok)
+            list->count++;
         else if (cause.kind == ERROR_NO_MEMORY)
             return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
         else
-            snapshot->bad_issuer_count++;
+            list->bad_count++;
     }
     return SUCCESS;
 }
 
+NO_LEAK_BEGIN /* its last holder frees it */
+struct result issuer_list_new(const struct authz_parts *parts, struct issuer_list **list_out, struct error *err)
+{
+    OWNED(issuer_list) *list = memory_zeroed(1, sizeof *list);
+
+    if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    atomic_init(&list->owners, 1);
+    TRY(add_issuers(parts, list, err));
+    *list_out = GIVE(list);
+    return SUCCESS;
+}
+NO_LEAK_END
+
+void issuer_list_free(struct issuer_list *list)
+{
+    if (list == NULL || atomic_fetch_sub(&list->owners, 1) != 1) return;
+    for (size_t i = 0; i < list->count; i++) issuer_free(list->issuers[i]);
+    free(list->issuers);
+    free(list);
+}
+
+static void parts_free(struct rights_part **parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) rights_part_free(parts[i]);
+    free(parts);
+}
+
 static void destroy(struct authz_snapshot *snapshot)
 {
-    for (size_t i = 0; i < snapshot->issuer_count; i++) issuer_free(snapshot->issuers[i]);
-    free(snapshot->issuers);
-    free(snapshot->robots);
-    free(snapshot->bindings);
+    parts_free(snapshot->parts, snapshot->part_count);
+    issuer_list_free(snapshot->issuers);
     free(snapshot->robot_by_id.places);
     free(snapshot->robot_by_name.places);
-    free(snapshot->binding_by_id.places);
-    free(snapshot->first_binding_of.places);
     free(snapshot);
 }
 
-static struct result fill(const struct authz_parts *parts, struct authz_snapshot *snapshot, struct error *err)
+struct result snapshot_assemble(struct rights_part **parts, size_t count, struct issuer_list *issuers,
+                                struct authz_snapshot **snapshot_out, struct error *err)
 {
-    TRY(copy_of(parts->robots, parts->robot_count, sizeof *parts->robots, (void **)&snapshot->robots, err));
-    snapshot->robot_count = parts->robot_count;
-    TRY(copy_of(parts->bindings, parts->binding_count, sizeof *parts->bindings, (void **)&snapshot->bindings, err));
-    snapshot->binding_count = parts->binding_count;
-    qsort(snapshot->bindings, snapshot->binding_count, sizeof *snapshot->bindings, compare_principals);
-    TRY(index_robots(snapshot, err));
-    TRY(index_bindings(snapshot, err));
-    return add_issuers(parts, snapshot, err);
-}
-
-struct result authz_snapshot_build(const struct authz_parts *parts, struct authz_snapshot **snapshot_out,
-                                   struct error *err)
-{
+    assert(count > 0 && uuid_is_nil(&parts[0]->organisation));
     struct authz_snapshot *snapshot = memory_zeroed(1, sizeof *snapshot);
 
-    if (snapshot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    if (snapshot == NULL) {
+        parts_free(parts, count);
+        return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot of rights");
+    }
     atomic_init(&snapshot->owners, 1);
     snapshot->self = snapshot;
-    if (!fill(parts, snapshot, err).ok) {
+    snapshot->parts = parts;
+    snapshot->part_count = count;
+    snapshot->issuers = issuers;
+    atomic_fetch_add(&issuers->owners, 1);
+    if (!index_robots(snapshot, err).ok) {
         destroy(snapshot);
         return (struct result){.ok = false};
     }
@@ -227,7 +174,7 @@ struct result authz_snapshot_build(const struct authz_parts *parts, struct authz
 
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot)
 {
-    return snapshot->bad_issuer_count;
+    return snapshot->issuers->bad_count;
 }
 
 const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snapshot, struct bytes name,
@@ -246,15 +193,15 @@ const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snap
 
 const struct issuer *authz_snapshot_issuer(const struct authz_snapshot *snapshot, const char *url)
 {
-    for (size_t i = 0; i < snapshot->issuer_count; i++)
-        if (strcmp(issuer_record_of(snapshot->issuers[i])->url, url) == 0) return snapshot->issuers[i];
+    for (size_t i = 0; i < snapshot->issuers->count; i++)
+        if (strcmp(issuer_record_of(snapshot->issuers->issuers[i])->url, url) == 0) return snapshot->issuers->issuers[i];
     return NULL;
 }
 
 const struct issuer *authz_snapshot_issuer_by_digest(const struct authz_snapshot *snapshot, struct bytes digest)
 {
-    for (size_t i = 0; i < snapshot->issuer_count; i++)
-        if (bytes_equal(digest, bytes_of_text(issuer_digest(snapshot->issuers[i])))) return snapshot->issuers[i];
+    for (size_t i = 0; i < snapshot->issuers->count; i++)
+        if (bytes_equal(digest, bytes_of_text(issuer_digest(snapshot->issuers->issuers[i])))) return snapshot->issuers->issuers[i];
     return NULL;
 }
 

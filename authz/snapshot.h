@@ -19,7 +19,7 @@
 #define ROBOT_SECRET_HASH     32         /* SHA-256; the secret has 256 random bits, so nothing slower is needed */
 #define ROBOT_DAYS_MAX        90
 #define BINDING_PATTERN_SIZE  256        /* a repository's name, or "acme/models/" and an asterisk */
-#define BINDINGS_PER_PRINCIPAL_MAX 256   /* judging walks them all */
+#define BINDINGS_PER_PRINCIPAL_MAX 256   /* in one organisation, and as many of the registry: judging walks both */
 
 struct authz_robot {
     struct uuid id, organisation;        /* organisation nil: of the registry itself */
@@ -65,6 +65,18 @@ extern const struct pg_table authz_snapshot_table;
  * refused) and counted in authz_snapshot_bad_issuers().
  */
 RESULT authz_snapshot_load(struct pg *pg, struct authz_snapshot **snapshot_out, struct error *err);
+/** Organisations in which something changed; the nil one stands for the registry: its robots and bindings, and issuers. */
+struct rights_change {
+    const struct uuid *organisations;
+    size_t count;                        /* at most RIGHTS_CHANGE_MAX */
+};
+#define RIGHTS_CHANGE_MAX 64 /* what changed in more of them meanwhile is read as a whole */
+/**
+ * The same, from `before` and the rows of what changed since: all other organisations' robots and bindings are shared with it. In the
+ * same transaction as that which said what changed.
+ */
+RESULT authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
+                            struct authz_snapshot **snapshot_out, struct error *err);
 size_t authz_snapshot_bad_issuers(const struct authz_snapshot *snapshot);
 
 enum judgement {
@@ -109,9 +121,13 @@ void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct p
                            const struct resource *repository, int64_t now_ms,
                            struct principal_access *access_out);
 
-/** The principal's live bindings that permit `action`, at most BINDINGS_PER_PRINCIPAL_MAX: views of the snapshot. How many. */
-size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const struct principal *principal,
-                                 enum action action, int64_t now_ms, const struct authz_binding *bindings_out[]);
+/** The principal's live bindings in one organisation (nil: on the registry) that permit `action`, at most BINDINGS_PER_PRINCIPAL_MAX:
+ *  views of the snapshot. How many. */
+size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const struct uuid *organisation,
+                                 const struct principal *principal, enum action action, int64_t now_ms,
+                                 const struct authz_binding *bindings_out[]);
+/** The id of the organisation number `number` of those that have robots or bindings; the registry's, nil, is the first. NULL: no more. */
+const struct uuid *authz_snapshot_organisation(const struct authz_snapshot *snapshot, size_t number);
 
 /**
  * The robot of this name if the secret is its own, it is enabled and not expired; else NULL, after the same work

@@ -36,15 +36,30 @@ static bool scopes_meet(const struct authz_binding *officer, const struct resour
     return binding_covers(officer, scope) || binding_is_inside(officer, scope);
 }
 
-static bool appointed_one_already(const struct authz_snapshot *snapshot, const char *granter,
-                                  const struct resource *scope, int64_t now_ms)
+static bool appointed_in(const struct rights_part *part, const char *granter, const struct resource *scope, int64_t now_ms)
 {
-    for (size_t i = 0; i < snapshot->binding_count; i++) {
-        const struct authz_binding *binding = &snapshot->bindings[i];
+    for (size_t i = 0; i < part->binding_count; i++) {
+        const struct authz_binding *binding = &part->bindings[i];
         if (binding->role == ROLE_SECURITY_OFFICER && binding_is_live(binding, now_ms) &&
             strcmp(binding->granted_by, granter) == 0 && scopes_meet(binding, scope))
             return true;
     }
+    return false;
+}
+
+/* The registry's scope meets all others. */
+static bool appointed_one_already(const struct authz_snapshot *snapshot, const char *granter,
+                                  const struct resource *scope, int64_t now_ms)
+{
+    const struct rights_part *part = NULL;
+
+    if (scope->kind != RESOURCE_SYSTEM) {
+        for (unsigned at = 0; snapshot_next_part(snapshot, &scope->organisation, &at, &part);)
+            if (appointed_in(part, granter, scope, now_ms)) return true;
+        return false;
+    }
+    for (size_t i = 0; i < snapshot->part_count; i++)
+        if (appointed_in(snapshot->parts[i], granter, scope, now_ms)) return true;
     return false;
 }
 

@@ -52,13 +52,26 @@ bool binding_is_inside(const struct authz_binding *binding, const struct resourc
     return false;
 }
 
-bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+static bool has_role_in(const struct rights_part *part, const struct principal *principal, int64_t now_ms)
 {
     size_t count = 0;
-    const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
+    const struct authz_binding *bindings = part == NULL ? NULL : part_bindings_of(part, principal, &count);
 
     for (size_t i = 0; i < count; i++)
         if (binding_is_live(&bindings[i], now_ms)) return true;
+    return false;
+}
+
+/* A robot of an organisation has roles there alone. */
+bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    const struct authz_robot *robot =
+        principal->kind == PRINCIPAL_ROBOT ? authz_snapshot_robot(snapshot, &principal->id) : NULL;
+
+    if (robot != NULL && !uuid_is_nil(&robot->organisation))
+        return has_role_in(snapshot_part(snapshot, &robot->organisation), principal, now_ms);
+    for (size_t i = 0; i < snapshot->part_count; i++)
+        if (has_role_in(snapshot->parts[i], principal, now_ms)) return true;
     return principal->kind == PRINCIPAL_SYSTEM;
 }
 
@@ -96,7 +109,8 @@ static const struct authz_refusal *revocation_refusal(const struct authz_snapsho
     struct uuid id;
 
     if (!uuid_parse(bytes_of_text(resource->detail), &id)) return &unknown;
-    const struct authz_binding *binding = snapshot_binding(snapshot, &id);
+    const struct rights_part *part = snapshot_part(snapshot, &resource->organisation);
+    const struct authz_binding *binding = part == NULL ? NULL : part_binding(part, &id);
     if (binding == NULL) return &unknown;
     return role_may_grant(held, binding->role) ? NULL : &refusal;
 }
@@ -110,27 +124,49 @@ static const struct authz_refusal *refusal_of(const struct authz_snapshot *snaps
     return NULL;
 }
 
-static struct authz_judgement judge_bindings(const struct authz_snapshot *snapshot, const struct principal *principal,
-                                             enum action action, const struct resource *resource, int64_t now_ms)
+/* What is asked, and what was found so far. */
+struct search {
+    const struct authz_snapshot *snapshot;
+    const struct principal *principal;
+    enum action action;
+    const struct resource *resource;
+    int64_t now_ms;
+    bool sees;
+    const struct authz_refusal *refusal;
+};
+
+/* The binding that allows it, or NULL. */
+static const struct authz_binding *search_part(struct search *search, const struct rights_part *part)
 {
     size_t count = 0;
-    const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
-    const struct authz_refusal *refusal = NULL;
-    bool sees = resource->kind == RESOURCE_SYSTEM;
+    const struct authz_binding *bindings = part_bindings_of(part, search->principal, &count);
 
     for (size_t i = 0; i < count; i++) {
         const struct authz_binding *binding = &bindings[i];
-        const bool covers = binding_covers(binding, resource);
-        if (!binding_is_live(binding, now_ms)) continue;
-        sees = sees || (role_sees(binding->role) && (covers || binding_is_inside(binding, resource)));
-        if (!covers || !role_permits(binding->role, action)) continue;
-        const struct authz_refusal *why = refusal_of(snapshot, principal, binding->role, action, resource, now_ms);
-        if (why == NULL) return (struct authz_judgement){.verdict = JUDGED_ALLOWED, .binding = binding->id};
-        refusal = why;
-        sees = true; /* whoever may grant here knows of it */
+        const bool covers = binding_covers(binding, search->resource);
+        if (!binding_is_live(binding, search->now_ms)) continue;
+        search->sees |= role_sees(binding->role) && (covers || binding_is_inside(binding, search->resource));
+        if (!covers || !role_permits(binding->role, search->action)) continue;
+        const struct authz_refusal *why = refusal_of(search->snapshot, search->principal, binding->role, search->action,
+                                                     search->resource, search->now_ms);
+        if (why == NULL) return binding;
+        search->refusal = why;
+        search->sees = true; /* whoever may grant here knows of it */
     }
-    if (refusal != NULL) return refused(JUDGED_NOT_ALLOWED, refusal->rule, refusal->message);
-    return refused(sees ? JUDGED_NOT_ALLOWED : JUDGED_INVISIBLE, "SYS-NO-BINDING",
+    return NULL;
+}
+
+static struct authz_judgement judge_bindings(struct search *search)
+{
+    const struct rights_part *part = NULL;
+
+    search->sees = search->resource->kind == RESOURCE_SYSTEM;
+    for (unsigned at = 0; snapshot_next_part(search->snapshot, &search->resource->organisation, &at, &part);) {
+        const struct authz_binding *allowing = search_part(search, part);
+        if (allowing != NULL) return (struct authz_judgement){.verdict = JUDGED_ALLOWED, .binding = allowing->id};
+    }
+    if (search->refusal != NULL) return refused(JUDGED_NOT_ALLOWED, search->refusal->rule, search->refusal->message);
+    return refused(search->sees ? JUDGED_NOT_ALLOWED : JUDGED_INVISIBLE, "SYS-NO-BINDING",
                    "no role that you have here permits this; ask an administrator of the project for one that does");
 }
 
@@ -142,45 +178,67 @@ struct authz_judgement authz_snapshot_judge(const struct authz_snapshot *snapsho
     if (!principal_covers(principal, action, resource))
         return refused(JUDGED_OUT_OF_SCOPE, "SYS-SCOPE", "the token was not made for this; get one with its scope");
     if (action_needs_no_role(action)) return (struct authz_judgement){.verdict = JUDGED_ALLOWED};
-    return judge_bindings(snapshot, principal, action, resource, now_ms);
+    struct search search = {snapshot, principal, action, resource, now_ms, false, NULL};
+    return judge_bindings(&search);
+}
+
+static void add_access(const struct rights_part *part, const struct principal *principal,
+                       const struct resource *repository, int64_t now_ms, struct principal_access *access)
+{
+    size_t count = 0;
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (!binding_is_live(&bindings[i], now_ms) || !binding_covers(&bindings[i], repository)) continue;
+        access->pull = access->pull || role_permits(bindings[i].role, ACTION_BLOB_READ);
+        access->push = access->push || role_permits(bindings[i].role, ACTION_MANIFEST_PUSH);
+        access->remove = access->remove || role_permits(bindings[i].role, ACTION_MANIFEST_DELETE);
+    }
 }
 
 void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct principal *principal,
                            const struct resource *repository, int64_t now_ms, struct principal_access *access_out)
 {
     struct principal_access access = {.repository = repository->repository};
-    size_t count = 0;
-    const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
+    const struct rights_part *part = NULL;
+    const bool is_live = authz_snapshot_is_live(snapshot, principal, now_ms);
 
     assert(repository->kind == RESOURCE_REPOSITORY);
-    if (!authz_snapshot_is_live(snapshot, principal, now_ms)) count = 0;
     (void)snprintf(access.name, sizeof access.name, "%s", repository->name);
-    for (size_t i = 0; i < count; i++) {
-        if (!binding_is_live(&bindings[i], now_ms) || !binding_covers(&bindings[i], repository)) continue;
-        access.pull = access.pull || role_permits(bindings[i].role, ACTION_BLOB_READ);
-        access.push = access.push || role_permits(bindings[i].role, ACTION_MANIFEST_PUSH);
-        access.remove = access.remove || role_permits(bindings[i].role, ACTION_MANIFEST_DELETE);
-    }
+    for (unsigned at = 0; is_live && snapshot_next_part(snapshot, &repository->organisation, &at, &part);)
+        add_access(part, principal, repository, now_ms, &access);
     *access_out = access;
 }
 
+/* It takes as long for what is not there. */
 bool authz_snapshot_scope(const struct authz_snapshot *snapshot, const struct uuid *binding, struct resource *scope_out)
 {
-    const struct authz_binding *found = snapshot_binding(snapshot, binding);
+    const struct authz_binding *found = NULL;
 
+    for (size_t i = 0; i < snapshot->part_count; i++) {
+        const struct authz_binding *here = part_binding(snapshot->parts[i], binding);
+        if (here != NULL) found = here;
+    }
     if (found == NULL) return false;
     *scope_out = (struct resource){.kind = found->scope, .organisation = found->organisation, .project = found->project};
     (void)snprintf(scope_out->name, sizeof scope_out->name, "%s", found->pattern);
     return true;
 }
 
-size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const struct principal *principal,
-                                 enum action action, int64_t now_ms, const struct authz_binding *bindings_out[])
+const struct uuid *authz_snapshot_organisation(const struct authz_snapshot *snapshot, size_t number)
 {
-    size_t count = 0, found = 0;
-    const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
+    return number < snapshot->part_count ? &snapshot->parts[number]->organisation : NULL;
+}
 
-    if (!authz_snapshot_is_live(snapshot, principal, now_ms)) return 0;
+size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const struct uuid *organisation,
+                                 const struct principal *principal, enum action action, int64_t now_ms,
+                                 const struct authz_binding *bindings_out[])
+{
+    const struct rights_part *part = snapshot_part(snapshot, organisation);
+    size_t count = 0, found = 0;
+
+    if (part == NULL || !authz_snapshot_is_live(snapshot, principal, now_ms)) return 0;
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
     for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
         if (binding_is_live(&bindings[i], now_ms) && role_permits(bindings[i].role, action))
             bindings_out[found++] = &bindings[i];

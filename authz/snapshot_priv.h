@@ -3,32 +3,42 @@
  */
 #pragma once
 
-#include <stdatomic.h>
+#include "authz/rights_part_priv.h"
 
-#include "authz/snapshot.h"
-
-/* Open addressing with twice as many places as entries, so that a lookup is one or two steps. */
-struct index_table {
-    size_t mask;         /* places - 1; places are a power of two */
-    uint32_t *places;    /* entry + 1, or 0 */
+/** Issuers change seldom and keys take long to read, so snapshots share them as they share parts. */
+struct issuer_list {
+    atomic_uint owners;
+    struct issuer **issuers;
+    size_t count, bad_count;
 };
 
 struct authz_snapshot {
     atomic_uint owners;
     struct authz_snapshot *self; /* so that who has it as const may count himself in */
-    struct authz_robot *robots;
-    size_t robot_count;
-    struct authz_binding *bindings; /* sorted by principal, so that one principal's stand together */
-    size_t binding_count;
-    struct issuer **issuers;
-    size_t issuer_count, bad_issuer_count;
-    struct index_table robot_by_id, robot_by_name, binding_by_id, first_binding_of;
+    struct rights_part **parts;  /* sorted by organisation; the registry's is the first, and always there */
+    size_t part_count;
+    struct issuer_list *issuers;
+    struct index_table robot_by_id, robot_by_name; /* entry: number of the part << 32 | of the robot in it */
 };
 
-/** All bindings of a principal: a run of `count` from the returned one; NULL if there are none. */
-const struct authz_binding *snapshot_bindings_of(const struct authz_snapshot *snapshot,
-                                                 const struct principal *principal, size_t *count_out);
-const struct authz_binding *snapshot_binding(const struct authz_snapshot *snapshot, const struct uuid *id);
+/** Of an organisation, nil: the registry; NULL if it has neither robots nor bindings. */
+const struct rights_part *snapshot_part(const struct authz_snapshot *snapshot, const struct uuid *organisation);
+
+/** One after the other: the registry's part, and that of the organisation if it has one. False at the end; begin with *at = 0. */
+bool snapshot_next_part(const struct authz_snapshot *snapshot, const struct uuid *organisation, unsigned *at,
+                        const struct rights_part **part_out);
+
+RESULT issuer_list_new(const struct authz_parts *parts, struct issuer_list **list_out, struct error *err);
+void issuer_list_free(struct issuer_list *list);
+DEFINE_OWNED(issuer_list);
+
+/** Takes over the parts, which are sorted and begin with the registry's, also when it fails; keeps the issuers once more. */
+RESULT snapshot_assemble(struct rights_part **parts, size_t count, struct issuer_list *issuers,
+                         struct authz_snapshot **snapshot_out, struct error *err);
+
+/** From the parts of `before` (NULL: none), but for the organisations of `change`, of which `rows` has all that there is now. */
+RESULT snapshot_build(const struct authz_snapshot *before, const struct rights_change *change,
+                      const struct authz_parts *rows, struct authz_snapshot **snapshot_out, struct error *err);
 
 /** Does the binding's scope hold the resource? */
 bool binding_covers(const struct authz_binding *binding, const struct resource *resource);

@@ -1,19 +1,26 @@
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "authz/snapshot.h"
+#include "authz/snapshot_priv.h"
 #include "base/memory.h"
 
+#define ROBOTS                                                                                                    \
+    "SELECT robot_id, organisation_id, name, secret_hash, expires_at FROM robot"                                  \
+    " WHERE revoked_at IS NULL AND expires_at > now()"
+#define BINDINGS                                                                                                  \
+    "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id," \
+    " coalesce(pattern, ''), granted_by, expires_at FROM binding"                                                 \
+    " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
+#define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
+#define ROBOT_TYPES      "uuid uuid text bytea timestamptz"
+#define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz"
+
 static const struct pg_statement statements[] = {
-    {"snapshot_robots",
-     "SELECT robot_id, organisation_id, name, secret_hash, expires_at FROM robot"
-     " WHERE revoked_at IS NULL AND expires_at > now()",
-     "", "uuid uuid text bytea timestamptz"},
-    {"snapshot_bindings",
-     "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id,"
-     " coalesce(pattern, ''), granted_by, expires_at FROM binding"
-     " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())",
-     "", "uuid uuid text text text uuid uuid text text timestamptz"},
+    {"snapshot_robots", ROBOTS, "", ROBOT_TYPES},
+    {"snapshot_robots_of", ROBOTS OF_ORGANISATIONS, "uuid[] bool", ROBOT_TYPES},
+    {"snapshot_bindings", BINDINGS, "", BINDING_TYPES},
+    {"snapshot_bindings_of", BINDINGS OF_ORGANISATIONS, "uuid[] bool", BINDING_TYPES},
     {"snapshot_issuers",
      "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks FROM trusted_issuer"
      " ORDER BY url",
@@ -108,6 +115,25 @@ static struct result run_all(struct pg *pg, struct loading *loading, struct erro
     return pg_run(pg, "snapshot_issuers", NULL, &loading->issuer_rows, err);
 }
 
+/* Few organisations at a time: more than that is read as a whole. */
+static struct result run_changed(struct pg *pg, const struct rights_change *change, struct loading *loading, struct error *err)
+{
+    struct bytes ids[RIGHTS_CHANGE_MAX];
+    struct pg_arguments arguments = {0};
+    bool has_registry = false;
+
+    assert(change->count <= RIGHTS_CHANGE_MAX);
+    for (size_t i = 0; i < change->count; i++) {
+        ids[i] = uuid_bytes(&change->organisations[i]);
+        has_registry = has_registry || uuid_is_nil(&change->organisations[i]);
+    }
+    pg_add_uuid_array(&arguments, ids, change->count);
+    pg_add_bool(&arguments, has_registry);
+    TRY(pg_run(pg, "snapshot_robots_of", &arguments, &loading->robot_rows, err));
+    TRY(pg_run(pg, "snapshot_bindings_of", &arguments, &loading->binding_rows, err));
+    return has_registry ? pg_run(pg, "snapshot_issuers", NULL, &loading->issuer_rows, err) : SUCCESS;
+}
+
 static struct result make_room(struct loading *loading, const struct authz_parts *parts, struct error *err)
 {
     loading->robots = memory_zeroed(parts->robot_count + 1, sizeof *loading->robots);
@@ -118,13 +144,11 @@ static struct result make_room(struct loading *loading, const struct authz_parts
     return SUCCESS;
 }
 
-static struct result load(struct pg *pg, struct loading *loading, struct authz_snapshot **snapshot_out,
-                          struct error *err)
+static struct result read_rows(struct loading *loading, struct authz_parts *parts_out, struct error *err)
 {
-    TRY(run_all(pg, loading, err));
     struct authz_parts parts = {.robot_count = pg_rows_count(loading->robot_rows),
                                 .binding_count = pg_rows_count(loading->binding_rows),
-                                .issuer_count = pg_rows_count(loading->issuer_rows)};
+                                .issuer_count = loading->issuer_rows == NULL ? 0 : pg_rows_count(loading->issuer_rows)};
     TRY(make_room(loading, &parts, err));
     for (size_t i = 0; i < parts.robot_count; i++)
         TRY(read_robot(loading->robot_rows, i, &loading->robots[i], err));
@@ -134,6 +158,17 @@ static struct result load(struct pg *pg, struct loading *loading, struct authz_s
     parts.robots = loading->robots;
     parts.bindings = loading->bindings;
     parts.issuers = loading->issuers;
+    *parts_out = parts;
+    return SUCCESS;
+}
+
+static struct result load(struct pg *pg, struct loading *loading, struct authz_snapshot **snapshot_out,
+                          struct error *err)
+{
+    struct authz_parts parts;
+
+    TRY(run_all(pg, loading, err));
+    TRY(read_rows(loading, &parts, err));
     return authz_snapshot_build(&parts, snapshot_out, err);
 }
 
@@ -142,6 +177,26 @@ struct result authz_snapshot_load(struct pg *pg, struct authz_snapshot **snapsho
     struct loading loading = {0};
 
     const struct result result = load(pg, &loading, snapshot_out, err);
+    loading_done(&loading);
+    return result;
+}
+
+static struct result renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
+                           struct loading *loading, struct authz_snapshot **snapshot_out, struct error *err)
+{
+    struct authz_parts parts;
+
+    TRY(run_changed(pg, change, loading, err));
+    TRY(read_rows(loading, &parts, err));
+    return snapshot_build(before, change, &parts, snapshot_out, err);
+}
+
+struct result authz_snapshot_renew(struct pg *pg, const struct authz_snapshot *before, const struct rights_change *change,
+                                   struct authz_snapshot **snapshot_out, struct error *err)
+{
+    struct loading loading = {0};
+
+    const struct result result = renew(pg, before, change, &loading, snapshot_out, err);
     loading_done(&loading);
     return result;
 }

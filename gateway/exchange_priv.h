@@ -95,6 +95,7 @@ struct exchange {
     struct refusal refusal;      /* beyond a budget */
     char organisation[BUDGET_ORGANISATION_SIZE];
     bool is_allotted;            /* counted in its project's quota of events */
+    bool is_rationed;            /* counted among the rights that are made */
     bool is_recorded;            /* an event says what became of this request, or a counter that becomes one */
     bool has_sequence;
     bool has_failure;            /* an event says that it failed */
@@ -217,6 +218,11 @@ bool budget_allows_denial(struct exchange *exchange);
 void budget_refuse(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric);
 /** The same for workers: waits until it is counted, and makes no answer. ERROR_UNAVAILABLE. */
 RESULT budget_count(struct exchange *exchange, enum gateway_metric metric, struct error *err);
+
+/* gateway/ration.c */
+/** Whether an allowed request makes rights faster than its organisation, or its principal, may. */
+bool ration_is_used_up(struct exchange *exchange);
+#define RIGHTS_TOO_FAST "rights are made too fast here; Retry-After says when to come again" /* the answer then */
 
 /* gateway/denial.c */
 /** Nothing is said against the caller: rights and policies could not be read for a while, or changed just now. */

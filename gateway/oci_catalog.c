@@ -70,15 +70,29 @@ static struct result add_range(struct request *request, struct pg *pg, const str
     return SUCCESS;
 }
 
-static struct result add_names(struct request *request, struct pg *pg, struct catalog *catalog, struct error *err)
+static struct result add_ranges(struct request *request, struct pg *pg, const struct name_ranges *readable,
+                                struct catalog *catalog, struct error *err)
 {
-    OWNED(name_ranges) *readable = NULL;
-
-    if (catalog->wanted == 0) return SUCCESS;
-    TRY(decider_readable(request->gateway->decider, &request->principal, clock_wall_ms(), &readable, err));
     for (size_t i = 0; i < readable->count && !catalog->has_more; i++)
         if (strcmp(catalog->after, readable->ranges[i].until) < 0)
             TRY(add_range(request, pg, &readable->ranges[i], catalog, err));
+    return SUCCESS;
+}
+
+/* Some organisations at a time: it may have roles in any number of them. */
+static struct result add_names(struct request *request, struct pg *pg, struct catalog *catalog, struct error *err)
+{
+    char after[RESOURCE_NAME_MAX + 2];
+    bool goes_on = catalog->wanted > 0;
+
+    (void)snprintf(after, sizeof after, "%s", catalog->after);
+    while (goes_on) {
+        OWNED(name_ranges) *readable = NULL;
+        TRY(decider_readable(request->gateway->decider, &request->principal, after, clock_wall_ms(), &readable, err));
+        TRY(add_ranges(request, pg, readable, catalog, err));
+        goes_on = readable->has_more && !catalog->has_more && strcmp(after, readable->next) < 0;
+        memcpy(after, readable->next, sizeof after);
+    }
     return SUCCESS;
 }
 

@@ -221,6 +221,7 @@ static enum way step_allot(struct exchange *exchange, struct pg *pg)
     struct allotted_now now = {.allotted = ALLOTTED};
     struct error err = {0};
 
+    if (ration_is_used_up(exchange)) return too_many(exchange, RIGHTS_TOO_FAST, 1, METRIC_REFUSED_RIGHTS);
     if (!exchange_allot(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);
     if (now.allotted == ALLOTTED) return WAY_NEXT;
     return now.allotted == ALLOTTED_LATER ? WAY_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);

@@ -64,7 +64,7 @@ void decider_name(struct decider *decider, struct resource *resource);
 struct readable_scopes {
     bool all;
     size_t organisation_count, project_count;
-    struct uuid organisations[BINDINGS_PER_PRINCIPAL_MAX], projects[BINDINGS_PER_PRINCIPAL_MAX];
+    struct uuid *organisations, *projects; /* as many as the principal has roles, of however many organisations */
 };
 RESULT decider_readable_scopes(struct decider *decider, const struct principal *principal, int64_t now_ms,
                                struct readable_scopes **scopes_out, struct error *err);
@@ -87,13 +87,16 @@ struct name_range {
 };
 struct name_ranges {
     size_t count;
+    bool has_more;                    /* ask again, after `next` */
+    char next[RESOURCE_NAME_MAX + 2]; /* what lies before it is known now */
     struct name_range ranges[BINDINGS_PER_PRINCIPAL_MAX];
 };
 /**
  * Which repositories the principal's bindings let it pull from today, whether or not they are there: ranges in byte
- * order that have no name in common. What decider_live_access() allows lies in one of them, and nothing else does. ERROR_NO_MEMORY.
+ * order that have no name in common. What decider_live_access() allows lies in one of them, and nothing else does. Those of one
+ * organisation at least that do not end before `after`; how many organisations gave it roles is not bounded. ERROR_NO_MEMORY.
  */
-RESULT decider_readable(struct decider *decider, const struct principal *principal, int64_t now_ms,
+RESULT decider_readable(struct decider *decider, const struct principal *principal, const char *after, int64_t now_ms,
                         struct name_ranges **ranges_out, struct error *err);
 void name_ranges_free(struct name_ranges *ranges);
 DEFINE_OWNED(name_ranges);

@@ -85,18 +85,90 @@ void tenancy_ranges(const struct tenancy *tenancy, const struct authz_binding *c
     merge(ranges);
 }
 
-struct result decider_readable(struct decider *decider, const struct principal *principal, int64_t now_ms,
-                               struct name_ranges **ranges_out, struct error *err)
+/* Organisations in the byte order of what is in them: "acme-x/" comes before "acme/". */
+static int compare_insides(const void *a, const void *b)
 {
+    const struct tenant_organisation *left = *(const struct tenant_organisation *const *)a;
+    const struct tenant_organisation *right = *(const struct tenant_organisation *const *)b;
+    char names[2][sizeof left->name + 1];
+
+    (void)snprintf(names[0], sizeof names[0], "%s/", left->name);
+    (void)snprintf(names[1], sizeof names[1], "%s/", right->name);
+    return strcmp(names[0], names[1]);
+}
+
+static bool ends_before(const struct tenant_organisation *organisation, const char *after)
+{
+    char end[sizeof organisation->name + 1];
+
+    (void)snprintf(end, sizeof end, "%s%c", organisation->name, AFTER_ALL_BELOW);
+    return strcmp(end, after) <= 0;
+}
+
+/* What is asked. */
+struct asked {
+    const struct snapshot *snapshot;
+    const struct principal *principal;
+    const char *after;
+    int64_t now_ms;
+};
+
+static size_t pulls_in(const struct asked *asked, const struct uuid *organisation, const struct authz_binding *bindings_out[])
+{
+    return authz_snapshot_permitting(asked->snapshot->authz, organisation, asked->principal, ACTION_BLOB_READ, asked->now_ms,
+                                     bindings_out);
+}
+
+static size_t find_organisations(const struct asked *asked, const struct tenant_organisation *found_out[])
+{
+    const struct tenancy *tenancy = &asked->snapshot->tenancy;
     const struct authz_binding *bindings[BINDINGS_PER_PRINCIPAL_MAX];
-    OWNED(snapshot) *snapshot = decider_take(decider);
-    OWNED(name_ranges) *ranges = memory_zeroed(1, sizeof *ranges);
     size_t count = 0;
 
-    if (ranges == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names");
-    if (!decider_is_stale(decider, snapshot))
-        count = authz_snapshot_permitting(snapshot->authz, principal, ACTION_BLOB_READ, now_ms, bindings);
-    tenancy_ranges(&snapshot->tenancy, bindings, count, ranges);
+    for (size_t i = 0; i < tenancy->organisation_count; i++) {
+        const struct tenant_organisation *organisation = &tenancy->organisations[i];
+        if (!ends_before(organisation, asked->after) && pulls_in(asked, &organisation->id, bindings) > 0)
+            found_out[count++] = organisation;
+    }
+    qsort(found_out, count, sizeof found_out[0], compare_insides);
+    return count;
+}
+
+/* As many organisations as fit; a role on the whole registry holds all that others could. */
+static void fill(const struct asked *asked, const struct tenant_organisation *const found[], size_t count,
+                 struct name_ranges *ranges)
+{
+    static const struct uuid registry = {{0}};
+    const struct authz_binding *bindings[2 * BINDINGS_PER_PRINCIPAL_MAX];
+    size_t have = pulls_in(asked, &registry, bindings);
+
+    for (size_t i = 0; i < count && (have == 0 || bindings[0]->scope != RESOURCE_SYSTEM); i++) {
+        const size_t more = pulls_in(asked, &found[i]->id, bindings + have);
+        if (have + more > BINDINGS_PER_PRINCIPAL_MAX) {
+            ranges->has_more = true;
+            (void)snprintf(ranges->next, sizeof ranges->next, "%s/", found[i]->name);
+            break;
+        }
+        have += more;
+    }
+    tenancy_ranges(&asked->snapshot->tenancy, bindings, have, ranges);
+}
+
+struct result decider_readable(struct decider *decider, const struct principal *principal, const char *after, int64_t now_ms,
+                               struct name_ranges **ranges_out, struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    OWNED(name_ranges) *ranges = memory_zeroed(1, sizeof *ranges);
+    const struct asked asked = {snapshot, principal, after, now_ms};
+    const struct tenant_organisation **found =
+        memory_zeroed(snapshot->tenancy.organisation_count + 1, sizeof(struct tenant_organisation *));
+
+    if (ranges == NULL || found == NULL) {
+        free(found);
+        return failure(err, ERROR_NO_MEMORY, "no memory for names");
+    }
+    if (!decider_is_stale(decider, snapshot)) fill(&asked, found, find_organisations(&asked, found), ranges);
+    free(found);
     *ranges_out = GIVE(ranges);
     return SUCCESS;
 }

@@ -49,23 +49,43 @@ static void add_scope(struct readable_scopes *scopes, const struct authz_binding
     if (binding->scope == RESOURCE_PROJECT) scopes->projects[scopes->project_count++] = binding->project;
 }
 
+/* All that permit reading, of all organisations: how many; they are added where there is room. */
+static size_t gather_scopes(const struct snapshot *snapshot, const struct principal *principal, int64_t now_ms,
+                            struct readable_scopes *scopes)
+{
+    const struct authz_binding *bindings[BINDINGS_PER_PRINCIPAL_MAX];
+    const struct uuid *organisation = NULL;
+    size_t all = 0;
+
+    for (size_t number = 0; (organisation = authz_snapshot_organisation(snapshot->authz, number)) != NULL; number++) {
+        const size_t count =
+            authz_snapshot_permitting(snapshot->authz, organisation, principal, ACTION_PROJECT_READ, now_ms, bindings);
+        for (size_t i = 0; scopes != NULL && i < count; i++) add_scope(scopes, bindings[i]);
+        all += count;
+    }
+    return all;
+}
+
 struct result decider_readable_scopes(struct decider *decider, const struct principal *principal, int64_t now_ms,
                                       struct readable_scopes **scopes_out, struct error *err)
 {
-    const struct authz_binding *bindings[BINDINGS_PER_PRINCIPAL_MAX];
     OWNED(snapshot) *snapshot = decider_take(decider);
     OWNED(readable_scopes) *scopes = memory_zeroed(1, sizeof *scopes);
-    size_t count = 0;
+    const size_t most = decider_is_stale(decider, snapshot) ? 0 : gather_scopes(snapshot, principal, now_ms, NULL);
 
     if (scopes == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    if (!decider_is_stale(decider, snapshot))
-        count = authz_snapshot_permitting(snapshot->authz, principal, ACTION_PROJECT_READ, now_ms, bindings);
-    for (size_t i = 0; i < count; i++) add_scope(scopes, bindings[i]);
+    scopes->organisations = memory_zeroed(most + 1, sizeof *scopes->organisations);
+    scopes->projects = memory_zeroed(most + 1, sizeof *scopes->projects);
+    if (scopes->organisations == NULL || scopes->projects == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    if (most > 0) (void)gather_scopes(snapshot, principal, now_ms, scopes);
     *scopes_out = GIVE(scopes);
     return SUCCESS;
 }
 
 void readable_scopes_free(struct readable_scopes *scopes)
 {
+    if (scopes == NULL) return;
+    free(scopes->organisations);
+    free(scopes->projects);
     free(scopes);
 }

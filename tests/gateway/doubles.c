@@ -293,11 +293,12 @@ enum judgement decider_rights(struct decider *decider, const struct principal *p
     return JUDGED_INVISIBLE;
 }
 
-struct result decider_readable(struct decider *decider, const struct principal *principal, int64_t now_ms,
+struct result decider_readable(struct decider *decider, const struct principal *principal, const char *after, int64_t now_ms,
                                struct name_ranges **ranges_out, struct error *err)
 {
     (void)decider;
     (void)principal;
+    (void)after;
     (void)now_ms;
     (void)ranges_out;
     return failure(err, ERROR_UNAVAILABLE, "nobody may list anything here");

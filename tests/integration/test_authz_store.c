@@ -3,6 +3,7 @@
 
 #include "audit/decision_make.h"
 #include "audit/permit_priv.h"
+#include "authz/snapshot_priv.h"
 #include "base/clock.h"
 
 /* As the sequencer runs it: in a transaction, with a permit, rolled back if it fails. */
@@ -279,6 +280,64 @@ static void bindings_of_one_principal_are_bounded(void **state)
     OWNED(authz_snapshot) *snapshot = load(fixture->pg);
     const struct principal principal = {.kind = PRINCIPAL_EXTERNAL, .issuer = "https://i", .subject = "ci"};
     assert_false(authz_snapshot_is_live(snapshot, &principal, clock_wall_ms())); /* its issuer is not trusted */
+
+    /* The 256 of one organisation used up what all others may give to the same subject. */
+    struct resource acme = resource_of(RESOURCE_ORGANISATION, "acme"), beta = resource_of(RESOURCE_ORGANISATION, "beta");
+    struct resource all = resource_of(RESOURCE_SYSTEM, "");
+    assert_false(bind(fixture->pg, NULL, ROLE_CONSUMER, &acme, NULL, &err));
+    assert_int_equal(err.kind, ERROR_LIMIT);
+    assert_true(bind(fixture->pg, NULL, ROLE_CONSUMER, &beta, NULL, &err));
+    assert_true(bind(fixture->pg, NULL, ROLE_AUDITOR, &all, NULL, &err));
+}
+
+static const struct rights_part *part_of(const struct authz_snapshot *snapshot, const char *organisation)
+{
+    const struct uuid id = uuid_of(organisation);
+
+    return snapshot_part(snapshot, &id);
+}
+
+/* A snapshot is made of parts, and what one organisation changes leaves the others' as they are. */
+static void a_change_in_one_organisation_makes_its_part_anew(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct uuid beta_id = uuid_of(BETA), registry = {{0}};
+    struct resource acme = resource_of(RESOURCE_ORGANISATION, "acme"), beta = resource_of(RESOURCE_ORGANISATION, "beta");
+    struct resource all = resource_of(RESOURCE_SYSTEM, "");
+    struct robot_create robots[2];
+    struct robot_revoke revoke;
+    struct error err = {0};
+
+    assert_true(make_robot(fixture->pg, "robot$acme+a", "acme", &robots[0], &err));
+    assert_true(bind(fixture->pg, &robots[0].robot.id, ROLE_CONSUMER, &acme, NULL, &err));
+    OWNED(authz_snapshot) *before = load(fixture->pg);
+    assert_null(part_of(before, BETA));
+
+    assert_true(make_robot(fixture->pg, "robot$beta+b", "beta", &robots[1], &err));
+    assert_true(bind(fixture->pg, &robots[1].robot.id, ROLE_CONSUMER, &beta, NULL, &err));
+    assert_true(bind(fixture->pg, NULL, ROLE_AUDITOR, &all, NULL, &err));
+    OWNED(authz_snapshot) *after = NULL;
+    assert_true(authz_snapshot_renew(fixture->pg, before, &(struct rights_change){&beta_id, 1}, &after, &err).ok);
+    assert_ptr_equal(part_of(after, ACME), part_of(before, ACME));
+    assert_ptr_equal(after->parts[0], before->parts[0]); /* what changed on the registry was not asked for */
+    assert_ptr_equal(after->issuers, before->issuers);
+    assert_non_null(authz_snapshot_robot(after, &robots[0].robot.id));
+    assert_non_null(authz_snapshot_robot(after, &robots[1].robot.id));
+    assert_null(authz_snapshot_robot(before, &robots[1].robot.id));
+    const struct principal robot = {.kind = PRINCIPAL_ROBOT, .id = robots[1].robot.id};
+    assert_int_equal(authz_snapshot_judge(after, &robot, ACTION_PROJECT_READ, &beta, clock_wall_ms()).verdict, JUDGED_ALLOWED);
+    assert_int_equal(authz_snapshot_judge(after, &robot, ACTION_PROJECT_READ, &acme, clock_wall_ms()).verdict, JUDGED_INVISIBLE);
+
+    robot_revoke_init(&revoke, &robots[1].robot.id, &beta_id);
+    assert_true(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &beta, &err));
+    OWNED(authz_snapshot) *last = NULL;
+    assert_true(authz_snapshot_renew(fixture->pg, after, &(struct rights_change){(struct uuid[]){registry, beta_id}, 2}, &last, &err).ok);
+    assert_null(part_of(last, BETA));
+    assert_null(authz_snapshot_robot(last, &robots[1].robot.id));
+    assert_int_equal(last->parts[0]->binding_count, 1);
+    assert_ptr_equal(part_of(last, ACME), part_of(before, ACME));
+    robot_create_done(&robots[0]);
+    robot_create_done(&robots[1]);
 }
 
 static void lists_page_by_key(void **state)
@@ -408,6 +467,7 @@ int main(void)
         TEST(nobody_binds_himself),
         TEST(a_robot_that_took_a_name_meanwhile_gets_nothing),
         TEST(bindings_of_one_principal_are_bounded),
+        TEST(a_change_in_one_organisation_makes_its_part_anew),
         TEST(lists_page_by_key),
         TEST(an_administrator_is_made_and_replaced),
         TEST(issuers_are_put_and_removed),

@@ -188,7 +188,7 @@ static void check_readable(struct place *place, const struct principal *principa
     OWNED(name_ranges) *ranges = NULL;
     struct error err = {0};
 
-    assert_true(decider_readable(place->decider, principal, clock_wall_ms(), &ranges, &err).ok);
+    assert_true(decider_readable(place->decider, principal, "", clock_wall_ms(), &ranges, &err).ok);
     assert_int_equal(ranges->count, from == NULL ? 0 : 1);
     if (from == NULL) return;
     assert_string_equal(ranges->ranges[0].from, from);
@@ -201,7 +201,7 @@ static struct result readable_once(void *context, struct error *err)
     const struct principal robot = {.kind = PRINCIPAL_ROBOT, .id.bytes[15] = 0x0c};
     OWNED(name_ranges) *ranges = NULL;
 
-    TRY_UNTOUCHED_BYTES(ranges, decider_readable(place->decider, &robot, clock_wall_ms(), &ranges, err));
+    TRY_UNTOUCHED_BYTES(ranges, decider_readable(place->decider, &robot, "", clock_wall_ms(), &ranges, err));
     return SUCCESS;
 }
 

@@ -123,6 +123,30 @@ def denied_mounts_become_uploads_and_do_not_fill_the_log():
     each_is_accounted_for("blob.mount", len(answers) - late)
 
 
+def who_makes_rights_in_a_loop_stops_nobody_else():
+    made = {}
+    for name in ("crowded", "quiet"):
+        admin.api("POST", "/organisations", {"name": name})
+        made[name] = server.client(make_robot(server, "chief", "org-admin", name, organisation=name))
+        made[name].token("registry:admin:*")
+    numbers, before, recorded = iter(range(10_000)), refused_for("rights_limit"), in_the_log("robot.create")[0]
+
+    def make(where, client):
+        return client.call("POST", "/api/v1/robots", json.dumps({"organisation": where, "name": f"r{next(numbers)}"}),
+                           {"Content-Type": "application/json"}, scope="registry:admin:*")
+
+    answers, took = insist(lambda: make("crowded", made["crowded"]), 8, 50)
+    late = [answer for answer in answers if answer.status == 429]
+    assert {answer.status for answer in answers} == {201, 429} and all(answer["Retry-After"] for answer in late)
+    assert BURST - 10 <= len(answers) - len(late) <= BURST + RATE * (took + 1), (len(late), took)  # the chief's own were counted
+    assert refused_for("rights_limit") - before == len(late) and in_the_log("robot.create")[0] == recorded
+    assert make("quiet", made["quiet"]).status == 201  # another organisation's is its own
+    first = next(answer for answer in answers if answer.status == 201).json["id"]
+    assert made["crowded"].call("DELETE", "/api/v1/robots/" + first, scope="registry:admin:*").status == 204  # what takes them has none
+    time.sleep(1.5)
+    assert make("crowded", made["crowded"]).status == 201
+
+
 def log_in(name, secret, address, form=False):
     """Status and body of an answer to a name and a secret that come from `address`, as Basic or in a form."""
     basic = {"Authorization": "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()}
@@ -231,4 +255,4 @@ def who_may_nothing_keeps_nobody_out():
 if __name__ == "__main__":
     run(who_is_denied_for_ever_does_not_fill_the_log, who_has_no_role_has_little_of_the_log,
         denied_mounts_become_uploads_and_do_not_fill_the_log, wrong_secrets_are_limited_by_name_and_network,
-        who_may_nothing_keeps_nobody_out, server=server)
+        who_may_nothing_keeps_nobody_out, who_makes_rights_in_a_loop_stops_nobody_else, server=server)

@@ -343,7 +343,7 @@ static void live_access(void **state)
     assert_int_equal(access.pull, row->pull);
     assert_int_equal(access.push, row->push);
     assert_int_equal(access.remove, row->remove);
-    assert_int_equal(authz_snapshot_permitting(snapshot, &principal, ACTION_BLOB_READ, NOW, pulling), row->pulling);
+    assert_int_equal(authz_snapshot_permitting(snapshot, &resource.organisation, &principal, ACTION_BLOB_READ, NOW, pulling), row->pulling);
     for (size_t i = 0; i < row->pulling; i++) assert_true(role_permits(pulling[i]->role, ACTION_BLOB_READ));
 }
 
