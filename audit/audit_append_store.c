@@ -40,9 +40,15 @@ static const struct pg_statement statements[] = {
      " ORDER BY r.last DESC LIMIT 1), 0)"
      " FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place) ORDER BY wanted.place",
      "bytea[]", "int8"},
+    {"audit_read_rights",
+     "SELECT coalesce(c.epoch, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)"
+     " LEFT JOIN authorization_change c ON c.organisation_id = wanted.id ORDER BY wanted.place",
+     "uuid[]", "int8"},
     {"audit_append", ADVANCE APPEND, ADVANCE_TYPES APPEND_TYPES, "int8"},
-    {"audit_append_unread", ADVANCE " AND $20 = (SELECT epoch FROM authorization_epoch)" APPEND,
-     ADVANCE_TYPES APPEND_TYPES " int8", "int8"},
+    {"audit_append_unread",
+     ADVANCE " AND (SELECT epoch FROM authorization_epoch) BETWEEN $20 AND $21"
+             " AND NOT EXISTS (SELECT FROM authorization_change WHERE organisation_id = ANY($22) AND epoch > $23)" APPEND,
+     ADVANCE_TYPES APPEND_TYPES " int8 int8 uuid[] int8", "int8"},
     {"audit_insert_tiles",
      "INSERT INTO audit_tile (level, idx, hashes, root)"
      " SELECT t.level::int4, t.idx, t.hashes, t.root FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::bytea[])"
@@ -93,7 +99,15 @@ static struct result read_heads(const struct pg_rows *rows, const struct audit_h
     return SUCCESS;
 }
 
-#define BEGIN_STEPS 4 /* BEGIN, locks, state, heads */
+static struct result read_rights(const struct pg_rows *rows, const struct audit_rights *rights, struct error *err)
+{
+    if (pg_rows_count(rows) != rights->count)
+        return failure(err, ERROR_CORRUPT, "the changes of organisations are not one for each");
+    for (size_t i = 0; i < rights->count; i++) rights->epochs[i] = (uint64_t)pg_int8(rows, i, 0);
+    return SUCCESS;
+}
+
+#define BEGIN_STEPS 5 /* BEGIN, locks, state, heads, rights */
 #define LOCK_STEPS  2 /* of them */
 
 static struct result add_locks(struct pg *pg, bool exclusive_epoch, struct error *err)
@@ -103,26 +117,29 @@ static struct result add_locks(struct pg *pg, bool exclusive_epoch, struct error
 }
 
 static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads,
-                               struct error *err)
+                               const struct audit_rights *rights, struct error *err)
 {
-    struct pg_arguments arguments = {0};
+    struct pg_arguments arguments = {0}, organisations = {0};
 
     pg_add_bytes_array(&arguments, heads->keys, heads->count);
+    pg_add_uuid_array(&organisations, rights->organisations, rights->count);
     TRY(add_locks(pg, exclusive_epoch, err));
     TRY(pg_pipeline_add(pg, "audit_read_state", NULL, err));
-    return pg_pipeline_add(pg, "audit_read_heads", &arguments, err);
+    TRY(pg_pipeline_add(pg, "audit_read_heads", &arguments, err));
+    return pg_pipeline_add(pg, "audit_read_rights", &organisations, err);
 }
 
-struct result audit_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads,
+struct result audit_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads, const struct audit_rights *rights,
                           struct audit_state *state_out, struct error *err)
 {
     struct pg_rows *rows[BEGIN_STEPS];
     struct audit_state state;
 
-    TRY(add_begin(pg, exclusive_epoch, heads, err));
+    TRY(add_begin(pg, exclusive_epoch, heads, rights, err));
     TRY(pg_pipeline_run(pg, rows, BEGIN_STEPS, err));
     struct result result = read_state(rows[LOCK_STEPS], &state, err);
     if (result.ok) result = read_heads(rows[LOCK_STEPS + 1], heads, err);
+    if (result.ok) result = read_rights(rows[LOCK_STEPS + 2], rights, err);
     for (size_t i = 0; i < BEGIN_STEPS; i++) pg_rows_free(rows[i]);
     if (result.ok) *state_out = state;
     return result;
@@ -153,8 +170,8 @@ static void add_payloads(struct pg_arguments *arguments, const struct audit_appe
     pg_add_bytes_array(arguments, append->payload_boxes, append->payload_count);
 }
 
-/* `authorization_epoch`: NULL if it was read under the lock, else what it must be. */
-static struct result add_append(struct pg *pg, const struct audit_append *append, const uint64_t *authorization_epoch,
+/* `fence`: NULL if rights were read under the lock. */
+static struct result add_append(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence,
                                 struct error *err)
 {
     const uint64_t size = append->old_size + append->count;
@@ -169,8 +186,11 @@ static struct result add_append(struct pg *pg, const struct audit_append *append
     add_entries(&arguments, append);
     add_runs(&arguments, append);
     add_payloads(&arguments, append);
-    if (authorization_epoch == NULL) return pg_pipeline_add(pg, "audit_append", &arguments, err);
-    pg_add_int8(&arguments, (int64_t)*authorization_epoch);
+    if (fence == NULL) return pg_pipeline_add(pg, "audit_append", &arguments, err);
+    pg_add_int8(&arguments, (int64_t)fence->from);
+    pg_add_int8(&arguments, (int64_t)fence->until);
+    pg_add_uuid_array(&arguments, fence->organisations, fence->count);
+    pg_add_int8(&arguments, (int64_t)fence->oldest);
     return pg_pipeline_add(pg, "audit_append_unread", &arguments, err);
 }
 
@@ -216,11 +236,11 @@ struct result audit_commit(struct pg *pg, const struct audit_append *append, str
     return SUCCESS;
 }
 
-struct result audit_open_at_once(struct pg *pg, const struct audit_append *append, uint64_t authorization_epoch,
+struct result audit_open_at_once(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence,
                                  struct error *err)
 {
     TRY(add_locks(pg, false, err));
-    return add_append(pg, append, &authorization_epoch, err);
+    return add_append(pg, append, fence, err);
 }
 
 #define OPEN_STEPS (LOCK_STEPS + 1) /* and the rows behind their fence */

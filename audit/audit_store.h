@@ -30,12 +30,18 @@ struct audit_heads {
     const struct bytes *keys;
     int64_t *numbers; /* `count` of them, filled in by audit_begin() */
 };
+/** Organisations that decisions depend on, and the authorization epoch of the last change in each; filled in by audit_begin(). */
+struct audit_rights {
+    size_t count;
+    const struct bytes *organisations; /* ids */
+    uint64_t *epochs;                  /* 0: nothing ever changed */
+};
 /**
  * BEGIN, the epoch's lock (exclusively, or shared), the log's lock, the state, and the heads, in one round trip. A
  * failure may leave the transaction open.
  */
-RESULT audit_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads, struct audit_state *state_out,
-                   struct error *err);
+RESULT audit_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads, const struct audit_rights *rights,
+                   struct audit_state *state_out, struct error *err);
 
 /** All that one append writes; arrays belong to the caller. */
 struct audit_append {
@@ -63,10 +69,16 @@ RESULT audit_commit(struct pg *pg, const struct audit_append *append, struct err
 /**
  * The whole append in one round trip, from BEGIN to COMMIT, for who knows what audit_begin() would say: BEGIN, locks and
  * the rows behind their fence are added to a pipeline, then by the caller one statement for each of `change_count` changes,
- * then tiles and COMMIT, and all of it is run. *is_refused_out when size, epoch or authorization epoch are others, or a change raised an
+ * then tiles and COMMIT, and all of it is run. *is_refused_out when size or epoch are others, the fence is not met, or a change raised an
  * error: the transaction is open and must be rolled back. `answers_out` are those of the changes.
  */
-RESULT audit_open_at_once(struct pg *pg, const struct audit_append *append, uint64_t authorization_epoch,
+struct audit_fence {               /* what must be so that no decision is stale */
+    uint64_t from, until;          /* the authorization epoch lies between them, both included */
+    uint64_t oldest;               /* and nothing in these organisations changed after it */
+    size_t count;
+    const struct bytes *organisations;
+};
+RESULT audit_open_at_once(struct pg *pg, const struct audit_append *append, const struct audit_fence *fence,
                           struct error *err);
 #define AUDIT_CHANGES_AT_ONCE 64
 RESULT audit_close_at_once(struct pg *pg, const struct audit_append *append, struct pg_rows **answers_out,

@@ -14,6 +14,13 @@ struct decision_parts {
     char id[72], policy_digest[72];
     size_t pair_count;
     struct action_pair pairs[ACTION_PAIRS_MAX];
+    /**
+     * The decision depends on these organisations alone, beside the registry: only a change there, since `epoch`, makes it
+     * stale. Not set: any change does, which is always right.
+     */
+    bool is_partial;
+    size_t organisation_count;
+    struct uuid organisations[ACTION_PAIRS_MAX + 1]; /* of each resource, and of who asks */
     size_t denial_count;
     struct denial denials[DENIALS_MAX];
 };

@@ -79,7 +79,7 @@ enum outcome { OUTCOME_ALLOWED, OUTCOME_DENIED, OUTCOME_FAILED, OUTCOME_COMPLETE
 
 enum record_status {
     RECORD_DONE,       /* durable; `permit` is set if the decision allowed */
-    /** Decided under an older epoch: decide again and submit again; nothing was recorded. So also what completes an
+    /** Something that was decided on has changed since: decide again and submit again; nothing was recorded. So also what completes an
      *  operation with a change under its permit: bytes that came in under rights that are gone do not stay. */
     RECORD_STALE,
     RECORD_REFUSED,    /* the change failed (`error` says why) and is undone; a `failed` event is durable */
@@ -103,6 +103,7 @@ struct record {
     enum record_status status;
     struct error error;
     uint64_t sequence;             /* of the event, when durable */
+    uint64_t outdated_epoch;       /* RECORD_STALE: rights of this epoch are too old to decide again */
     bool folded;                   /* counted in a denied.burst event: there is no sequence number */
     struct permit *permit;         /* owned by the record until taken with GIVE() */
 

@@ -66,22 +66,8 @@ struct result group_prepare(struct sequencer *sequencer, struct group *group, st
     number_events(sequencer, group);
     TRY(seal_payloads(sequencer, group, err));
     gather_keys(group);
+    group_gather_rights(group);
     return SUCCESS;
-}
-
-/* What says only how a thing ended is recorded in any case; what completes it with a change needs the rights of now. */
-static const struct decision *deciding(const struct record *record)
-{
-    if (record == NULL || record->decision != NULL) return record == NULL ? NULL : record->decision;
-    return record->change != NULL && record->outcome == OUTCOME_COMPLETED ? record->under->decision : NULL;
-}
-
-static bool is_stale(const struct event *event, uint64_t epoch)
-{
-    const struct decision *decision = deciding(event->record);
-
-    if (decision == NULL) return false;
-    return decision_epoch(decision) != EPOCH_OF_JOBS && decision_epoch(decision) != epoch;
 }
 
 /* Those that were decided under other rights leave the group; the numbers of those behind them close up. */
@@ -91,7 +77,8 @@ static struct result drop_stale(struct sequencer *sequencer, struct group *group
 
     for (size_t i = 0; i < group->count; i++) {
         struct event *event = &group->events[i];
-        if (is_stale(event, group->state.authorization_epoch)) {
+        if (group_is_stale(group, event)) {
+            event->record->outdated_epoch = group->state.authorization_epoch - 1;
             queue_add(&group->stale, event->record);
             event_done(event);
         } else {
@@ -134,9 +121,10 @@ static struct result check_clock(struct sequencer *sequencer, const struct audit
 static struct result begin(struct sequencer *sequencer, struct group *group, struct error *err)
 {
     const struct audit_heads heads = {group->key_count, group->key_views, group->heads};
-
+    const struct audit_rights rights = group_rights(group);
     const int64_t asked_ms = clock_since_boot_ms();
-    TRY(audit_begin(sequencer->pg, group->raises_epoch, &heads, &group->state, err));
+
+    TRY(audit_begin(sequencer->pg, group->raises_epoch, &heads, &rights, &group->state, err));
     TRY(check_clock(sequencer, &group->state, asked_ms, err));
     if (strcmp(group->state.origin, sequencer->origin) != 0)
         return failure(err, ERROR_FORKED, "the log in the database is another one now: \"%.60s\"", group->state.origin);
@@ -190,7 +178,6 @@ static bool needs_reading(const struct sequencer *sequencer, const struct group 
     if (fills_tile && sequencer->tail_size != state->size) return true;
     for (size_t i = 0; i < group->count; i++) {
         const struct event *event = &group->events[i];
-        if (is_stale(event, state->authorization_epoch)) return true;
         const struct change *change = event_change(event);
         if (change != NULL && change->add == NULL) return true;
     }
@@ -204,7 +191,7 @@ static bool recall(struct sequencer *sequencer, struct group *group)
 
     if (!log_memory_state(sequencer->memory, clock_monotonic_ms(), &group->state)) return false;
     if (group->state.size != sequencer->appended_size) return false;
-    if (needs_reading(sequencer, group, &group->state) || !log_memory_heads(sequencer->memory, &heads)) return false;
+    if (!group_fence(group, &group->fence) || needs_reading(sequencer, group, &group->state) || !log_memory_heads(sequencer->memory, &heads)) return false;
     memset(group->uses, 0, group->key_count * sizeof group->uses[0]);
     place_events(group);
     return true;

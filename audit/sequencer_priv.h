@@ -23,6 +23,7 @@
 #define GROUP_EVENTS_MAX  (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
 #define GROUP_KEYS_MAX    ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
 #define GROUP_SLOTS       32768 /* of the hash table over keys; a power of two, twice as many as keys */
+#define GROUP_ORGANISATIONS_MAX 256 /* whose changes are looked at; decisions beyond them are stale with any change */
 #define GROUP_TILES_MAX   (GROUP_EVENTS_MAX / TILE_WIDTH + 1 + TILE_LEVEL_MAX)
 
 #define WAITING_MAX        65536 /* records; more than a gateway has connections */
@@ -70,6 +71,12 @@ struct group {
     struct merkle_frontier frontier;
     struct buffer boxes, leaves, frontier_text;
     struct leaf leaf;
+
+    size_t organisation_count; /* that its decisions depend on; the registry is the first */
+    struct uuid organisations[GROUP_ORGANISATIONS_MAX];
+    struct bytes organisation_views[GROUP_ORGANISATIONS_MAX];
+    uint64_t organisation_epochs[GROUP_ORGANISATIONS_MAX]; /* of the last change in each, once the state is read */
+    struct audit_fence fence; /* when it is not */
 
     size_t key_count; /* distinct keys: id, head and how many events of the group have it */
     uint8_t key_ids[GROUP_KEYS_MAX][LEAF_KEY_ID_SIZE];
@@ -219,6 +226,15 @@ void sequencer_watch_socket(struct sequencer *sequencer);
 RESULT group_prepare(struct sequencer *sequencer, struct group *group, struct error *err);
 /** Everything from BEGIN to COMMIT. On success the events that are left in the group are durable. */
 RESULT group_append(struct sequencer *sequencer, struct group *group, struct error *err);
+
+/* sequencer_rights.c */
+/** Gathers what the decisions of the group depend on. */
+void group_gather_rights(struct group *group);
+struct audit_rights group_rights(struct group *group);
+/** After state and rights were read: something that its decision depends on has changed since it was made. */
+bool group_is_stale(const struct group *group, const struct event *event);
+/** What must be so for none to be stale. False: that can't be said in one fence. */
+bool group_fence(const struct group *group, struct audit_fence *fence_out);
 
 /* sequencer_write.c */
 void group_clear_keys(struct group *group);

@@ -266,7 +266,7 @@ static struct result commit_at_once(struct sequencer *sequencer, struct group *g
     size_t count = 0;
 
     *is_refused_out = false;
-    TRY(audit_open_at_once(sequencer->pg, append, group->state.authorization_epoch, err));
+    TRY(audit_open_at_once(sequencer->pg, append, &group->fence, err));
     TRY(add_changes(sequencer, group, changes, &count, err));
     TRY(audit_close_at_once(sequencer->pg, append, answers, count, is_refused_out, err));
     for (size_t i = 0; i < count; i++) {

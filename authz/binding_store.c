@@ -38,8 +38,9 @@ static const struct pg_statement statements[] = {
      " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END) ON CONFLICT DO NOTHING"
      " RETURNING expires_at",
      "uuid uuid text text text uuid uuid text text int8", "timestamptz"},
-    {"binding_revoke", "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL", "uuid",
-     ""},
+    {"binding_revoke",
+     "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL RETURNING organisation_id", "uuid",
+     "uuid"},
     RAISE_EPOCH("binding_raise_epoch"),
     COUNT_ADMINISTRATORS("binding_administrators"),
     {"binding_list",
@@ -169,7 +170,7 @@ struct result binding_insert(struct pg *pg, struct binding_create *create, struc
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
-    return pg_run(pg, "binding_raise_epoch", NULL, NULL, err);
+    return raise_epoch(pg, "binding_raise_epoch", &binding->organisation, err);
 }
 
 static struct result run_create(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
@@ -221,7 +222,8 @@ static struct result run_revoke(struct change *change, struct pg *pg, const stru
     TRY(pg_run(pg, "binding_revoke", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
     TRY(administrators_are_left(pg, "binding_administrators", before, err));
-    return pg_run(pg, "binding_raise_epoch", NULL, NULL, err);
+    const struct uuid organisation = pg_uuid(rows, 0, 0); /* its own, whatever was said of it */
+    return raise_epoch(pg, "binding_raise_epoch", &organisation, err);
 }
 
 void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding)

@@ -86,7 +86,7 @@ struct result robot_insert(struct pg *pg, struct robot_create *create, struct er
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_CONFLICT, "there is a robot called %.140s already; revoke it first", robot->name);
     create->robot.expires_ms = pg_time_ms(rows, 0, 0);
-    return pg_run(pg, "robot_raise_epoch", NULL, NULL, err);
+    return raise_epoch(pg, "robot_raise_epoch", &robot->organisation, err);
 }
 
 static struct result run_create(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
@@ -160,7 +160,7 @@ static struct result run_revoke(struct change *change, struct pg *pg, const stru
     pg_add_uuid(&robot, &revoke->robot);
     TRY(pg_run(pg, "robot_revoke_bindings", &robot, NULL, err));
     TRY(administrators_are_left(pg, "robot_administrators", before, err));
-    return pg_run(pg, "robot_raise_epoch", NULL, NULL, err);
+    return raise_epoch(pg, "robot_raise_epoch", &revoke->organisation, err);
 }
 
 void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation)

@@ -48,7 +48,7 @@ static struct result put(struct pg *pg, const struct issuer_record *record, stru
     pg_add_int8(&arguments, record->lifetime_max_s);
     pg_add_text(&arguments, record->jwks);
     TRY(pg_run(pg, "trusted_issuer_put", &arguments, &rows, err));
-    TRY(pg_run(pg, "trusted_issuer_raise_epoch", NULL, NULL, err));
+    TRY(raise_epoch(pg, "trusted_issuer_raise_epoch", &(struct uuid){{0}}, err));
     *id_out = pg_uuid(rows, 0, 0);
     return SUCCESS;
 }
@@ -88,7 +88,7 @@ static struct result run_remove(struct change *change, struct pg *pg, const stru
     TRY(pg_run(pg, "trusted_issuer_remove", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such issuer");
     TRY(administrators_are_left(pg, "trusted_issuer_administrators", before, err));
-    return pg_run(pg, "trusted_issuer_raise_epoch", NULL, NULL, err);
+    return raise_epoch(pg, "trusted_issuer_raise_epoch", &(struct uuid){{0}}, err);
 }
 
 void issuer_remove_init(struct issuer_remove *remove, const struct uuid *id)

@@ -120,7 +120,7 @@ void exchange_record_take(struct exchange *exchange)
     struct request *request = &exchange->request;
 
     if (record->status == RECORD_STALE) {
-        meet_newer_rights(request, decision_epoch(record->decision));
+        meet_newer_rights(request, record->outdated_epoch);
         return;
     }
     exchange->is_recorded = true;
@@ -137,14 +137,14 @@ void exchange_record_take(struct exchange *exchange)
 
 /*
  * Who made an organisation, a robot or a binding uses it next, and who revoked one counts on it: here it is so when the
- * answer goes out. The decision was of the epoch that the change raised, so any newer snapshot has it.
+ * answer goes out. The permit has the epoch that the change raised, so any newer snapshot has it.
  */
 static void meet_own_change(const struct request *request, const struct record *record)
 {
     struct error err = {0};
 
     if (record->change == NULL || !record->change->raises_epoch) return;
-    if (!decider_await_newer(request->gateway->decider, decision_epoch(record->decision), &err).ok)
+    if (!decider_await_newer(request->gateway->decider, permit_epoch(request->permit), &err).ok)
         log_error("a change of rights is recorded, but not in force here yet", &err);
 }
 
@@ -290,12 +290,13 @@ struct result request_record_outcome(struct request *request, enum outcome outco
     sequencer_submit_and_wait(request->gateway->sequencer, &record);
     const struct result result = outcome_of(&record, err);
     const enum record_status status = record.status;
+    const uint64_t outdated_epoch = record.outdated_epoch;
     if (status == RECORD_DONE && !record.folded) exchange->sequence = record.sequence;
     if (status == RECORD_REFUSED || outcome == OUTCOME_FAILED) exchange->has_failure = true;
     record_done(&record);
     if (status != RECORD_STALE) return result;
 
     /* Decided under an older epoch: whether the rest may still be done is decided now. */
-    meet_newer_rights(request, permit_epoch(request->permit));
+    meet_newer_rights(request, outdated_epoch);
     return record_decision(exchange, change, err);
 }

@@ -428,6 +428,27 @@ static struct result write_inputs(struct making *making, struct error *err)
                          making->parts.policy_digest, verdicts[making->parts.verdict]);
 }
 
+static void depend_on(struct decision_parts *parts, const struct uuid *organisation)
+{
+    if (!uuid_is_nil(organisation)) parts->organisations[parts->organisation_count++] = *organisation;
+}
+
+/* A role on the whole registry is judged with all roles that its giver gave anywhere. A robot that is not known may be by now. */
+static void note_dependencies(const struct judge *judge, struct decision_parts *parts)
+{
+    const struct principal *principal = judge->request->principal;
+    const struct authz_robot *robot =
+        principal->kind == PRINCIPAL_ROBOT ? authz_snapshot_robot(judge->snapshot->authz, &principal->id) : NULL;
+
+    parts->is_partial = principal->kind != PRINCIPAL_ROBOT || robot != NULL;
+    if (robot != NULL) depend_on(parts, &robot->organisation);
+    for (size_t i = 0; i < parts->pair_count; i++) {
+        const struct resource *resource = &parts->pairs[i].resource;
+        depend_on(parts, &resource->organisation);
+        if (resource->kind == RESOURCE_SYSTEM && parts->pairs[i].action == ACTION_BINDING_CREATE) parts->is_partial = false;
+    }
+}
+
 struct result judge_request(const struct judge *judge, struct decision **decision_out, struct error *err)
 {
     struct making making = {.judge = judge, .inputs = BUFFER(INPUTS_MAX)};
@@ -437,6 +458,7 @@ struct result judge_request(const struct judge *judge, struct decision **decisio
     parts->epoch = judge->snapshot->epoch;
     parts->pair_count = judge->request->pair_count;
     memcpy(parts->pairs, judge->request->pairs, sizeof parts->pairs);
+    note_dependencies(judge, parts);
     if (judge->snapshot->set != NULL)
         memcpy(parts->policy_digest, policy_set_digest(judge->snapshot->set), SHA_TEXT_SIZE);
     const struct result written = write_inputs(&making, err);

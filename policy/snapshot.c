@@ -2,50 +2,88 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "policy/metrics.h"
 #include "policy/snapshot_priv.h"
 
-#define LOAD_TRIES 8 /* changes are far apart; a registry that changes faster than it can be read is overloaded */
+#define LOAD_TRIES 8 /* policy sets are far apart */
 
-static struct result load_rights(const struct policy_set_source *source, struct snapshot *snapshot, struct error *err)
+static struct result load_names(struct pg *pg, const struct snapshot *current, const struct rights_news *news,
+                                struct snapshot *snapshot, struct error *err)
 {
-    TRY(tenancy_load(source->pg, &snapshot->tenancy, err));
-    return authz_snapshot_load(source->pg, &snapshot->authz, err);
+    if (current != NULL && !news->is_whole && !news->has_names) {
+        snapshot->names = shared_names_keep(current->names);
+    } else {
+        TRY(shared_names_load(pg, &snapshot->names, err));
+    }
+    snapshot->tenancy = snapshot->names->tenancy; /* whose memory it is */
+    return SUCCESS;
+}
+
+static struct result load_rights(struct pg *pg, const struct snapshot *current, const struct rights_news *news,
+                                 struct snapshot *snapshot, struct error *err)
+{
+    const struct rights_change change = {news->organisations, news->count};
+
+    TRY(load_names(pg, current, news, snapshot, err));
+    metric_add(&policy_metrics_rows[current == NULL || news->is_whole ? POLICY_METRIC_WHOLE : POLICY_METRIC_PARTS], 1);
+    if (current == NULL || news->is_whole) return authz_snapshot_load(pg, &snapshot->authz, err);
+    return authz_snapshot_renew(pg, current->authz, &change, &snapshot->authz, err);
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
-/* One try; *is_whole_out is false if something changed meanwhile. */
-static struct result load_once(const struct policy_set_source *source, struct policy_set *set, uint64_t epoch,
-                               struct snapshot **snapshot_out, struct error *err)
+static struct result load_changed(struct pg *pg, struct policy_set *set, const struct snapshot *current,
+                                  const struct rights_news *news, struct snapshot **snapshot_out, struct error *err)
 {
     OWNED(snapshot) *snapshot = memory_zeroed(1, sizeof *snapshot);
-    uint64_t after = 0;
 
     if (snapshot == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a snapshot");
     atomic_init(&snapshot->holders, 1);
-    snapshot->epoch = epoch;
+    snapshot->epoch = news->epoch;
     snapshot->set = policy_set_keep(set);
-    TRY(load_rights(source, snapshot, err));
-    TRY(tenancy_epoch(source->pg, &after, err));
-    *snapshot_out = after == epoch ? GIVE(snapshot) : NULL;
+    TRY(load_rights(pg, current, news, snapshot, err));
+    *snapshot_out = GIVE(snapshot);
     return SUCCESS;
 }
 NO_LEAK_END
+
+/* In one transaction, so all is of one moment. NULL if the set may have been replaced after `before`, when it was read. */
+static struct result load_moment(struct pg *pg, struct policy_set *set, uint64_t before, struct snapshot *current,
+                                 struct snapshot **snapshot_out, struct error *err)
+{
+    struct rights_news news;
+
+    TRY(tenancy_news(pg, current == NULL ? 0 : current->epoch, &news, err));
+    *snapshot_out = NULL;
+    if (news.whole_epoch > before) return SUCCESS;
+    if (current != NULL && current->epoch == news.epoch && current->set == set) {
+        *snapshot_out = snapshot_keep(current);
+        return SUCCESS;
+    }
+    return load_changed(pg, set, current, &news, snapshot_out, err);
+}
+
+static struct result load_once(const struct policy_set_source *source, struct snapshot *current,
+                               struct snapshot **snapshot_out, struct error *err)
+{
+    OWNED(policy_set) *set = NULL;
+    uint64_t before = 0;
+
+    TRY(tenancy_epoch(source->pg, &before, err));
+    TRY(policy_set_load(source, current == NULL ? NULL : current->set, &set, err));
+    TRY(pg_begin_snapshot(source->pg, err));
+    const struct result result = load_moment(source->pg, set, before, current, snapshot_out, err);
+    pg_rollback(source->pg); /* it only read */
+    return result;
+}
 
 struct result snapshot_load(const struct policy_set_source *source, struct snapshot *current,
                             struct snapshot **snapshot_out, struct error *err)
 {
     for (unsigned i = 0; i < LOAD_TRIES; i++) {
-        OWNED(policy_set) *set = NULL;
-        struct snapshot *loaded = NULL;
-        uint64_t epoch = 0;
         const int64_t started_ms = clock_monotonic_ms();
+        struct snapshot *loaded = NULL;
 
-        TRY(tenancy_epoch(source->pg, &epoch, err));
-        TRY(policy_set_load(source, current == NULL ? NULL : current->set, &set, err));
-        if (current != NULL && current->epoch == epoch && current->set == set)
-            loaded = snapshot_keep(current);
-        else
-            TRY(load_once(source, set, epoch, &loaded, err));
+        TRY(load_once(source, current, &loaded, err));
         if (loaded == NULL) continue;
         atomic_store(&loaded->checked_ms, started_ms);
         *snapshot_out = loaded;
@@ -65,6 +103,6 @@ void snapshot_free(struct snapshot *snapshot)
     if (snapshot == NULL || atomic_fetch_sub(&snapshot->holders, 1) != 1) return;
     authz_snapshot_free(snapshot->authz);
     policy_set_free(snapshot->set);
-    tenancy_done(&snapshot->tenancy);
+    shared_names_free(snapshot->names);
     free(snapshot);
 }

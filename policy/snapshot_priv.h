@@ -64,26 +64,48 @@ struct tenancy {
     struct pg_rows *stored_rows;
 };
 
+/** Snapshots share it for as long as no organisation, project or label changes. */
+struct shared_names {
+    _Atomic unsigned holders;
+    struct tenancy tenancy;
+};
+
 struct snapshot {
     _Atomic unsigned holders;
     uint64_t epoch;               /* authorization epoch */
     _Atomic int64_t checked_ms;   /* monotonic: when it was last known to be the newest */
     struct authz_snapshot *authz;
     struct policy_set *set;       /* NULL: no policy set yet; every operation of policies is denied */
-    struct tenancy tenancy;
+    struct tenancy tenancy;       /* a view of names->tenancy */
+    struct shared_names *names;
 };
 
 /** For pg_open(), with authz_snapshot_table and policy_set_table. */
 extern const struct pg_table decider_table;
 
 /**
- * The newest state. If nothing changed since `current` (may be NULL), that is kept and its time renewed. Reads until
- * the epoch is the same before and after. ERROR_UNAVAILABLE, ERROR_CORRUPT, ERROR_NO_MEMORY.
+ * The newest state. If nothing changed since `current` (may be NULL), that is kept and its time renewed; else
+ * what did not change is shared with it. All is read in one transaction, again if the policy set was replaced just then. ERROR_UNAVAILABLE, ERROR_CORRUPT, ERROR_NO_MEMORY.
  */
 RESULT snapshot_load(const struct policy_set_source *source, struct snapshot *current, struct snapshot **snapshot_out,
                      struct error *err);
 /** Organisations, projects and labels (tenancy_store.c). */
 RESULT tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err);
+RESULT shared_names_load(struct pg *pg, struct shared_names **names_out, struct error *err);
+struct shared_names *shared_names_keep(struct shared_names *names);
+void shared_names_free(struct shared_names *names);
+DEFINE_OWNED(shared_names);
+
+/** What changed since an epoch (tenancy_store.c). */
+struct rights_news {
+    uint64_t epoch, whole_epoch;  /* now; of the last change that may have been of anything */
+    bool is_whole;                /* read everything: that was since, or too much was, or the database is an older one */
+    bool has_names;               /* organisations, projects or labels */
+    size_t count;                 /* organisations whose rights changed */
+    struct uuid organisations[RIGHTS_CHANGE_MAX];
+};
+/** In a transaction of one moment. */
+RESULT tenancy_news(struct pg *pg, uint64_t since, struct rights_news *news_out, struct error *err);
 RESULT tenancy_epoch(struct pg *pg, uint64_t *epoch_out, struct error *err);
 void tenancy_done(struct tenancy *tenancy);
 

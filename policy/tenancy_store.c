@@ -7,6 +7,12 @@
 
 static const struct pg_statement statements[] = {
     {"decider_epoch", "SELECT epoch FROM authorization_epoch", "", "int8"},
+    {"decider_state",
+     "SELECT e.epoch, c.whole_epoch FROM authorization_epoch e, authorization_change c"
+     " WHERE c.organisation_id = '00000000-0000-0000-0000-000000000000'",
+     "", "int8 int8"},
+    {"decider_news", "SELECT organisation_id, names_epoch FROM authorization_change WHERE epoch > $1 LIMIT $2", "int8 int8",
+     "uuid int8"},
     {"decider_organisations", "SELECT organisation_id, name, label::text FROM organisation ORDER BY name COLLATE \"C\"",
      "", "uuid text text"},
     {"decider_projects",
@@ -193,6 +199,64 @@ struct result tenancy_epoch(struct pg *pg, uint64_t *epoch_out, struct error *er
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the database has no authorization epoch");
     *epoch_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
+}
+
+static struct result read_news(struct pg *pg, uint64_t since, struct rights_news *news, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)since);
+    pg_add_int8(&arguments, RIGHTS_CHANGE_MAX + 1);
+    TRY(pg_run(pg, "decider_news", &arguments, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    if (count > RIGHTS_CHANGE_MAX) news->is_whole = true;
+    for (size_t i = 0; i < count && !news->is_whole; i++) {
+        news->organisations[news->count++] = pg_uuid(rows, i, 0);
+        news->has_names = news->has_names || (uint64_t)pg_int8(rows, i, 1) > since;
+    }
+    return SUCCESS;
+}
+
+struct result tenancy_news(struct pg *pg, uint64_t since, struct rights_news *news_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct rights_news news = {0};
+
+    TRY(pg_run(pg, "decider_state", NULL, &rows, err));
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the database has no authorization epoch");
+    news.epoch = (uint64_t)pg_int8(rows, 0, 0);
+    news.whole_epoch = (uint64_t)pg_int8(rows, 0, 1);
+    news.is_whole = since == 0 || news.whole_epoch > since || news.epoch < since;
+    if (!news.is_whole) TRY(read_news(pg, since, &news, err));
+    *news_out = news;
+    return SUCCESS;
+}
+
+NO_LEAK_BEGIN /* its last holder frees it */
+struct result shared_names_load(struct pg *pg, struct shared_names **names_out, struct error *err)
+{
+    OWNED(shared_names) *names = memory_zeroed(1, sizeof *names);
+
+    if (names == NULL) return no_memory(err);
+    atomic_init(&names->holders, 1);
+    TRY(tenancy_load(pg, &names->tenancy, err));
+    *names_out = GIVE(names);
+    return SUCCESS;
+}
+NO_LEAK_END
+
+struct shared_names *shared_names_keep(struct shared_names *names)
+{
+    (void)atomic_fetch_add(&names->holders, 1);
+    return names;
+}
+
+void shared_names_free(struct shared_names *names)
+{
+    if (names == NULL || atomic_fetch_sub(&names->holders, 1) != 1) return;
+    tenancy_done(&names->tenancy);
+    free(names);
 }
 
 void tenancy_done(struct tenancy *tenancy)

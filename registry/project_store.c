@@ -26,7 +26,8 @@ static const struct pg_statement statements[] = {
      "uuid uuid text text text", ""},
     {"project_is_there",
      "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2)", "uuid text", "bool"},
-    {"scope_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"},
+    {"scope_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
+     "int8"},
     {"label_of_organisation",
      "SELECT label::text FROM organisation WHERE organisation_id = $1", "uuid", "text"},
     {"label_of_project", "SELECT label::text FROM project WHERE project_id = $1", "uuid", "text"},
@@ -60,11 +61,13 @@ static const struct pg_statement statements[] = {
 };
 const struct pg_table project_statements = PG_TABLE(statements);
 
-static struct result raise_epoch(struct pg *pg, struct error *err)
+/* Names and labels of one organisation are others now; a new organisation concerns all who were told that there is none. */
+static struct result raise_epoch(struct pg *pg, const struct uuid *organisation, struct error *err)
 {
-    const struct pg_arguments none = {0};
+    struct pg_arguments arguments = {0};
 
-    return pg_run(pg, "scope_raise_epoch", &none, NULL, err);
+    pg_add_uuid(&arguments, organisation == NULL || uuid_is_nil(organisation) ? NULL : organisation);
+    return pg_run(pg, "scope_raise_epoch", &arguments, NULL, err);
 }
 
 static struct result run_organisation(struct change *change, struct pg *pg, const struct permit *permit,
@@ -80,7 +83,7 @@ static struct result run_organisation(struct change *change, struct pg *pg, cons
     pg_add_text(&arguments, create->label);
     TRY(pg_run(pg, "organisation_insert", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_CONFLICT, "there is an organisation of that name");
-    return raise_epoch(pg, err);
+    return raise_epoch(pg, NULL, err);
 }
 
 struct result organisation_create_prepare(const struct resource *where, const char *label,
@@ -132,7 +135,7 @@ static struct result run_project(struct change *change, struct pg *pg, const str
     TRY(pg_run(pg, "project_insert", &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return why_no_project(pg, &create->where, err);
     TRY(project_key_insert(pg, &made, &create->key, err));
-    return raise_epoch(pg, err);
+    return raise_epoch(pg, &create->where.organisation, err);
 }
 
 struct result project_create_prepare(struct registry *registry, const struct resource *where, const char *label,
@@ -201,7 +204,7 @@ static struct result run_label(struct change *change, struct pg *pg, const struc
     TRY(check_rises(pg_text(rows, 0, 0), label->label, err));
     pg_add_text(&arguments, label->label);
     TRY(pg_run(pg, write, &arguments, NULL, err));
-    return raise_epoch(pg, err);
+    return raise_epoch(pg, &label->where.organisation, err);
 }
 
 void label_change_prepare(const struct resource *where, const char *label, struct label_change *change_out)

@@ -97,6 +97,37 @@ static void a_change_is_seen_at_once(void **state)
     place_close(&place);
 }
 
+static int64_t made(enum policy_metric metric)
+{
+    return metric_value(&policy_metrics_rows[metric]);
+}
+
+/* Each change of one tenant's rights had those of all others read again. */
+static void a_change_in_one_organisation_reads_its_rights_alone(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_open_ruled(&place);
+    start_well(&place);
+    expect(&place, VERDICT_ALLOW, NULL);
+    const int64_t whole = made(POLICY_METRIC_WHOLE), parts = made(POLICY_METRIC_PARTS);
+    database_execute(place.log.database, "SELECT raise_authorization_epoch('be000000-0000-0000-0000-000000000000', false)");
+    refresh(&place);
+    expect(&place, VERDICT_ALLOW, NULL);
+    database_execute(place.log.database, "UPDATE binding SET revoked_at = now();"
+                                         "SELECT raise_authorization_epoch((SELECT organisation_id FROM organisation WHERE name = 'acme'), false)");
+    refresh(&place);
+    expect(&place, VERDICT_HIDE, "SYS-NO-BINDING");
+    assert_int_equal(made(POLICY_METRIC_WHOLE), whole);
+    assert_true(made(POLICY_METRIC_PARTS) >= parts + 1);
+    database_execute(place.log.database, "UPDATE binding SET revoked_at = NULL; SELECT raise_authorization_epoch()");
+    refresh(&place);
+    expect(&place, VERDICT_ALLOW, NULL);
+    assert_int_equal(made(POLICY_METRIC_WHOLE), whole + 1);
+    place_close(&place);
+}
+
 static void a_load_is_recorded_then_pinned(void **state)
 {
     struct place place;
@@ -387,6 +418,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_set_is_installed_and_pinned),
         cmocka_unit_test(a_change_is_seen_at_once),
+        cmocka_unit_test(a_change_in_one_organisation_reads_its_rights_alone),
         cmocka_unit_test(a_load_is_recorded_then_pinned),
         cmocka_unit_test(a_set_that_was_recorded_before_a_crash_is_pinned_at_the_next_start),
         cmocka_unit_test(a_row_that_no_officer_signed_counts_for_nothing),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/decision_priv.h"
 #include "audit/metrics.h"
 #include "tests/support/audit_log.h"
 
@@ -107,6 +108,57 @@ static void an_old_decision_is_stale(void **state)
     audit_log_close(&log);
 }
 
+static const struct uuid acme = {.bytes = {0xac}}, beta = {.bytes = {0xbe}};
+
+/* What comes of a decision that depends on one organisation, and perhaps on a second one. */
+static enum record_status decided_on(struct sequencer *sequencer, uint64_t epoch, const struct uuid *first, const struct uuid *second)
+{
+    struct record record = test_record(VERDICT_ALLOW);
+
+    decision_free(record.decision);
+    record.decision = test_decision(VERDICT_ALLOW, epoch);
+    struct decision_parts *parts = &record.decision->parts;
+    parts->is_partial = true;
+    parts->organisations[parts->organisation_count++] = *first;
+    if (second != NULL) parts->organisations[parts->organisation_count++] = *second;
+    sequencer_submit_and_wait(sequencer, &record);
+    const enum record_status status = record.status;
+    assert_true(status != RECORD_STALE || record.outdated_epoch > 0);
+    record_done(&record);
+    return status;
+}
+
+/* Each change of one tenant's rights sent the decisions of all others back to be made again. */
+static void a_change_concerns_its_organisation_alone(void **state)
+{
+    static const char of_acme[] = "SELECT raise_authorization_epoch('ac000000-0000-0000-0000-000000000000', false)";
+    static const char of_registry[] = "SELECT raise_authorization_epoch(NULL, false)";
+    struct audit_log log;
+
+    (void)state;
+    audit_log_open(&log);
+    for (unsigned warm = 0; warm < 3; warm++) assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &acme, &beta), RECORD_DONE);
+    (void)database_ask(log.database, of_acme);
+    const int64_t before = beaten();
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &beta, NULL), RECORD_DONE); /* in one round trip, as before */
+    assert_int_equal(beaten(), before);
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &acme, NULL), RECORD_STALE);
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &beta, &acme), RECORD_STALE);
+    assert_int_equal(record_at(log.sequencer, TEST_EPOCH, NULL), RECORD_STALE); /* that says nothing depends on all */
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 1, &beta, &acme), RECORD_DONE);
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &beta, NULL), RECORD_DONE);
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 2, &beta, NULL), RECORD_STALE); /* of a database that is gone */
+    (void)database_ask(log.database, of_registry);
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH, &beta, NULL), RECORD_STALE);
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 1, &beta, NULL), RECORD_STALE);
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 2, &beta, NULL), RECORD_DONE);
+    (void)database_ask(log.database, "SELECT raise_authorization_epoch()");
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 2, &beta, NULL), RECORD_STALE);
+    assert_int_equal(decided_on(log.sequencer, TEST_EPOCH + 3, &beta, NULL), RECORD_DONE);
+    (void)audit_log_check(&log);
+    audit_log_close(&log);
+}
+
 static void changes_reach_who_remembers(void **state)
 {
     const struct uuid one = {.bytes = {0, 0, 0, 1}}, two = {.bytes = {0, 0, 0, 2}};
@@ -162,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_gateway_remembers),       cmocka_unit_test(two_gateways_take_turns),
+        cmocka_unit_test(a_change_concerns_its_organisation_alone),
         cmocka_unit_test(an_old_decision_is_stale),    cmocka_unit_test(changes_reach_who_remembers),
         cmocka_unit_test(changes_of_another_gateway_reach_it),
     };
