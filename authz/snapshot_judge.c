@@ -75,13 +75,20 @@ bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct
     return principal->kind == PRINCIPAL_SYSTEM;
 }
 
-bool authz_snapshot_has_content_alone(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+static bool has_content_alone_in(const struct rights_part *part, const struct principal *principal, int64_t now_ms)
 {
     size_t count = 0;
-    const struct authz_binding *bindings = snapshot_bindings_of(snapshot, principal, &count);
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
 
     for (size_t i = 0; i < count; i++)
         if (binding_is_live(&bindings[i], now_ms) && !role_is_of_content(bindings[i].role)) return false;
+    return true;
+}
+
+bool authz_snapshot_has_content_alone(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    for (size_t i = 0; i < snapshot->part_count; i++)
+        if (!has_content_alone_in(snapshot->parts[i], principal, now_ms)) return false;
     return true;
 }
 
