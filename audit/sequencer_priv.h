@@ -33,7 +33,7 @@
 #define SIGN_INTERVAL_MS   200
 #define SIGN_IDLE_MS       1000
 #define SIGN_TRIES         20    /* each is lost only to another gateway that had more signed meanwhile */
-#define SIGN_AT_END_MS     5000  /* so long the end waits for a signature over the last events */
+#define SIGN_AT_END_SHARE  4     /* the end waits for a last signature for so many times less than a record for the log */
 #define WATCH_INTERVAL_MS  50
 #define OWN_INTERVAL_MS    2000  /* how long a counter may wait to become an event */
 #define BURST_WINDOW_MS    10000

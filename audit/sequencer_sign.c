@@ -186,7 +186,7 @@ static bool sign_round(struct sequencer *sequencer, struct error *err)
 /* The last round is after the last group: what is not signed now could be cut off while nobody looks. */
 static void sign_rest(struct sequencer *sequencer)
 {
-    const int64_t until_ms = clock_monotonic_ms() + SIGN_AT_END_MS;
+    const int64_t until_ms = clock_monotonic_ms() + sequencer->deadline_ms / SIGN_AT_END_SHARE;
     struct error err = {0};
 
     while (!sign_round(sequencer, &err)) {
