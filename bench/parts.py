@@ -4,6 +4,7 @@ import os
 import re
 import statistics
 import subprocess
+import urllib.parse
 
 from registries import BUILD, GIB, MIB, REPOSITORY, Nginx, load
 from rows import middle, settle
@@ -63,7 +64,7 @@ def pull_beside_nginx(sijil, folder, size=GIB):
         for _ in range(size // (8 * MIB)):
             file.write(os.urandom(8 * MIB))
     place = sijil.server.client(sijil.login).repository(REPOSITORY)
-    location, digest = place.begin(), "sha256:" + run_program("sha256sum", plain).split()[0]
+    location, digest = urllib.parse.urljoin(f"https://127.0.0.1:{sijil.server.port}", place.begin()), "sha256:" + run_program("sha256sum", plain).split()[0]
     curl = ["curl", "-fsS", "--cacert", sijil.ca_file, "-o", "/dev/null"]
     subprocess.run([*curl, "-T", plain, "-H", "Authorization: Bearer " + place.client.token(place.scope),
                     f"{location}{'&' if '?' in location else '?'}digest={digest}"], check=True)
