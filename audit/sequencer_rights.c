@@ -1,4 +1,4 @@
-/* Whether what was decided still stands: nothing that it depends on has changed since (docs/decisions/0031-changes-by-organisation.md). */
+/* Whether what was decided still stands: nothing that it depends on has changed since (docs/decisions/0036-changes-by-organisation.md). */
 #include <string.h>
 
 #include "audit/sequencer_priv.h"
