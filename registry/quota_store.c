@@ -236,7 +236,7 @@ struct result quota_refuse(struct pg *pg, const struct uuid *project, int64_t wa
                    wanted_bytes, use.bytes_used, use.limits.bytes, use.bytes_reserved);
 }
 
-#define WHEN_IDLE "where more than half are open, those in which nothing was saved for an hour end within another"
+#define WHEN_IDLE "beyond half of them, idle ones end within two hours"
 
 struct result quota_refuse_session(struct pg *pg, const struct upload_begin *begin, struct error *err)
 {
