@@ -318,8 +318,8 @@ def what_a_promoter_can_not_mount_is_denied_to_all():
         program = shutil.which("skopeo") if name == "skopeo" else os.path.join(PROGRAMS, name)
         if program is None or not os.path.exists(program):
             continue
-        done = subprocess.run([program, *words], text=True, capture_output=True, timeout=60,
-                              env=environment_of(server, home="promoter"))
+        done = subprocess.run([program, *(over_tls(name, words) if name != "skopeo" else words)], text=True, capture_output=True,
+                              timeout=60, env=environment_of(server, home="promoter"))
         said = (done.stdout + done.stderr).lower()
         assert done.returncode != 0 and "denied" in said and "panic" not in said and "goroutine" not in said, (name, said[-2000:])
 

@@ -412,6 +412,10 @@ def pulls_are_written_while_keys_are_recorded():
     assert place.put_manifest("v1", place.manifest(data)).status == 201
     server.sql("INSERT INTO forgotten_key (blob_id, project_id, region_id, digest, size_bytes, key_version) SELECT gen_random_uuid(),"
                " project_id, home_region, 'sha256:' || n, 1, 1 FROM project, generate_series(1, 50000) n WHERE name = 'pulls'")
+    until = time.monotonic() + 50
+    while server.sql("SELECT count(*) FROM forgotten_key WHERE sequence IS NOT NULL AND size_bytes = 1") == "0":
+        assert time.monotonic() < until, "no key is recorded"
+        time.sleep(0.05)
     assert place.call("GET", "manifests/v1").status == 200
     until = time.monotonic() + 50
     while server.sql("SELECT count(*) FROM manifest_use JOIN repository USING (repository_id) WHERE name = 'pulled'") == "0":
