@@ -27,8 +27,9 @@ COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 150
 BOUND = max(0.05, 5.5 * math.sqrt(1 / (6 * COUNT)))
 CLASSES = ("existing", "absent", "forbidden")
 SCOPE = "registry:admin:*"
-UNLIMITED = {name: 1000000 for name in ("denial_rate_per_principal", "denial_rate_per_organisation", "wrong_secrets_per_network",
-                                        "wrong_secrets_per_name")}
+UNLIMITED = {name: 1000000 for name in (
+    "denial_rate_per_principal", "denial_rate_per_organisation", "wrong_secrets_per_network", "wrong_secrets_per_name",
+    "rights_rate_per_organisation", "rights_rate_per_principal")}
 
 server = Fleet(1, log_level="warning", **UNLIMITED)
 admin = None
