@@ -100,6 +100,7 @@ static struct result check_rows(struct log_check *check, const struct pg_rows *r
     for (size_t i = 0; i < count; i++) {
         struct error why;
         if (!leaf_read(pg_bytes(rows, i, 2), &check->leaf, &why).ok) {
+            if (why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
             check->unreadable++;
             continue;
         }

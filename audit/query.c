@@ -55,7 +55,9 @@ static struct result check_row(const struct audit_selection *selection, const st
     struct error why;
 
     audit_read_row(rows, i, &row);
-    bool fits = leaf_read(row.leaf, leaf, &why).ok && leaf->sequence == row.sequence;
+    const struct result read = leaf_read(row.leaf, leaf, &why);
+    if (!read.ok && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message); /* not a change of the log */
+    bool fits = read.ok && leaf->sequence == row.sequence;
     for (size_t k = 0; fits && k < selection->key_count; k++) fits = stands_under(leaf, selection->keys[k]);
     if (fits) return SUCCESS;
     return failure(err, ERROR_FORKED, "entry %llu of the log is not what its row, or the index of keys, says that it is",
