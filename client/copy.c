@@ -90,18 +90,6 @@ static struct result carry(struct copy *copy, struct session *from, struct sessi
     return push_fetched(copy, to, &fetch, err);
 }
 
-static struct result blob_is_there(struct copy *copy, struct session *session, const char *digest, bool *there_out, struct error *err)
-{
-    OWNED_RESPONSE response = RESPONSE;
-    struct buffer OWNED_BUFFER path = BUFFER(2048);
-
-    TRY(buffer_format(&path, err, "/v2/%s/blobs/%s", copy->target.repository, digest));
-    const struct http_request request = {.method = "HEAD", .path = buffer_text(&path), .wanted = 200, .also = 404};
-    TRY(session_call(session, copy->push_scope, &request, &response, err));
-    *there_out = response.status == 200;
-    return SUCCESS;
-}
-
 static struct result copy_part(void *context, size_t index, struct session *session, struct error *err)
 {
     struct copy *copy = context;
@@ -111,7 +99,8 @@ static struct result copy_part(void *context, size_t index, struct session *sess
 
     if (digest == NULL) return failure(err, ERROR_CORRUPT, "a part of the manifest has no digest");
     if (json_array_size(json_object_get(part, "urls")) > 0) return SUCCESS; /* bytes that no registry has to hold */
-    TRY(blob_is_there(copy, session, digest, &is_there, err));
+    const struct upload asked = {.session = session, .scope = copy->push_scope, .repository = copy->target.repository, .digest = digest};
+    TRY(upload_is_there(&asked, &is_there, err));
     if (!is_there && copy->from == copy->to) TRY(ask_mount(copy, session, digest, &is_there, err));
     if (is_there) return SUCCESS;
     if (copy->from == copy->to) return carry(copy, session, session, part, err);

@@ -39,7 +39,7 @@ static struct result note_path(struct transfer *transfer, struct error *err)
     return SUCCESS;
 }
 
-static struct result blob_is_there(const struct upload *upload, bool *there_out, struct error *err)
+struct result upload_is_there(const struct upload *upload, bool *there_out, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER path = BUFFER(2048);
@@ -223,7 +223,7 @@ static struct result close_or_find(struct transfer *transfer, struct error *err)
     bool there = false;
 
     if (closed.ok || err->kind != ERROR_NOT_FOUND) return closed;
-    return blob_is_there(transfer->upload, &there, &ignored).ok && there ? SUCCESS : closed;
+    return upload_is_there(transfer->upload, &there, &ignored).ok && there ? SUCCESS : closed;
 }
 
 /* Where the registry is. A session that is gone ended with the blob - the answer to the closing PUT may be what was lost -
@@ -233,7 +233,7 @@ static struct result look_again(struct transfer *transfer, bool *there_out, stru
     struct error again = {0};
 
     if (ask_offset(transfer, &again).ok || again.kind != ERROR_NOT_FOUND) return SUCCESS;
-    if (!blob_is_there(transfer->upload, there_out, &again).ok || *there_out) return SUCCESS;
+    if (!upload_is_there(transfer->upload, there_out, &again).ok || *there_out) return SUCCESS;
     return begin_session(transfer, err);
 }
 
@@ -259,7 +259,7 @@ struct result upload_blob(const struct upload *upload, struct error *err)
     struct transfer transfer = {.upload = upload};
     bool there = false, done = false;
 
-    TRY(blob_is_there(upload, &there, err));
+    TRY(upload_is_there(upload, &there, err));
     if (there) {
         progress_begin_in(&transfer.progress, upload->group, upload->label, upload->size, upload->size, upload->quiet);
         progress_end(&transfer.progress, "there already");

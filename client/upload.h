@@ -22,3 +22,5 @@ struct upload {
 
 /** Nothing is sent if the registry has the blob already. */
 RESULT upload_blob(const struct upload *upload, struct error *err);
+/** Asks whether the repository has the blob: of `upload`, session, scope, repository and digest count. */
+RESULT upload_is_there(const struct upload *upload, bool *there_out, struct error *err);
