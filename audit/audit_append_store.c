@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "audit/audit_store.h"
+#include "audit/log_check_priv.h"
 
 #define ADVANCE                                                                                               \
     "WITH fenced AS (UPDATE audit_log SET size = $3, last_ts = $4, frontier = $5, altered = greatest(altered, $6)" \
@@ -36,10 +37,11 @@ static const struct pg_statement statements[] = {
      " l.origin, l.altered FROM audit_log l, authorization_epoch a",
      "", "int8 int8 int8 int8 int8 bytea text int8"},
     {"audit_read_heads",
-     "SELECT coalesce((SELECT r.n FROM audit_run r WHERE r.key = wanted.key AND r.last < (SELECT size FROM audit_log)"
-     " ORDER BY r.last DESC LIMIT 1), 0)"
-     " FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place) ORDER BY wanted.place",
-     "bytea[]", "int8"},
+     "SELECT coalesce(head.n, 0), coalesce(head.last, -1), (SELECT e.leaf FROM audit_entry e WHERE e.seq = head.last)"
+     " FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place) LEFT JOIN LATERAL (SELECT r.n, r.last FROM audit_run r"
+     " WHERE r.key = wanted.key AND r.last < (SELECT size FROM audit_log) ORDER BY r.last DESC LIMIT 1) AS head ON true"
+     " ORDER BY wanted.place",
+     "bytea[]", "int8 int8 bytea"},
     {"audit_read_rights",
      "SELECT coalesce(c.epoch, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)"
      " LEFT JOIN authorization_change c ON c.organisation_id = wanted.id ORDER BY wanted.place",
@@ -95,6 +97,7 @@ static struct result read_heads(const struct pg_rows *rows, const struct audit_h
 {
     if (pg_rows_count(rows) != heads->count)
         return failure(err, ERROR_CORRUPT, "the heads of the log's keys are not one for each key");
+    TRY(log_check_heads(rows, heads->keys, heads->count, err));
     for (size_t i = 0; i < heads->count; i++) heads->numbers[i] = pg_int8(rows, i, 0);
     return SUCCESS;
 }

@@ -3,9 +3,9 @@
 
 #include "audit/query_priv.h"
 
-#define EVENT "SELECT e.seq, e.leaf, p.salt, p.box, s.subject, s.key_version, s.wrapped_key FROM "
+#define EVENT "SELECT e.seq, e.leaf, p.salt, p.box, s.subject, s.key_version, s.wrapped_key, e.leaf_hash FROM "
 #define PAYLOAD " LEFT JOIN audit_payload p ON p.seq = e.seq LEFT JOIN audit_subject s ON s.subject = p.subject "
-#define COLUMNS "int8 bytea bytea bytea bytea int4 bytea"
+#define COLUMNS "int8 bytea bytea bytea bytea int4 bytea bytea"
 /* No run is longer than 65,536 numbers, so the runs of a range are a range of their last numbers. */
 #define RUNS      "audit_run k CROSS JOIN LATERAL unnest(k.seqs) AS i (seq) "
 #define ENTRY     "JOIN audit_entry e ON e.seq = i.seq"
@@ -30,7 +30,9 @@ static const struct pg_statement statements[] = {
     {"audit_list_both_up", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8 bytea", COLUMNS},
     {"audit_list_both_down", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8 bytea", COLUMNS},
     {"audit_count_mints", "SELECT count(*), count(*) FILTER (WHERE position(convert_to('registry:admin:*', 'UTF8') IN leaf) > 0)"
-                          " FROM audit_entry WHERE action = 'token.mint' AND outcome = 'allowed'", "", "int8 int8"},
+                          ", (SELECT size FROM audit_log) FROM audit_entry"
+                          " WHERE action = 'token.mint' AND outcome = 'allowed' AND seq >= $1 AND seq < $2",
+     "int8 int8", "int8 int8 int8"},
 };
 const struct pg_table audit_query_table = PG_TABLE(statements);
 
@@ -60,15 +62,36 @@ void audit_read_row(const struct pg_rows *rows, size_t row, struct audit_row *ro
         .subject = pg_bytes(rows, row, 4),
         .key_version = (int32_t)pg_int8(rows, row, 5),
         .wrapped_key = pg_bytes(rows, row, 6),
+        .hash = pg_bytes(rows, row, 7),
     };
+}
+
+static struct result count_mints(struct pg *pg, int64_t from, int64_t until, struct audit_mints *mints_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, from);
+    pg_add_int8(&arguments, until);
+    TRY(pg_run(pg, "audit_count_mints", &arguments, &rows, err));
+    *mints_out = (struct audit_mints){(uint64_t)pg_int8(rows, 0, 0), (uint64_t)pg_int8(rows, 0, 1), (uint64_t)pg_int8(rows, 0, 2)};
+    return SUCCESS;
 }
 
 struct result audit_count_mints(struct pg *pg, const struct permit *permit, struct audit_mints *mints_out, struct error *err)
 {
-    OWNED(pg_rows) *rows = NULL;
-
     assert(permit_resource(permit, ACTION_JOB_READ)->kind == RESOURCE_SYSTEM);
-    TRY(pg_run(pg, "audit_count_mints", NULL, &rows, err));
-    *mints_out = (struct audit_mints){(uint64_t)pg_int8(rows, 0, 0), (uint64_t)pg_int8(rows, 0, 1)};
+    return count_mints(pg, 0, INT64_MAX, mints_out, err);
+}
+
+struct result audit_count_more_mints(struct pg *pg, struct audit_mints *mints, uint64_t *next, uint64_t most, struct error *err)
+{
+    struct audit_mints more;
+
+    TRY(count_mints(pg, (int64_t)*next, (int64_t)(*next + most), &more, err));
+    mints->all += more.all;
+    mints->administration += more.administration;
+    mints->log_size = more.log_size;
+    *next = *next + most < more.log_size ? *next + most : more.log_size;
     return SUCCESS;
 }

@@ -18,6 +18,7 @@ static const struct pg_statement sign_statements[] = {
     {"audit_signing_state",
      "SELECT size, frontier, (extract(epoch FROM clock_timestamp()) * 1000)::int8, last_ts FROM audit_log", "",
      "int8 bytea int8 int8"},
+    {"audit_look", "SELECT origin, size, last_ts FROM audit_log", "", "text int8 int8"},
     {"audit_insert_checkpoint",
      "INSERT INTO audit_checkpoint (size, root, note) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", "int8 bytea text", ""},
     {"audit_checkpoints_after",

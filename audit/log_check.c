@@ -1,7 +1,6 @@
 #include "audit/log_check_priv.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "audit/audit_store.h"
@@ -173,13 +172,46 @@ static bool says_so(const struct leaf *leaf, struct bytes key, int64_t number)
     return false;
 }
 
+/* A leaf that can't be read is no change of the log; whoever could append it could have had it say any number. */
+static struct result read_head(struct bytes bytes, uint64_t last, struct leaf *leaf, bool *is_read_out, struct error *err)
+{
+    struct error why;
+
+    if (bytes.length == 0) return wrong(err, last, "it is missing");
+    *is_read_out = leaf_read(bytes, leaf, &why).ok;
+    if (!*is_read_out && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
+    return SUCCESS;
+}
+
+/* Keys of one event follow each other, mostly: its leaf is read once. */
+struct result log_check_heads(const struct pg_rows *rows, const struct bytes *keys, size_t count, struct error *err)
+{
+    struct leaf leaf;
+    int64_t read = -1;
+    bool is_read = false;
+
+    for (size_t i = 0; i < count; i++) {
+        const int64_t last = pg_int8(rows, i, 1);
+        if (last < 0) continue;
+        if (last != read) TRY(read_head(pg_bytes(rows, i, 2), (uint64_t)last, &leaf, &is_read, err));
+        read = last;
+        if (is_read && !says_so(&leaf, keys[i], pg_int8(rows, i, 0)))
+            return wrong(err, (uint64_t)last, "the index has it under a key, or a number, that it does not say");
+    }
+    return SUCCESS;
+}
+
 static struct result check_run(struct log_check *check, const struct pg_rows *rows, size_t i, struct error *err)
 {
     const uint64_t last = (uint64_t)pg_int8(rows, i, 1);
     struct error why;
 
+    if (pg_bytes(rows, i, 0).length != LEAF_KEY_ID_SIZE) return wrong(err, last, "the index has it under something that is no key");
     if (!pg_bool(rows, i, 4)) return wrong(err, last, "the run of a key that ends with it does not go on from the one before");
-    if (!leaf_read(pg_bytes(rows, i, 3), &check->leaf, &why).ok) return SUCCESS; /* counted where it stands */
+    if (!leaf_read(pg_bytes(rows, i, 3), &check->leaf, &why).ok) {
+        if (why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
+        return SUCCESS; /* counted where it stands */
+    }
     if (says_so(&check->leaf, pg_bytes(rows, i, 0), pg_int8(rows, i, 2))) return SUCCESS;
     return wrong(err, last, "the index has it under a key, or a number, that it does not say");
 }
@@ -199,17 +231,26 @@ struct result log_check_runs(struct log_check *check, struct run_place *place, s
     return SUCCESS;
 }
 
+/* False also for a true note in a row of another size. Being short of memory says nothing of a row. */
+static struct result read_note(const struct note_key *key, const struct pg_rows *rows, size_t i, struct signed_checkpoint *checkpoint,
+                               bool *is_signed_out, struct error *err)
+{
+    struct error why;
+    const bool is_read = signed_checkpoint_read(key, bytes_of_text(pg_text(rows, i, 1)), checkpoint, &why).ok;
+
+    if (!is_read && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
+    *is_signed_out = is_read && checkpoint->size == (uint64_t)pg_int8(rows, i, 0);
+    return SUCCESS;
+}
+
 struct result log_check_note(struct log_check *check, const struct note_key *key, const struct pg_rows *rows, size_t i,
                              bool *is_signed_out, struct error *err)
 {
     struct signed_checkpoint checkpoint;
     struct merkle_hash root;
-    struct error why;
 
-    *is_signed_out = false;
-    if (!signed_checkpoint_read(key, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok) return SUCCESS;
-    if (checkpoint.size != (uint64_t)pg_int8(rows, i, 0)) return SUCCESS; /* a true note in a row of another size */
-    *is_signed_out = true;
+    TRY(read_note(key, rows, i, &checkpoint, is_signed_out, err));
+    if (!*is_signed_out) return SUCCESS;
     if (checkpoint.size > check->size)
         return failure(err, ERROR_FORKED, "sijil-keyd has signed %llu events, but only %llu are here: the log was truncated",
                        (unsigned long long)checkpoint.size, (unsigned long long)check->size);
@@ -219,23 +260,30 @@ struct result log_check_note(struct log_check *check, const struct note_key *key
                    (unsigned long long)checkpoint.size);
 }
 
+/* A gateway that has signed more since the round began may have written it. */
+static struct result check_next_note(struct log_check *check, const struct note_key *key, const struct pg_rows *rows, size_t i,
+                                     bool *is_signed_out, struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+
+    if (pg_int8(rows, i, 0) > (int64_t)check->size) return read_note(key, rows, i, &checkpoint, is_signed_out, err);
+    return log_check_note(check, key, rows, i, is_signed_out, err);
+}
+
 struct result log_check_notes(struct log_check *check, const struct note_key *key, struct note_place *place, size_t *count_out,
                               uint64_t *strange_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     uint64_t strange = 0;
 
-    TRY(check_load_notes(check->tiles.pg, place, check->size, &rows, err));
+    TRY(check_load_notes(check->tiles.pg, place, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {
         bool is_signed = false;
-        TRY(log_check_note(check, key, rows, i, &is_signed, err));
+        TRY(check_next_note(check, key, rows, i, &is_signed, err));
         strange += !is_signed;
     }
-    if (count > 0) {
-        place->size = pg_int8(rows, count - 1, 0);
-        (void)snprintf(place->note, sizeof place->note, "%s", pg_text(rows, count - 1, 1));
-    }
+    if (count > 0) place->id = pg_int8(rows, count - 1, 2);
     *count_out = count;
     *strange_out = strange;
     return SUCCESS;

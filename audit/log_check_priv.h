@@ -39,8 +39,28 @@ DEFINE_OWNED(log_check);
 void log_check_against(struct log_check *check, uint64_t size, const struct merkle_hash *root);
 /** The entries [256 * index, 256 * index + 256), as far as the log goes. ERROR_FORKED says what does not fit. */
 RESULT log_check_tile(struct log_check *check, uint64_t index, struct error *err);
+/** Who it was, of the entries of one tile: `first` is the first entry whose sealed payload is not what its leaf committed to. */
+struct payload_findings {
+    uint64_t missing, damaged, first;
+};
+struct payload_keys {
+    struct keyd_client *keyd;
+    const char *origin;
+};
+/**
+ * Each payload that a leaf committed to is there, and opens to what was committed to; what does not is counted. That is no change of the
+ * log: it may have been erased on purpose. The connection needs audit_query_table. Adds to *findings, on success only.
+ */
+RESULT log_check_payloads(struct log_check *check, uint64_t index, const struct payload_keys *keys,
+                          struct payload_findings *findings, struct error *err);
 /** No entry stands behind the end of the log as it is now. */
 RESULT log_check_end(struct pg *pg, struct error *err);
+
+/**
+ * `rows` say for each key how often it occurred, in which entry last (-1: in none), and that entry's leaf. What the next number is must not
+ * be read from a row that anybody may have put there: the leaf has to say it. ERROR_FORKED.
+ */
+RESULT log_check_heads(const struct pg_rows *rows, const struct bytes *keys, size_t count, struct error *err);
 
 struct run_place {
     uint8_t key[LEAF_KEY_ID_SIZE];
@@ -60,15 +80,18 @@ RESULT log_check_note(struct log_check *check, const struct note_key *key, const
                       bool *is_signed_out, struct error *err);
 
 struct note_place {
-    int64_t size;
-    char note[KEYD_NOTE_MAX + 1];
+    int64_t id; /* the table's own number of the row that was read last */
 };
-/** The next rows of audit_checkpoint behind `place`, likewise, up to the size at hand; and how many of them mean nothing. */
+#define NOTE_PLACE_FIRST ((struct note_place){.id = INT64_MIN})
+/**
+ * The next rows of audit_checkpoint behind `place`, likewise; and how many of them mean nothing. Of a row over a larger log than the
+ * one at hand only the signature is looked at.
+ */
 RESULT log_check_notes(struct log_check *check, const struct note_key *key, struct note_place *place, size_t *count_out,
                        uint64_t *strange_out, struct error *err);
 
 /* --- log_check_store.c --- */
-RESULT check_load_notes(struct pg *pg, const struct note_place *after, uint64_t size, struct pg_rows **rows_out, struct error *err);
+RESULT check_load_notes(struct pg *pg, const struct note_place *after, struct pg_rows **rows_out, struct error *err);
 RESULT check_load_entries(struct pg *pg, uint64_t first, uint64_t count, struct pg_rows **rows_out, struct error *err);
 /** The first entry under one of whose keys the index does not have it with that number; UINT64_MAX: none. */
 RESULT check_find_odd_key(struct pg *pg, const struct log_check *check, uint64_t *sequence_out, struct error *err);

@@ -20,8 +20,8 @@ static const struct pg_statement statements[] = {
      " LEFT JOIN audit_entry e ON e.seq = r.last ORDER BY r.key, r.last",
      "bytea int8 int8", "bytea int8 int8 bytea bool"},
     {"check_notes",
-     "SELECT size, note FROM audit_checkpoint WHERE (size, note) > ($1, $2) AND size <= $3 ORDER BY size, note LIMIT 64",
-     "int8 text int8", "int8 text"},
+     "SELECT size, CASE WHEN octet_length(note) <= 2048 THEN note ELSE '' END, id FROM audit_checkpoint WHERE id > $1 ORDER BY id LIMIT 64",
+     "int8", "int8 text int8"},
     {"check_end",
      "SELECT EXISTS (SELECT FROM audit_entry WHERE seq >= l.size OR seq < 0) OR EXISTS (SELECT FROM audit_tile WHERE level = 0"
      " AND idx >= l.size / 256) FROM audit_log l",
@@ -71,14 +71,11 @@ struct result check_load_runs(struct pg *pg, const struct run_place *after, uint
     return pg_run(pg, "check_runs", &arguments, rows_out, err);
 }
 
-struct result check_load_notes(struct pg *pg, const struct note_place *after, uint64_t size, struct pg_rows **rows_out,
-                               struct error *err)
+struct result check_load_notes(struct pg *pg, const struct note_place *after, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
-    pg_add_int8(&arguments, after->size);
-    pg_add_text(&arguments, after->note);
-    pg_add_int8(&arguments, (int64_t)size);
+    pg_add_int8(&arguments, after->id);
     return pg_run(pg, "check_notes", &arguments, rows_out, err);
 }
 

@@ -1,5 +1,7 @@
 #include "audit/log_clock_priv.h"
 
+#include "audit/metrics.h"
+
 /* How far it is beyond what may have passed; 0: as it should be. */
 static int64_t step_since(const struct clock_reading *last, const struct clock_reading *reading)
 {
@@ -33,14 +35,20 @@ static struct result check_step(int64_t step_ms, struct error *err)
                    LOG_CLOCK_STEP_MAX_MS / 1000);
 }
 
+static struct result judge(const struct clock_reading *reading, int64_t step_ms, struct error *err)
+{
+    TRY(check_wall(reading, err));
+    return check_step(step_ms, err);
+}
+
 struct result log_clock_read(struct log_clock *clock, const struct clock_reading *reading, struct error *err)
 {
     const int64_t step_ms = clock->is_known ? step_since(&clock->last, reading) : 0;
 
-    clock->is_refused = true;
-    TRY(check_wall(reading, err));
-    TRY(check_step(step_ms, err));
-    clock->is_refused = false;
+    const struct result judged = judge(reading, step_ms, err);
+    clock->is_refused = !judged.ok;
+    metric_set(AUDIT_METRIC(audit_clock_refused), !judged.ok);
+    TRY(judged);
     clock->is_known = true;
     clock->last = *reading;
     if (step_ms != 0) log_clock_add_step(clock, step_ms);
@@ -51,4 +59,5 @@ void log_clock_add_step(struct log_clock *clock, int64_t step_ms)
 {
     clock->stepped_ms += step_ms;
     clock->steps++;
+    metric_add(AUDIT_METRIC(audit_clock_steps), 1);
 }

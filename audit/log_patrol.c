@@ -13,6 +13,8 @@
 #define SHARE          10    /* of the time, one part in so many is work */
 #define TRY_AGAIN_MS   5000  /* after a failure that says nothing of the log */
 #define FIRST_LOOK_MS  1000  /* until there is a checkpoint */
+#define NOTES_MIN      4096  /* rows of checkpoints of a round, however small the log is */
+#define LATE_FACTOR    10    /* a round that takes so many times what its rate asks for is late, or it stands */
 
 enum phase { PHASE_BEGIN, PHASE_TILES, PHASE_RUNS, PHASE_NOTES, PHASE_END };
 
@@ -30,8 +32,15 @@ struct log_patrol {
     enum phase phase;
     uint64_t tiles, first, done; /* of this round: how many, where it began, how many are behind */
     struct run_place run;
+    /* Checkpoints: the place outlives a round, so that any number of rows can't keep a round from its end. */
     struct note_place note;
-    uint64_t strange, strange_before; /* checkpoints that nobody signed: of this round, of the last */
+    uint64_t notes;                 /* rows of this round */
+    uint64_t strange, strange_told; /* nobody signed them: of this way through the table; so many were told */
+    bool strange_is_told;           /* on this way */
+    struct payload_findings payloads; /* of this round */
+    bool payloads_are_told;
+    int64_t round_ended_ms;         /* the last one, or when the patrol began */
+    bool is_late;                   /* and that was told */
 };
 
 static struct result begin_round(struct log_patrol *patrol, struct error *err)
@@ -45,18 +54,36 @@ static struct result begin_round(struct log_patrol *patrol, struct error *err)
     patrol->first %= patrol->tiles;
     patrol->done = 0;
     patrol->check->unreadable = 0;
+    patrol->payloads = (struct payload_findings){0};
+    patrol->payloads_are_told = false;
     patrol->run = (struct run_place){.last = -1};
-    patrol->note = (struct note_place){.size = -1};
-    patrol->strange_before = patrol->strange;
-    patrol->strange = 0;
+    patrol->notes = 0;
     metric_set(AUDIT_METRIC(audit_verify_size), (int64_t)checkpoint.size);
     patrol->phase = PHASE_TILES;
     return SUCCESS;
 }
 
+/* One line a round: what is missing may have been erased on purpose, and stays so. */
+static void tell_payloads(struct log_patrol *patrol)
+{
+    const struct payload_findings *found = &patrol->payloads;
+    struct error why;
+
+    if (patrol->payloads_are_told || found->missing + found->damaged == 0) return;
+    patrol->payloads_are_told = true;
+    failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)found->first);
+    sequencer_notice(patrol->options.sequencer, "who did it can't be shown any more of events of the audit log: unless you erased that, find "
+                                                "out who did", &why);
+}
+
 static struct result check_next_tile(struct log_patrol *patrol, size_t *weight_out, struct error *err)
 {
-    TRY(log_check_tile(patrol->check, (patrol->first + patrol->done) % patrol->tiles, err));
+    const struct payload_keys keys = {patrol->options.sequencer->keyd, patrol->options.sequencer->origin};
+    const uint64_t index = (patrol->first + patrol->done) % patrol->tiles;
+
+    TRY(log_check_tile(patrol->check, index, err));
+    TRY(log_check_payloads(patrol->check, index, &keys, &patrol->payloads, err));
+    tell_payloads(patrol);
     patrol->done++;
     *weight_out = TILE_WIDTH;
     metric_add(AUDIT_METRIC(audit_verified), TILE_WIDTH);
@@ -72,33 +99,59 @@ static struct result check_next_runs(struct log_patrol *patrol, size_t *weight_o
     return SUCCESS;
 }
 
+/* At once, and one line of the program's log for each way through the table. */
+static void tell_strange(struct log_patrol *patrol)
+{
+    struct error why;
+
+    if (patrol->strange <= patrol->strange_told) return;
+    metric_add(AUDIT_METRIC(audit_strange_checkpoints), (int64_t)(patrol->strange - patrol->strange_told));
+    patrol->strange_told = patrol->strange;
+    if (patrol->strange_is_told) return;
+    patrol->strange_is_told = true;
+    failure_write(&why, ERROR_DENIED, "%llu so far", (unsigned long long)patrol->strange);
+    sequencer_notice(patrol->options.sequencer, "rows of audit_checkpoint were not signed by sijil-keyd, and are ignored: find out who wrote them", &why);
+}
+
+/* The end of the table: the next round begins with its first row again. */
+static void begin_notes(struct log_patrol *patrol)
+{
+    patrol->note = NOTE_PLACE_FIRST;
+    patrol->strange_told = patrol->strange;
+    patrol->strange = 0;
+    patrol->strange_is_told = false;
+}
+
+/* Of a log of so many entries no more notes can have been signed; the rows behind them wait for the next round. */
+static uint64_t notes_of_a_round(const struct log_patrol *patrol)
+{
+    return patrol->check->size > NOTES_MIN ? patrol->check->size : NOTES_MIN;
+}
+
 static struct result check_next_notes(struct log_patrol *patrol, size_t *weight_out, struct error *err)
 {
     uint64_t strange = 0;
 
     TRY(log_check_notes(patrol->check, &patrol->options.sequencer->log_key, &patrol->note, weight_out, &strange, err));
     patrol->strange += strange;
-    if (*weight_out == 0) patrol->phase = PHASE_END;
+    patrol->notes += *weight_out;
+    tell_strange(patrol);
+    if (*weight_out == 0) begin_notes(patrol);
+    if (*weight_out == 0 || patrol->notes >= notes_of_a_round(patrol)) patrol->phase = PHASE_END;
     return SUCCESS;
-}
-
-static void tell_strange(const struct log_patrol *patrol)
-{
-    struct error why;
-
-    if (patrol->strange <= patrol->strange_before) return;
-    metric_add(AUDIT_METRIC(audit_strange_checkpoints), (int64_t)(patrol->strange - patrol->strange_before));
-    failure_write(&why, ERROR_DENIED, "%llu in all", (unsigned long long)patrol->strange);
-    sequencer_notice(patrol->options.sequencer, "rows of audit_checkpoint were not signed by sijil-keyd, and are ignored: find out who wrote them", &why);
 }
 
 static struct result end_round(struct log_patrol *patrol, struct error *err)
 {
     TRY(log_check_end(patrol->pg, err));
-    tell_strange(patrol);
     metric_set(AUDIT_METRIC(audit_unreadable), (int64_t)patrol->check->unreadable);
+    metric_set(AUDIT_METRIC(audit_payloads_missing), (int64_t)patrol->payloads.missing);
+    metric_set(AUDIT_METRIC(audit_payloads_damaged), (int64_t)patrol->payloads.damaged);
     metric_set(AUDIT_METRIC(audit_verify_last), clock_wall_ms() / 1000);
     metric_add(AUDIT_METRIC(audit_verify_rounds), 1);
+    patrol->round_ended_ms = clock_monotonic_ms();
+    patrol->is_late = false;
+    metric_set(AUDIT_METRIC(audit_verify_late), 0);
     patrol->phase = PHASE_BEGIN;
     return SUCCESS;
 }
@@ -150,6 +203,22 @@ static int64_t rest_after_failure(const struct log_patrol *patrol, const struct 
     return TRY_AGAIN_MS;
 }
 
+/* Whatever it is that keeps rounds from their end, it is told. Each piece ends: the database's statements have a time limit. */
+static void tell_late(struct log_patrol *patrol)
+{
+    const int64_t expected_s = (int64_t)(patrol->check->size / patrol->options.rate) * LATE_FACTOR + patrol->options.rest_s;
+    const int64_t now_ms = clock_monotonic_ms(), late_ms = (expected_s + patrol->options.patience_s) * 1000;
+    struct error why;
+
+    if (patrol->is_late || now_ms - patrol->round_ended_ms <= late_ms) return;
+    patrol->is_late = true;
+    metric_set(AUDIT_METRIC(audit_verify_late), 1);
+    failure_write(&why, ERROR_UNAVAILABLE, "no round ended for %lld s; at entry %llu of %llu",
+                  (long long)((now_ms - patrol->round_ended_ms) / 1000), (unsigned long long)(patrol->done * TILE_WIDTH),
+                  (unsigned long long)patrol->check->size);
+    sequencer_notice(patrol->options.sequencer, "the verifier of the audit log does not come round: find out what keeps it", &why);
+}
+
 static void *run(void *argument)
 {
     struct log_patrol *patrol = argument;
@@ -168,13 +237,14 @@ static void *run(void *argument)
         } else {
             rest_ms = rest_after_failure(patrol, &err);
         }
+        tell_late(patrol);
     }
     return NULL;
 }
 
 static struct result open_patrol(struct log_patrol *patrol, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&audit_check_table, &audit_tree_table, NULL};
+    static const struct pg_table *const tables[] = {&audit_check_table, &audit_tree_table, &audit_query_table, NULL};
 
     TRY(pg_open(patrol->options.conninfo, tables, &patrol->pg, err));
     TRY(log_check_new(patrol->pg, &patrol->check, err));
@@ -192,6 +262,8 @@ struct result log_patrol_start(const struct log_patrol_options *options, struct 
     (void)pthread_mutex_init(&patrol->mutex, NULL);
     (void)pthread_cond_init(&patrol->stop, NULL);
     patrol->options = *options;
+    patrol->round_ended_ms = clock_monotonic_ms();
+    begin_notes(patrol);
     TRY(open_patrol(patrol, err));
     *patrol_out = GIVE(patrol);
     return SUCCESS;

@@ -3,7 +3,7 @@
  *
  * Each round takes the newest signed checkpoint, begins at a place drawn at random, and goes round: leaf, hash, tiles, root,
  * what stands beside the leaf, the index of keys, the stored checkpoints. What does not fit stops the service
- * (sequencer_set_forked()). One thread that gives way to all others, with a connection of its own; it works for at most a tenth
+ * (sequencer_set_forked()). Nothing in the tables makes a round endless, and one that does not come round is told. One thread that gives way to all others, with a connection of its own; it works for at most a tenth
  * of the time, however fast it may go, so that under load it gets slower and not the requests.
  */
 #pragma once
@@ -17,6 +17,7 @@ struct log_patrol_options {
     struct sequencer *sequencer;
     unsigned rate;        /* entries a second, at most */
     unsigned rest_s;      /* from the end of a round to the next */
+    unsigned patience_s;  /* what a round may take beyond that and ten times its work at that rate, before that is told */
 };
 
 RESULT log_patrol_start(const struct log_patrol_options *options, struct log_patrol **patrol_out, struct error *err);

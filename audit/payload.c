@@ -123,6 +123,7 @@ static struct result open_box(const uint8_t key[XCHACHA_KEY_SIZE], struct bytes 
     uint8_t *place = NULL;
 
     if (box.length < BOX_OVERHEAD) return failure(err, ERROR_CORRUPT, "the payload of an event is too short");
+    if (box.length > PAYLOAD_MAX + BOX_OVERHEAD) return failure(err, ERROR_CORRUPT, "the payload of an event is too long");
     TRY(buffer_reserve(payload, box.length - BOX_OVERHEAD, &place, err));
     TRY(box_open(key, associated, box, place, err));
     payload->length += box.length - BOX_OVERHEAD;

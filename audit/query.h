@@ -39,21 +39,33 @@ uint64_t audit_page_sequence(const struct audit_page *page, size_t index);
 /** The leaf's bytes, as they were hashed. */
 struct bytes audit_page_leaf(const struct audit_page *page, size_t index);
 /**
- * Appends the payload (JSON: who, from where), opened with keyd. Appends nothing if the event has none, or it was
- * erased. ERROR_CORRUPT if it is not what the leaf committed to.
+ * Is it an event that this version can read? What is not says neither under which keys it stands nor who may see it: a list has its number alone,
+ * and only auditors of the registry get its bytes.
+ */
+bool audit_page_is_readable(const struct audit_page *page, size_t index);
+/**
+ * Appends the payload (JSON: who, from where), opened with keyd. Appends nothing if the event has none, or it, or the key of its
+ * subject, is not there any more: audit_page_missing(). ERROR_CORRUPT if it is not what the leaf committed to.
  */
 RESULT audit_page_payload(struct audit_page *page, size_t index, struct keyd_client *keyd, const char *origin,
                           struct buffer *payload, struct error *err);
+/** Of an event that committed to a payload: "payload" or "key" (of its subject), if that is not in the database; else NULL. */
+const char *audit_page_missing(const struct audit_page *page, size_t index);
 void audit_page_free(struct audit_page *page);
 DEFINE_OWNED(audit_page);
 
 /**
  * Appends the proof that entry `sequence` is in the log (c2sp.org/tlog-proof@v1), under `checkpoint`: the newest of the
  * sequencer (sequencer_checkpoint()). ERROR_NOT_FOUND for an entry that is not there or not to be seen; ERROR_UNAVAILABLE if it
- * is not signed yet: within a second it will be. ERROR_FORKED: the database has no proof that verifies.
+ * is not signed yet: soon it will be (within five seconds, or nothing is served). ERROR_FORKED: the database has no proof that verifies.
  */
 RESULT audit_prove(struct pg *pg, const struct permit *permit, uint64_t sequence, const struct signed_checkpoint *checkpoint,
                    struct buffer *proof, struct error *err);
+/**
+ * Hashes alone, so it takes no permit: that entry `sequence` is in the log of `size`, for sijil-keyd to check. The connection
+ * needs audit_tree_table.
+ */
+RESULT audit_prove_inclusion(struct pg *pg, uint64_t sequence, uint64_t size, struct merkle_proof *proof_out, struct error *err);
 /** Where an entry and its proof are appended to. */
 struct proven_entry {
     struct buffer *entry, *proof;
@@ -67,6 +79,12 @@ RESULT audit_prove_deletion(struct pg *pg, const struct permit *permit, uint64_t
 /** How many events allow a token, and how many of them one for the administration: what explains keyd's count. */
 struct audit_mints {
     uint64_t all, administration;
+    uint64_t log_size; /* when it was counted */
 };
 /** The permit is of a job.read of the whole registry. Reads an index over all of them: not for every request. */
 RESULT audit_count_mints(struct pg *pg, const struct permit *permit, struct audit_mints *mints_out, struct error *err);
+/**
+ * The same for a number that nobody asked for: a metric. Adds to *mints those of at most `most` entries from *next on, and
+ * moves *next behind them; all are counted when that is mints->log_size. Both begin at 0.
+ */
+RESULT audit_count_more_mints(struct pg *pg, struct audit_mints *mints, uint64_t *next, uint64_t most, struct error *err);

@@ -15,9 +15,12 @@ struct audit_selection {
 RESULT audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out,
                     struct error *err);
 
+/** The entries from <= seq < until, at most AUDIT_PAGE_MAX, without a permit: for the server's own checks. */
+RESULT audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err);
+
 struct audit_row {
     uint64_t sequence;
-    struct bytes leaf;
+    struct bytes leaf, hash; /* what is hashed, and the hash that stands beside it */
     struct bytes salt, box, subject, wrapped_key; /* empty: no payload, or erased */
     int32_t key_version;
 };

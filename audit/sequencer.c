@@ -168,6 +168,8 @@ void sequencer_set_forked(struct sequencer *sequencer, const struct error *why)
     (void)pthread_mutex_lock(&sequencer->mutex);
     const bool is_first = !sequencer_is_forked(sequencer);
     if (is_first) sequencer->forked = *why;
+    if (is_first) sequencer->sign_is_wanted = true; /* the signer tells sijil-keyd */
+    (void)pthread_cond_signal(&sequencer->sign_work);
     (void)pthread_cond_signal(&sequencer->work);
     (void)pthread_mutex_unlock(&sequencer->mutex);
     metric_set(AUDIT_METRIC(audit_forked), 1);
@@ -220,6 +222,7 @@ static void init_locks(struct sequencer *sequencer)
     (void)pthread_cond_init(&sequencer->work, &monotonic);
     (void)pthread_cond_init(&sequencer->unresolved_work, &monotonic);
     (void)pthread_cond_init(&sequencer->sign_work, &monotonic);
+    (void)pthread_cond_init(&sequencer->sign_done, &monotonic);
     (void)pthread_cond_init(&sequencer->watch_work, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     queue_init(&sequencer->ready);
@@ -355,6 +358,7 @@ void sequencer_free(struct sequencer *sequencer)
     (void)pthread_cond_destroy(&sequencer->work);
     (void)pthread_cond_destroy(&sequencer->unresolved_work);
     (void)pthread_cond_destroy(&sequencer->sign_work);
+    (void)pthread_cond_destroy(&sequencer->sign_done);
     (void)pthread_cond_destroy(&sequencer->watch_work);
     (void)pthread_mutex_destroy(&sequencer->mutex);
     free(sequencer);

@@ -147,6 +147,8 @@ uint64_t sequencer_alterations(const struct sequencer *sequencer, const struct u
 /** One more request that libmicrohttpd or our gate refused by itself; becomes an http.refused event within seconds. */
 void sequencer_count_refused(struct sequencer *sequencer);
 
+struct keyd_identity;
+
 struct sequencer_options {
     const char *conninfo;                    /* PostgreSQL, as the application's role */
     const struct pg_table *const *tables;    /* NULL-terminated: every statement table that changes use */
@@ -163,13 +165,23 @@ struct sequencer_options {
  * signed, starts its threads. ERROR_FORKED: the log in the database is not the one that was signed.
  */
 RESULT sequencer_start(const struct sequencer_options *options, struct sequencer **sequencer_out, struct error *err);
+/**
+ * For --check-config: does the log in this database have the name that keyd signs under, and all that keyd has signed? Looks at
+ * name and size alone, which says less than a start, and changes nothing.
+ */
+RESULT sequencer_look(const char *conninfo, const struct keyd_identity *identity, struct error *err);
 /** The last commit succeeded, and the log is signed up to 5 s ago: /readyz. */
 bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err);
+/**
+ * Has the log signed at once instead of by and by, and waits until entry `sequence`, which is in it, is covered. For whoever must
+ * convince sijil-keyd that it is. ERROR_UNAVAILABLE when keyd does not sign, or not within 5 s. Blocks; never on an event thread.
+ */
+RESULT sequencer_await_signed(struct sequencer *sequencer, uint64_t sequence, struct error *err);
 /** The newest that sijil-keyd signed. ERROR_UNAVAILABLE before the first; ERROR_FORKED once the log contradicts one. */
 RESULT sequencer_checkpoint(const struct sequencer *sequencer, struct signed_checkpoint *checkpoint_out, struct error *err);
 /**
  * The database contradicts what was signed: from now on nothing is recorded, so nothing is served, until the gateway is
- * started again. Only the first reason counts, and is told to `notice`. Thread-safe; `why` is ERROR_FORKED.
+ * started again; sijil-keyd is told, and signs no checkpoint for anybody until an operator says that the log is restored. Only the first reason counts, and is told to `notice`. Thread-safe; `why` is ERROR_FORKED.
  */
 void sequencer_set_forked(struct sequencer *sequencer, const struct error *why);
 /** Finishes what waits, then stops. No record may be submitted any more. */

@@ -4,14 +4,18 @@
 #include "audit/format/checkpoint.h"
 #include "audit/log_check_priv.h"
 #include "audit/sequencer_priv.h"
+#include "base/clock.h"
 #include "base/memory.h"
 
-struct result sequencer_refuse_shrunken(uint64_t size, uint64_t signed_size, struct error *err)
+struct result sequencer_refuse_shrunken(uint64_t size, int64_t last_time_ms, uint64_t signed_size, struct error *err)
 {
+    char last[CLOCK_TEXT_SIZE];
+
+    clock_format(last_time_ms, last);
     return failure(err, ERROR_FORKED,
-                   "the database has %llu events, but sijil-keyd has signed %llu: it was truncated, or restored from "
-                   "an older backup. Restore the newest one; nothing is served until then",
-                   (unsigned long long)size, (unsigned long long)signed_size);
+                   "sijil-keyd signed %llu events, the log ends at %llu (%s): it was truncated, or restored from an older backup. "
+                   "Restore all up to %llu; else two officers must sign a new origin, which no version can yet (docs/backup.md)",
+                   (unsigned long long)signed_size, (unsigned long long)size, last, (unsigned long long)signed_size);
 }
 
 static struct result know_keyd(struct sequencer *sequencer, struct keyd_identity *identity_out, struct error *err)
@@ -39,11 +43,13 @@ static struct result check_state(struct log_check *check, const struct audit_sig
                                       "rows were changed. Restore the database; nothing is served until then");
 }
 
-static struct result check_signed_part(struct log_check *check, const struct keyd_identity *identity, struct error *err)
+static struct result check_signed_part(struct log_check *check, const struct keyd_identity *identity, int64_t last_time_ms,
+                                       struct error *err)
 {
     struct merkle_hash root;
 
-    if (identity->log_size > check->size) return sequencer_refuse_shrunken(check->size, identity->log_size, err);
+    if (identity->log_size > check->size)
+        return sequencer_refuse_shrunken(check->size, last_time_ms, identity->log_size, err);
     if (identity->log_size == 0) return SUCCESS;
     TRY(merkle_root_at(&check->tiles.tiles.source, identity->log_size, &root, err));
     if (memcmp(root.bytes, identity->log_root, sizeof root.bytes) == 0) return SUCCESS;
@@ -120,7 +126,7 @@ static struct result check_all(struct sequencer *sequencer, struct log_check *ch
     TRY(audit_checkpoints_after(sequencer->sign_pg, identity.log_size, &rows, err)); /* the state is read later, so it has them */
     TRY(audit_signing_state(sequencer->sign_pg, &state, err));
     TRY(check_state(check, &state, err));
-    TRY(check_signed_part(check, &identity, err));
+    TRY(check_signed_part(check, &identity, state.last_time_ms, err));
     TRY(check_notes(sequencer, check, &identity, rows, err));
     TRY(check_tail(check, identity.log_size, err));
     TRY(sequencer_check_last_time(sequencer->pg, state.frontier.size, state.last_time_ms, err));
@@ -134,4 +140,22 @@ struct result sequencer_check_log(struct sequencer *sequencer, struct error *err
 
     TRY(log_check_new(sequencer->sign_pg, &check, err));
     return check_all(sequencer, check, err);
+}
+
+struct result sequencer_look(const char *conninfo, const struct keyd_identity *identity, struct error *err)
+{
+    const struct pg_table *const tables[] = {&audit_sign_table, NULL};
+    OWNED(pg) *pg = NULL;
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_open(conninfo, tables, &pg, err));
+    TRY(pg_run(pg, "audit_look", NULL, &rows, err));
+    if (pg_rows_count(rows) != 1) return failure(err, ERROR_FORKED, "the state of the log is missing from the database");
+    const char *origin = pg_text(rows, 0, 0);
+    if (origin[0] != '\0' && strcmp(origin, identity->origin) != 0)
+        return failure(err, ERROR_FORKED, "the database holds the log \"%.60s\", but sijil-keyd signs \"%.60s\": connect to the right ones",
+                       origin, identity->origin);
+    const uint64_t size = (uint64_t)pg_int8(rows, 0, 1);
+    if (identity->log_size > size) return sequencer_refuse_shrunken(size, pg_int8(rows, 0, 2), identity->log_size, err);
+    return SUCCESS;
 }

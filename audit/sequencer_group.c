@@ -91,7 +91,7 @@ static void note_durable(struct sequencer *sequencer, uint64_t size)
     (void)pthread_mutex_lock(&sequencer->mutex);
     sequencer->is_broken = false;
     sequencer->appended_size = size;
-    if (sequencer->unsigned_since_ms == 0) sequencer->unsigned_since_ms = clock_monotonic_ms();
+    if (sequencer->unsigned_since_ms == 0) sequencer_note_unsigned(sequencer, clock_monotonic_ms());
     (void)pthread_cond_signal(&sequencer->sign_work);
     (void)pthread_mutex_unlock(&sequencer->mutex);
     sequencer->backoff_ms = 0;

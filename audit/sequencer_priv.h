@@ -146,7 +146,7 @@ struct sequencer {
     atomic_uint_fast64_t altered, altered_slots[ALTERATION_SLOTS]; /* counters; slots by repository */
 
     pthread_mutex_t mutex; /* guards down to `group`; never held over I/O */
-    pthread_cond_t work, unresolved_work, sign_work, watch_work;
+    pthread_cond_t work, unresolved_work, sign_work, sign_done, watch_work;
     struct record_queue ready, unresolved, folding, overflow;
     bool is_stopping, clerk_is_done, group_is_done;
     bool is_broken;             /* the last append failed */
@@ -154,10 +154,12 @@ struct sequencer {
     uint64_t unrecorded;        /* not yet the subject of an event */
     int64_t unrecorded_since_ms;
     struct error forked;        /* ERROR_NONE, or what contradicts the signed log: for good */
+    bool fork_is_told;          /* to sijil-keyd, so that it outlives this process */
     uint64_t appended_size;
     struct signed_checkpoint newest; /* that sijil-keyd signed and we verified; size 0: none */
-    int64_t unsigned_since_ms;  /* 0: all is signed */
-    bool sign_is_broken;
+    int64_t unsigned_since_ms;  /* 0: all is signed; sequencer_note_unsigned() sets it */
+    bool sign_is_broken, sign_is_wanted; /* wanted: at once */
+    uint64_t sign_failures;     /* rounds that failed */
     struct error sign_error;
     int64_t challenge_credit_ms; /* token bucket, in milliseconds of credit */
     int64_t challenge_at_ms;
@@ -278,11 +280,14 @@ void *sequencer_clerk_run(void *argument);
 void *sequencer_watch_run(void *argument);
 void *sequencer_sign_run(void *argument);
 /** Has keyd sign what the database has by now, unless it did. The signer's, and the start's. */
+/** Under the mutex: since when an entry is not signed, monotonic; 0: all are. */
+void sequencer_note_unsigned(struct sequencer *sequencer, int64_t since_ms);
 RESULT sequencer_sign_now(struct sequencer *sequencer, struct error *err);
 
 /* sequencer_check.c */
 /** At start: the log in the database must continue what keyd has signed, leaf by leaf where keyd has signed nothing yet. */
 RESULT sequencer_check_log(struct sequencer *sequencer, struct error *err);
-RESULT sequencer_refuse_shrunken(uint64_t size, uint64_t signed_size, struct error *err);
+/** Says what happened, from which size to which, and what is needed. `last_time_ms` is of the last event that there is. */
+RESULT sequencer_refuse_shrunken(uint64_t size, int64_t last_time_ms, uint64_t signed_size, struct error *err);
 /** So far ahead of the clock that the last entry is looked at: does it have that time? */
 RESULT sequencer_check_last_time(struct pg *pg, uint64_t size, int64_t last_time_ms, struct error *err);

@@ -7,12 +7,21 @@
 #include "audit/sequencer_priv.h"
 #include "base/clock.h"
 
+void sequencer_note_unsigned(struct sequencer *sequencer, int64_t since_ms)
+{
+    const int64_t wall_ms = since_ms == 0 ? 0 : clock_wall_ms() - (clock_monotonic_ms() - since_ms);
+
+    sequencer->unsigned_since_ms = since_ms;
+    metric_set(AUDIT_METRIC(audit_unsigned_since), wall_ms / 1000);
+}
+
 static void note_signed(struct sequencer *sequencer, int64_t read_at_ms)
 {
     (void)pthread_mutex_lock(&sequencer->mutex);
     sequencer->sign_is_broken = false;
     /* Whatever is not under this checkpoint was appended after the state was read. */
-    sequencer->unsigned_since_ms = sequencer->appended_size > sequencer->newest.size ? read_at_ms : 0;
+    sequencer_note_unsigned(sequencer, sequencer->appended_size > sequencer->newest.size ? read_at_ms : 0);
+    (void)pthread_cond_broadcast(&sequencer->sign_done);
     (void)pthread_mutex_unlock(&sequencer->mutex);
     metric_set(AUDIT_METRIC(audit_signed_size), (int64_t)sequencer->newest.size);
 }
@@ -23,6 +32,8 @@ static void note_failure(struct sequencer *sequencer, const struct error *why)
     (void)pthread_mutex_lock(&sequencer->mutex);
     sequencer->sign_is_broken = true;
     sequencer->sign_error = *why;
+    sequencer->sign_failures++;
+    (void)pthread_cond_broadcast(&sequencer->sign_done);
     (void)pthread_mutex_unlock(&sequencer->mutex);
 }
 
@@ -86,7 +97,7 @@ static struct result check_state(const struct sequencer *sequencer, const struct
     const struct merkle_hash root = merkle_frontier_root(&state->frontier);
 
     if (state->frontier.size < sequencer->newest.size)
-        return sequencer_refuse_shrunken(state->frontier.size, sequencer->newest.size, err);
+        return sequencer_refuse_shrunken(state->frontier.size, state->last_time_ms, sequencer->newest.size, err);
     if (state->frontier.size == 0 || state->frontier.size != sequencer->newest.size) return SUCCESS;
     if (merkle_hash_equal(&root, &sequencer->newest.root)) return SUCCESS;
     return failure(err, ERROR_FORKED, "the log's state was changed: its %llu events have another root than sijil-keyd has signed",
@@ -112,7 +123,7 @@ static struct result sign_newer(struct sequencer *sequencer, struct audit_signin
     TRY(keyd_identify(sequencer->keyd, &identity, err));
     if (identity.log_size > state->frontier.size) TRY(read_state(sequencer, state, err)); /* read now, it has at least that */
     if (identity.log_size > state->frontier.size)
-        return sequencer_refuse_shrunken(state->frontier.size, identity.log_size, err);
+        return sequencer_refuse_shrunken(state->frontier.size, state->last_time_ms, identity.log_size, err);
     return sign(sequencer, state, identity.log_size, err);
 }
 
@@ -168,16 +179,59 @@ static bool wait_for_round(struct sequencer *sequencer, int64_t last_ms)
     while (!sequencer->is_stopping) {
         const bool is_behind = sequencer->appended_size > sequencer->newest.size;
         const int64_t due_ms = last_ms + (is_behind ? SIGN_INTERVAL_MS : SIGN_IDLE_MS);
-        if (due_ms <= clock_monotonic_ms()) return true;
+        if (sequencer->sign_is_wanted || due_ms <= clock_monotonic_ms()) {
+            sequencer->sign_is_wanted = false;
+            return true;
+        }
         sequencer_wait(sequencer, &sequencer->sign_work, due_ms);
     }
     while (!sequencer->group_is_done) sequencer_wait(sequencer, &sequencer->sign_work, INT64_MAX);
     return false;
 }
 
+/* Under the mutex. A round that was under way may have read the log before the entry was in it: then one more is asked for. */
+static bool wait_until_signed(struct sequencer *sequencer, uint64_t sequence)
+{
+    const int64_t until_ms = clock_monotonic_ms() + UNSIGNED_MAX_MS;
+    const uint64_t failures = sequencer->sign_failures;
+
+    while (sequencer->newest.size <= sequence) {
+        if (sequencer->sign_failures != failures || sequencer->is_stopping || clock_monotonic_ms() >= until_ms) return false;
+        sequencer->sign_is_wanted = true;
+        (void)pthread_cond_signal(&sequencer->sign_work);
+        sequencer_wait(sequencer, &sequencer->sign_done, until_ms);
+    }
+    return true;
+}
+
+struct result sequencer_await_signed(struct sequencer *sequencer, uint64_t sequence, struct error *err)
+{
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    const bool is_signed = wait_until_signed(sequencer, sequence);
+    const struct error why = sequencer->sign_is_broken ? sequencer->sign_error : (struct error){0};
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    if (is_signed) return SUCCESS;
+    if (why.kind != ERROR_NONE) return failure(err, why.kind, "%s", why.message);
+    return failure(err, ERROR_UNAVAILABLE, "entry %llu of the log was not signed in time", (unsigned long long)sequence);
+}
+
+/* What was found must be there at the next start, also of another gateway: a start does not read the whole log. */
+static struct result tell_fork(struct sequencer *sequencer, struct error *err)
+{
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    const struct error found = sequencer->fork_is_told ? (struct error){0} : sequencer->forked;
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    if (found.kind == ERROR_NONE) return SUCCESS;
+    TRY(keyd_log_forked(sequencer->keyd, found.message, err));
+    (void)pthread_mutex_lock(&sequencer->mutex);
+    sequencer->fork_is_told = true;
+    (void)pthread_mutex_unlock(&sequencer->mutex);
+    return SUCCESS;
+}
+
 static bool sign_round(struct sequencer *sequencer, struct error *err)
 {
-    if (sequencer_sign_now(sequencer, err).ok) return true;
+    if (tell_fork(sequencer, err).ok && sequencer_sign_now(sequencer, err).ok) return true;
     note_failure(sequencer, err);
     if (err->kind == ERROR_FORKED) sequencer_set_forked(sequencer, err);
     return false;

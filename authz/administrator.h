@@ -1,8 +1,9 @@
 /*
  * authz/administrator.h -- the first robot of a registry, and the way back in.
  *
- * Whoever can run this holds the database and could do anything; it is for the start of `sijild --embedded` and for
- * --new-admin. The administrator is registry-admin (no content) and auditor of the whole registry.
+ * Whoever can run this holds the database and could do anything; it is for founding (`sijild --found`, the first start of
+ * `sijild --embedded`) and for the explicit way back in (`--replace-admin`, `--new-admin`). The administrator is registry-admin
+ * (no content) and auditor of the whole registry.
  */
 #pragma once
 
@@ -13,10 +14,16 @@ extern const struct pg_table administrator_table;
 
 #define ADMINISTRATOR_NAME "robot$admin"
 
+/** Was one ever made, whether it is live, revoked or past its end? */
+RESULT administrator_was_made(struct pg *pg, bool *was_made_out, struct error *err);
+/** Draws id and secret of a new one, for ROBOT_DAYS_MAX days; the caller ends it with robot_create_done(). */
+RESULT administrator_draw(struct robot_create *create_out, struct error *err);
+
+/** Puts the secret where its owner will find it; its failure undoes the making. */
+typedef struct result administrator_keep(void *context, const struct robot_create *create, struct error *err);
 /**
- * In one transaction of its own: revokes the administrator that there may be, makes a new one for ROBOT_DAYS_MAX
- * days, and binds it. *create_out then holds its name, id and secret; the caller ends it with robot_create_done().
+ * In one transaction of its own: revokes the administrator that there may be if `replaces`, makes the drawn one, binds it, and
+ * calls `keep` last, so that no administrator is durable whose secret nobody has. ERROR_CONFLICT if a live one is there.
  */
-RESULT administrator_create(struct pg *pg, struct robot_create *create_out, struct error *err);
-/** Is there a live one whose secret has not expired? */
-RESULT administrator_exists(struct pg *pg, bool *exists_out, struct error *err);
+RESULT administrator_create(struct pg *pg, struct robot_create *create, bool replaces, administrator_keep *keep, void *context,
+                            struct error *err);

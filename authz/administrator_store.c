@@ -10,8 +10,7 @@ static const struct pg_statement statements[] = {
      " AND robot_id IN (SELECT robot_id FROM robot WHERE name = $1 AND revoked_at IS NULL)",
      "text", ""},
     {"administrator_end", "UPDATE robot SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL", "text", ""},
-    {"administrator_exists",
-     "SELECT count(*) FROM robot WHERE name = $1 AND revoked_at IS NULL AND expires_at > now()", "text", "int8"},
+    {"administrator_was_made", "SELECT count(*) FROM robot WHERE name = $1", "text", "int8"},
 };
 const struct pg_table administrator_table = PG_TABLE(statements);
 
@@ -34,18 +33,27 @@ static struct result bind(struct pg *pg, const struct authz_robot *robot, enum r
     return binding_insert(pg, &create, err);
 }
 
-static struct result replace(struct pg *pg, struct robot_create *create, struct error *err)
+static struct result insert(struct pg *pg, struct robot_create *create, bool replaces, struct error *err)
 {
-    TRY(end_old(pg, err));
+    if (replaces) TRY(end_old(pg, err));
     TRY(robot_insert(pg, create, err));
     TRY(bind(pg, &create->robot, ROLE_REGISTRY_ADMIN, err));
     return bind(pg, &create->robot, ROLE_AUDITOR, err);
 }
 
-static struct result replace_in_transaction(struct pg *pg, struct robot_create *create, struct error *err)
+struct result administrator_draw(struct robot_create *create_out, struct error *err)
+{
+    TRY(robot_create_init(create_out, ADMINISTRATOR_NAME, NULL, ROBOT_SECONDS_MAX, err));
+    (void)snprintf(create_out->created_by, sizeof create_out->created_by, "system");
+    return SUCCESS;
+}
+
+struct result administrator_create(struct pg *pg, struct robot_create *create, bool replaces, administrator_keep *keep,
+                                   void *context, struct error *err)
 {
     TRY(pg_begin(pg, err));
-    const struct result result = replace(pg, create, err);
+    struct result result = insert(pg, create, replaces, err);
+    if (result.ok) result = keep(context, create, err);
     if (!result.ok) {
         pg_rollback(pg);
         return result;
@@ -53,29 +61,13 @@ static struct result replace_in_transaction(struct pg *pg, struct robot_create *
     return pg_commit(pg, err);
 }
 
-struct result administrator_create(struct pg *pg, struct robot_create *create_out, struct error *err)
-{
-    struct robot_create create;
-
-    TRY(robot_create_init(&create, ADMINISTRATOR_NAME, NULL, ROBOT_SECONDS_MAX, err));
-    (void)snprintf(create.created_by, sizeof create.created_by, "system");
-    const struct result result = replace_in_transaction(pg, &create, err);
-    if (!result.ok) {
-        robot_create_done(&create);
-        return result;
-    }
-    *create_out = create;
-    create_out->change.detail = create_out->detail;
-    return SUCCESS;
-}
-
-struct result administrator_exists(struct pg *pg, bool *exists_out, struct error *err)
+struct result administrator_was_made(struct pg *pg, bool *was_made_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
     pg_add_text(&arguments, ADMINISTRATOR_NAME);
-    TRY(pg_run(pg, "administrator_exists", &arguments, &rows, err));
-    *exists_out = pg_int8(rows, 0, 0) > 0;
+    TRY(pg_run(pg, "administrator_was_made", &arguments, &rows, err));
+    *was_made_out = pg_int8(rows, 0, 0) > 0;
     return SUCCESS;
 }

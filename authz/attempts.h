@@ -1,10 +1,11 @@
 /*
- * authz/attempts.h -- how many wrong secrets one network may try, in all and for one name.
+ * authz/attempts.h -- how many wrong secrets of one network are looked into and logged, in all and for one name.
  *
  * A network is an IPv4 address, or the first 64 bits of an IPv6 address. Names are counted for each network apart, so
- * that a stranger who knows a robot's name can't lock its owner out from elsewhere. The table has a fixed size: where
+ * that a stranger who knows a robot's name does not fill the share of those elsewhere. A right secret is good beyond any
+ * limit: what is limited is the work and the log that wrong ones cost, not who gets in. The table has a fixed size: where
  * it is full, what comes new takes the place of the key that did least. A name counts whether or not a robot has it.
- * authenticate() asks here before it looks at any secret, so no route has to. Thread-safe.
+ * authenticate() asks here, so no route has to. Thread-safe.
  */
 #pragma once
 

@@ -26,8 +26,7 @@ static bool time_of(const json_t *payload, const char *claim, int64_t *seconds_o
     return true;
 }
 
-static struct result check_times(const json_t *payload, const struct claims_rule *rule, int64_t *expires_s_out,
-                                 struct error *err)
+static struct result check_times(const json_t *payload, const struct claims_rule *rule, struct claims *claims, struct error *err)
 {
     const int64_t now = rule->now_ms / 1000;
     int64_t expires = 0, issued = 0, not_before = 0;
@@ -44,7 +43,8 @@ static struct result check_times(const json_t *payload, const struct claims_rule
         return failure(err, ERROR_DENIED, "a token that lives %lld seconds; at most %u are accepted",
                        (long long)(expires - issued), rule->lifetime_max_s);
     if (now >= expires + rule->grace_s) return failure(err, ERROR_DENIED, "the token has expired; get a new one");
-    *expires_s_out = expires;
+    claims->issued_s = issued;
+    claims->expires_s = expires;
     return SUCCESS;
 }
 
@@ -86,7 +86,7 @@ struct result claims_check(const json_t *payload, const struct claims_rule *rule
     if (claims.issuer == NULL) return failure(err, ERROR_DENIED, "the token names no issuer");
     if (!is_audience(json_object_get(payload, "aud"), rule->audience))
         return failure(err, ERROR_DENIED, "the token's aud must be %.120s, and nothing else", rule->audience);
-    TRY(check_times(payload, rule, &claims.expires_s, err));
+    TRY(check_times(payload, rule, &claims, err));
     if (!is_plain_text(claims.subject, rule->subject_max))
         return failure(err, ERROR_DENIED, "the token's sub is missing, longer than %zu bytes, or no plain text",
                        rule->subject_max);

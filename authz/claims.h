@@ -28,7 +28,7 @@ struct claims_rule {
 struct claims {
     const char *issuer, *subject, *id; /* id NULL if there is no jti */
     const char *confirmation;          /* x5t#S256; NULL for a plain bearer token */
-    int64_t expires_s;
+    int64_t issued_s, expires_s;
 };
 
 /** ERROR_DENIED with the claim that is wrong. `payload` must be an object that passed the gate. */

@@ -26,11 +26,13 @@ struct principal_access {
 struct principal {
     enum principal_kind kind;
     struct uuid id;           /* of the robot */
+    struct uuid organisation; /* of the robot; nil: it is the registry's own, or no robot */
     char issuer[256];         /* "" for robots of this registry */
     char subject[256];        /* "robot$acme+ci", or the issuer's sub */
     char source[80];          /* id of the credential behind the token: revoking it ends sessions too */
     char confirmation[44];    /* x5t#S256 that the token is bound to, or "" */
     int64_t expires_ms;       /* of the credential; wall clock */
+    int64_t replaced_ms;      /* of a robot: when its last secret was replaced, as known when this was checked; -1: by that secret */
     bool is_limited;          /* a token: only `access`, `catalog`, `administration` below; else (Basic) all */
     bool catalog, administration;
     size_t access_count;

@@ -12,7 +12,7 @@
 #include "crypto/secret.h"
 
 /** Statements of the functions and changes below, for pg_open() and struct sequencer_options. */
-extern const struct pg_table robot_table;
+extern const struct pg_table robot_table, robot_rotate_table;
 
 #define ROBOT_SECRET_PREFIX "sijil_" /* secret scanners look for it */
 #define ROBOT_SECRET_SIZE   50       /* prefix, 43 letters of base64url for 32 random bytes, '\0' */
@@ -38,6 +38,29 @@ RESULT robot_create_init(struct robot_create *create, const char *name, const st
 void robot_create_done(struct robot_create *create);
 /** What the change does, for start-up, inside the caller's transaction. */
 RESULT robot_insert(struct pg *pg, struct robot_create *create, struct error *err);
+
+/** A new secret as text with '\0', and the hash that is kept of it. The caller owns *secret_out. */
+RESULT robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRET_HASH], struct error *err);
+
+/**
+ * Replaces a robot's secret, under ACTION_ROBOT_ROTATE on its organisation or the system; it lives `lifetime_s` from now. The old
+ * secret, and tokens made from it, end after grace_s, at a whole second; without any the secret ends with the change, and the tokens
+ * within two seconds, at previous_until_ms. ERROR_NOT_FOUND. A secret that had a while left from an earlier
+ * rotation ends at once.
+ */
+#define ROBOT_GRACE_SECONDS_MAX (INT64_C(86400) * 7)
+struct robot_rotate {
+    struct change change;                 /* points into what follows: don't copy it */
+    struct uuid robot, organisation;      /* organisation nil: of the registry */
+    struct secret *secret;                /* the text with its prefix and '\0'; owned until robot_rotate_done() */
+    uint8_t secret_hash[ROBOT_SECRET_HASH];
+    int64_t lifetime_s, grace_s;
+    char name[ROBOT_NAME_SIZE];           /* set by the change, as are the next */
+    int64_t expires_ms, previous_until_ms;
+};
+RESULT robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation, int64_t lifetime_s,
+                         int64_t grace_s, struct error *err);
+void robot_rotate_done(struct robot_rotate *rotate);
 
 /** Ends a robot and all of its bindings, under ACTION_ROBOT_REVOKE on its organisation or the system. */
 struct robot_revoke {

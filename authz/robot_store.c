@@ -7,9 +7,6 @@
 #include "authz/epoch_priv.h"
 #include "authz/last_priv.h"
 #include "base/memory.h"
-#include "base/text.h"
-#include "crypto/digest.h"
-#include "crypto/random.h"
 
 #define ROW                                                                                                        \
     "SELECT r.robot_id, r.organisation_id, r.name, r.expires_at, r.created_at, coalesce(o.name, '')"               \
@@ -98,25 +95,6 @@ static struct result run_create(struct change *change, struct pg *pg, const stru
     return robot_insert(pg, create, err);
 }
 
-/* 256 random bits behind a prefix; kept as text, because that is what people copy. */
-static struct result draw_secret(struct robot_create *create, struct error *err)
-{
-    struct buffer OWNED_BUFFER text = BUFFER(ROBOT_SECRET_SIZE);
-    OWNED(secret) *random = NULL;
-
-    TRY(secret_random(32, &random, err));
-    struct result result = buffer_reserve(&text, ROBOT_SECRET_SIZE, &(uint8_t *){NULL}, err);
-    if (result.ok) result = buffer_add_text(&text, ROBOT_SECRET_PREFIX, err);
-    if (result.ok) result = text_base64(&text, BASE64_URL, secret_bytes(random), err);
-    if (result.ok) {
-        sha256_of(buffer_bytes(&text), create->robot.secret_hash);
-        result = buffer_add_u8(&text, '\0', err);
-    }
-    if (result.ok) result = secret_copy(buffer_bytes(&text), &create->secret, err);
-    if (text.data != NULL) secret_wipe(text.data, text.capacity);
-    return result;
-}
-
 struct result robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation,
                                 int64_t lifetime_s, struct error *err)
 {
@@ -125,7 +103,7 @@ struct result robot_create_init(struct robot_create *create, const char *name, c
 
     if (lifetime_s < 1 || lifetime_s > ROBOT_SECONDS_MAX)
         return failure(err, ERROR_INVALID, "a robot lives 1 second to %d days", ROBOT_DAYS_MAX);
-    TRY(draw_secret(&made, err));
+    TRY(robot_secret_new(&made.secret, made.robot.secret_hash, err));
     made.robot.id = uuid_random();
     made.robot.enabled = true;
     if (organisation != NULL) made.robot.organisation = *organisation;

@@ -7,8 +7,9 @@
 #include "crypto/digest.h"
 #include "base/text.h"
 
-#define SET(action) (UINT64_C(1) << (action))
-_Static_assert(ACTION_COUNT <= 64, "a set of actions is one 64-bit word");
+__extension__ typedef unsigned __int128 action_set;
+#define SET(action) ((action_set)1 << (action))
+_Static_assert(ACTION_COUNT <= 128, "a set of actions is one word of 128 bits");
 
 /* The sets that roles.def is made of. */
 #define CONTENT_READING                                                                               \
@@ -22,13 +23,14 @@ _Static_assert(ACTION_COUNT <= 64, "a set of actions is one 64-bit word");
 #define GRANTING          (SET(ACTION_BINDING_CREATE) | SET(ACTION_BINDING_READ) | SET(ACTION_BINDING_REVOKE))
 #define PROJECT_ADMINISTRATION \
     (SET(ACTION_PROJECT_READ) | SET(ACTION_ROBOT_READ) | SET(ACTION_PROJECT_RULES) | SET(ACTION_STORAGE_COLLECT) | \
-     SET(ACTION_JOB_READ) | SET(ACTION_JOB_STOP))
+     SET(ACTION_JOB_READ) | SET(ACTION_JOB_STOP) | SET(ACTION_REPOSITORY_DELETE) | SET(ACTION_DELETION_PLAN) | \
+     SET(ACTION_UPLOAD_LIST) | SET(ACTION_UPLOAD_END))
 #define ORGANISATION_ADMINISTRATION                                                                        \
     (PROJECT_ADMINISTRATION | SET(ACTION_PROJECT_CREATE) | SET(ACTION_PROJECT_QUOTA) | SET(ACTION_ROBOT_CREATE) | \
-     SET(ACTION_ROBOT_REVOKE))
+     SET(ACTION_ROBOT_REVOKE) | SET(ACTION_ROBOT_ROTATE) | SET(ACTION_PROJECT_DELETE))
 #define REGISTRY_ADMINISTRATION \
     (SET(ACTION_ORGANISATION_CREATE) | SET(ACTION_ISSUER_TRUST) | SET(ACTION_ISSUER_READ) | SET(ACTION_ISSUER_REMOVE) | \
-     SET(ACTION_REGION_READ))
+     SET(ACTION_REGION_READ) | SET(ACTION_ORGANISATION_DELETE))
 #define UPKEEP                  (SET(ACTION_SCRUB_START) | SET(ACTION_REWRAP_START))
 #define CERTIFYING              SET(ACTION_DELETION_CERTIFY)
 #define LABELLING               (SET(ACTION_PROJECT_LABEL) | SET(ACTION_REPOSITORY_LABEL))
@@ -36,7 +38,7 @@ _Static_assert(ACTION_COUNT <= 64, "a set of actions is one 64-bit word");
 #define POLICY_LOADING          SET(ACTION_POLICY_LOAD)
 /* The lists show what their reader may see. */
 #define FOR_ANYBODY \
-    (SET(ACTION_PING) | SET(ACTION_TOKEN_MINT) | SET(ACTION_CATALOG_LIST) | SET(ACTION_PROJECT_LIST))
+    (SET(ACTION_PING) | SET(ACTION_TOKEN_MINT) | SET(ACTION_CREDENTIAL_READ) | SET(ACTION_CATALOG_LIST) | SET(ACTION_PROJECT_LIST))
 
 #define GIVES(role)   (1U << (role))
 #define GIVES_NOTHING 0U
@@ -53,7 +55,7 @@ enum {
 
 static const struct row {
     const char *name, *meaning;
-    uint64_t actions;
+    action_set actions;
     unsigned places, grants;
     bool sees;
 } rows[ROLE_COUNT] = {
@@ -125,10 +127,10 @@ bool action_needs_no_role(enum action action)
 
 enum access_right action_right(enum action action)
 {
-    const uint64_t bit = SET(action);
+    const action_set bit = SET(action);
 
     assert(action < ACTION_COUNT);
-    if ((bit & (SET(ACTION_PING) | SET(ACTION_TOKEN_MINT))) != 0) return RIGHT_NONE;
+    if ((bit & (SET(ACTION_PING) | SET(ACTION_TOKEN_MINT) | SET(ACTION_CREDENTIAL_READ))) != 0) return RIGHT_NONE;
     if (bit == SET(ACTION_CATALOG_LIST)) return RIGHT_CATALOG;
     if ((bit & CONTENT_READING) != 0) return RIGHT_PULL;
     if ((bit & CONTENT_WRITING) != 0) return RIGHT_PUSH;

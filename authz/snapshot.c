@@ -188,7 +188,20 @@ const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snap
     sha256_of(secret, hash);
     const bool equal = bytes_equal_secret((struct bytes){hash, sizeof hash},
                                           (struct bytes){compared->secret_hash, sizeof compared->secret_hash});
-    return equal && compared->enabled && now_ms < compared->expires_ms ? robot : NULL;
+    const bool equals_previous = bytes_equal_secret((struct bytes){hash, sizeof hash},
+                                                    (struct bytes){compared->previous_hash, sizeof compared->previous_hash});
+    const bool is_good = equal || (equals_previous && now_ms < compared->previous_until_ms);
+    return is_good && compared->enabled && now_ms < compared->expires_ms ? robot : NULL;
+}
+
+int64_t authz_robot_replaced(const struct authz_robot *robot, struct bytes secret)
+{
+    uint8_t hash[ROBOT_SECRET_HASH];
+
+    sha256_of(secret, hash);
+    const bool is_newest = bytes_equal_secret((struct bytes){hash, sizeof hash},
+                                              (struct bytes){robot->secret_hash, sizeof robot->secret_hash});
+    return is_newest ? robot->previous_until_ms : -1;
 }
 
 const struct issuer *authz_snapshot_issuer(const struct authz_snapshot *snapshot, const char *url)

@@ -27,6 +27,8 @@ struct authz_robot {
     uint8_t secret_hash[ROBOT_SECRET_HASH];
     bool enabled;
     int64_t expires_ms;
+    int64_t previous_until_ms;           /* when the secret before ends or ended, and with it the tokens of until then; 0: none */
+    uint8_t previous_hash[ROBOT_SECRET_HASH]; /* of it, where it has a while left; else zeros, which no secret has */
 };
 
 /** A role given to one principal on one scope. */
@@ -126,6 +128,9 @@ void authz_snapshot_access(const struct authz_snapshot *snapshot, const struct p
 size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const struct uuid *organisation,
                                  const struct principal *principal, enum action action, int64_t now_ms,
                                  const struct authz_binding *bindings_out[]);
+/** The same of all its live bindings, whatever they permit. */
+size_t authz_snapshot_held(const struct authz_snapshot *snapshot, const struct uuid *organisation, const struct principal *principal,
+                           int64_t now_ms, const struct authz_binding *bindings_out[]);
 /** The id of the organisation number `number` of those that have robots or bindings; the registry's, nil, is the first. NULL: no more. */
 const struct uuid *authz_snapshot_organisation(const struct authz_snapshot *snapshot, size_t number);
 
@@ -135,6 +140,8 @@ const struct uuid *authz_snapshot_organisation(const struct authz_snapshot *snap
  */
 const struct authz_robot *authz_snapshot_login(const struct authz_snapshot *snapshot, struct bytes name,
                                                struct bytes secret, int64_t now_ms);
+/** What a principal's replaced_ms is, of a robot that has shown this secret: it may be the one that was replaced. */
+int64_t authz_robot_replaced(const struct authz_robot *robot, struct bytes secret);
 const struct authz_robot *authz_snapshot_robot(const struct authz_snapshot *snapshot, const struct uuid *id);
 /** By its exact URL, or by issuer_digest(); NULL if it is not trusted. */
 const struct issuer *authz_snapshot_issuer(const struct authz_snapshot *snapshot, const char *url);

@@ -63,6 +63,61 @@ static bool appointed_one_already(const struct authz_snapshot *snapshot, const c
     return false;
 }
 
+/* May the principal give this role on the scope that it is given on? */
+static bool may_give(const struct authz_snapshot *snapshot, const struct principal *principal, const struct authz_binding *given,
+                     int64_t now_ms)
+{
+    struct resource scope = {.kind = given->scope, .organisation = given->organisation, .project = given->project};
+    const struct rights_part *part = NULL;
+
+    (void)snprintf(scope.name, sizeof scope.name, "%s", given->pattern);
+    for (unsigned at = 0; snapshot_next_part(snapshot, &scope.organisation, &at, &part);) {
+        size_t count = 0;
+        const struct authz_binding *own = part_bindings_of(part, principal, &count);
+        for (size_t i = 0; i < count; i++)
+            if (binding_is_live(&own[i], now_ms) && role_permits(own[i].role, ACTION_BINDING_CREATE) &&
+                role_may_grant(own[i].role, given->role) && binding_covers(&own[i], &scope))
+                return true;
+    }
+    return false;
+}
+
+static const struct authz_refusal *rotation_refusal_in(const struct authz_snapshot *snapshot, const struct rights_part *part,
+                                                       const struct principal *principal, const struct principal *robot,
+                                                       int64_t now_ms)
+{
+    static const struct authz_refusal roles = {"SYS-GRANT", "you may not give each role that this robot has, so its secret is not yours to see"};
+    static const struct authz_refusal officer = {"SYS-BOTH-OFFICERS", "who did not appoint a security officer may not have its secret: revoke it"};
+    char granter[PRINCIPAL_KEY_SIZE];
+    size_t count = 0;
+    const struct authz_binding *given = part_bindings_of(part, robot, &count);
+
+    principal_key(principal, granter);
+    for (size_t i = 0; i < count; i++) {
+        if (!binding_is_live(&given[i], now_ms)) continue;
+        if (!may_give(snapshot, principal, &given[i], now_ms)) return &roles;
+        if (given[i].role == ROLE_SECURITY_OFFICER && strcmp(given[i].granted_by, granter) != 0) return &officer;
+    }
+    return NULL;
+}
+
+const struct authz_refusal *rotation_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                             const struct resource *resource, int64_t now_ms)
+{
+    static const struct authz_refusal unknown = {"SYS-NO-BINDING", "there is no such robot in this organisation"};
+    struct principal robot = {.kind = PRINCIPAL_ROBOT};
+
+    if (!uuid_parse(bytes_of_text(resource->detail), &robot.id)) return &unknown;
+    const struct authz_robot *found = authz_snapshot_robot(snapshot, &robot.id);
+    if (found == NULL || !uuid_equal(&found->organisation, &resource->organisation)) return &unknown;
+    if (principal->kind == PRINCIPAL_ROBOT && uuid_equal(&principal->id, &robot.id)) return &yourself;
+    for (size_t i = 0; i < snapshot->part_count; i++) {
+        const struct authz_refusal *why = rotation_refusal_in(snapshot, snapshot->parts[i], principal, &robot, now_ms);
+        if (why != NULL) return why;
+    }
+    return NULL;
+}
+
 const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
                                           enum role held, const struct resource *resource, int64_t now_ms)
 {

@@ -96,7 +96,8 @@ bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct 
 {
     if (principal->kind == PRINCIPAL_ROBOT) {
         const struct authz_robot *robot = authz_snapshot_robot(snapshot, &principal->id);
-        return robot != NULL && robot->enabled && now_ms < robot->expires_ms;
+        return robot != NULL && robot->enabled && now_ms < robot->expires_ms &&
+               (principal->replaced_ms == robot->previous_until_ms || now_ms < robot->previous_until_ms);
     }
     return principal->kind == PRINCIPAL_EXTERNAL && authz_snapshot_issuer(snapshot, principal->issuer) != NULL;
 }
@@ -128,6 +129,7 @@ static const struct authz_refusal *refusal_of(const struct authz_snapshot *snaps
 {
     if (action == ACTION_BINDING_CREATE) return grant_refusal(snapshot, principal, held, resource, now_ms);
     if (action == ACTION_BINDING_REVOKE) return revocation_refusal(snapshot, held, resource);
+    if (action == ACTION_ROBOT_ROTATE) return rotation_refusal(snapshot, principal, resource, now_ms);
     return NULL;
 }
 
@@ -235,6 +237,19 @@ bool authz_snapshot_scope(const struct authz_snapshot *snapshot, const struct uu
 const struct uuid *authz_snapshot_organisation(const struct authz_snapshot *snapshot, size_t number)
 {
     return number < snapshot->part_count ? &snapshot->parts[number]->organisation : NULL;
+}
+
+size_t authz_snapshot_held(const struct authz_snapshot *snapshot, const struct uuid *organisation, const struct principal *principal,
+                           int64_t now_ms, const struct authz_binding *bindings_out[])
+{
+    const struct rights_part *part = snapshot_part(snapshot, organisation);
+    size_t count = 0, found = 0;
+
+    if (part == NULL || !authz_snapshot_is_live(snapshot, principal, now_ms)) return 0;
+    const struct authz_binding *bindings = part_bindings_of(part, principal, &count);
+    for (size_t i = 0; i < count && found < BINDINGS_PER_PRINCIPAL_MAX; i++)
+        if (binding_is_live(&bindings[i], now_ms)) bindings_out[found++] = &bindings[i];
+    return found;
 }
 
 size_t authz_snapshot_permitting(const struct authz_snapshot *snapshot, const struct uuid *organisation,

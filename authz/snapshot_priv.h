@@ -52,5 +52,8 @@ bool binding_same_principal(const struct authz_binding *a, const struct authz_bi
 struct authz_refusal {
     const char *rule, *message;
 };
+/** For a new secret: whoever sees it is the robot, so each role that the robot has must be the principal's to give. */
+const struct authz_refusal *rotation_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
+                                             const struct resource *resource, int64_t now_ms);
 const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot, const struct principal *principal,
                                           enum role held, const struct resource *resource, int64_t now_ms);

@@ -6,14 +6,14 @@
 #include "base/memory.h"
 
 #define ROBOTS                                                                                                    \
-    "SELECT robot_id, organisation_id, name, secret_hash, expires_at FROM robot"                                  \
+    "SELECT robot_id, organisation_id, name, secret_hash, expires_at, previous_hash, previous_until FROM robot"                                  \
     " WHERE revoked_at IS NULL AND expires_at > now()"
 #define BINDINGS                                                                                                  \
     "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id," \
     " coalesce(pattern, ''), granted_by, expires_at FROM binding"                                                 \
     " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
-#define ROBOT_TYPES      "uuid uuid text bytea timestamptz"
+#define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz"
 #define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz"
 
 static const struct pg_statement statements[] = {
@@ -56,6 +56,18 @@ static void copy_text(char *place, size_t size, const char *text)
     (void)snprintf(place, size, "%s", text); /* the columns' CHECKs keep them shorter */
 }
 
+static struct result read_previous(const struct pg_rows *rows, size_t row, struct authz_robot *robot, struct error *err)
+{
+    const struct bytes hash = pg_bytes(rows, row, 5);
+
+    if (!pg_is_null(rows, row, 6)) robot->previous_until_ms = pg_time_ms(rows, row, 6);
+    if (pg_is_null(rows, row, 5)) return SUCCESS;
+    if (hash.length != sizeof robot->previous_hash)
+        return failure(err, ERROR_CORRUPT, "the robot %.140s has no hash of its previous secret", robot->name);
+    memcpy(robot->previous_hash, hash.data, hash.length);
+    return SUCCESS;
+}
+
 static struct result read_robot(const struct pg_rows *rows, size_t row, struct authz_robot *robot, struct error *err)
 {
     const struct bytes hash = pg_bytes(rows, row, 3);
@@ -68,7 +80,7 @@ static struct result read_robot(const struct pg_rows *rows, size_t row, struct a
     memcpy(robot->secret_hash, hash.data, hash.length);
     robot->enabled = true;
     robot->expires_ms = pg_time_ms(rows, row, 4);
-    return SUCCESS;
+    return read_previous(rows, row, robot, err);
 }
 
 static enum resource_kind scope_of(const struct authz_binding *binding)

@@ -12,7 +12,7 @@
 #include "base/owned.h"
 #include "base/result.h"
 
-#define BLOCKS_KEPT 16 /* of a quarter of a MiB: 4 MiB, enough for a few transfers at a time */
+#define BLOCKS_KEPT 64 /* of a quarter of a MiB: 16 MiB, enough for what two cores move at a time; more is mapped anew each time */
 
 struct blocks;
 

@@ -22,20 +22,20 @@ int64_t clock_monotonic_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+int64_t clock_monotonic_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 int64_t clock_since_boot_ms(void)
 {
     struct timespec now;
 
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-uint64_t clock_thread_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 /* RFC 3339 has four digits for a year, and there was no year 0. */

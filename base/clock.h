@@ -13,10 +13,10 @@
 int64_t clock_wall_ms(void);
 /** Milliseconds of a clock that never steps; only differences mean something. */
 int64_t clock_monotonic_ms(void);
+/** The same in microseconds, for what takes less. */
+int64_t clock_monotonic_us(void);
 /** The same, and it goes on while the machine sleeps. */
 int64_t clock_since_boot_ms(void);
-/** Nanoseconds that the calling thread has run, in the kernel too; only differences mean something. */
-uint64_t clock_thread_ns(void);
 
 #define CLOCK_TEXT_SIZE 25 /* "2026-11-20T10:39:46.123Z" and '\0' */
 /** RFC 3339 in UTC with milliseconds; what is outside the years 1 to 9999 is told as their first or last moment. */

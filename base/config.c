@@ -6,15 +6,25 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 
-#define NAME_MAX_LENGTH 63 /* longer names would not be typed by anybody */
+#define FILE_MAX_BYTES  (1024 * 1024) /* a configuration is written by a person */
+#define NAME_MAX_LENGTH 63            /* longer names would not be typed by anybody */
+#define FLAG_GIVEN      (1 << 30)     /* ours, far above libconfuse's: this option has a value from the file */
+#define TWICE_MAX       8             /* names given twice that are told at once */
+#define UNKNOWN_MAX     16            /* unknown names that are told at once; the file is read once more for each */
 
 /* What libconfuse says while it parses; it knows no context pointer, so parsing is for one thread at a time. */
 static _Thread_local struct {
     char message[200];
+    char twice[TWICE_MAX][120];
+    size_t twice_count;
 } complaint;
+
+/* Is added to what was read: libconfuse takes the end of a file for the end of a section, so a file that was cut off would pass. */
+static const char last_name[] = "end_of_this_file";
 
 static size_t smallest(size_t a, size_t b, size_t c)
 {
@@ -66,24 +76,22 @@ __attribute__((format(printf, 2, 0))) static void complain(cfg_t *cfg, const cha
     (void)vsnprintf(complaint.message + used, sizeof complaint.message - (size_t)used, format, args);
 }
 
-static cfg_opt_t option_of(const struct config_parameter *parameter)
+/* All values are read as text, so that integers are checked by our own strict reader. */
+static cfg_opt_t option_of(const char *name)
 {
-    /* All values are read as text, so that integers are checked by our own strict reader. */
-    return (cfg_opt_t)CFG_STR(parameter->name, NULL, CFGF_NODEFAULT);
+    return (cfg_opt_t)CFG_STR(name, NULL, CFGF_NODEFAULT);
 }
 
-NO_LEAK_BEGIN /* reading_done() frees it: an element of what the caller holds */
-static struct result options_of(const struct config_parameter *parameters, size_t count, size_t extra,
-                                cfg_opt_t **options_out, struct error *err)
+/* libconfuse keeps the last value without a word; which one a person meant nobody knows. */
+static int note_twice(cfg_t *cfg, cfg_opt_t *option, const char *value, void *text_out)
 {
-    cfg_opt_t *options = memory_zeroed(count + extra + 1, sizeof *options);
-
-    if (options == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu parameters", count);
-    for (size_t i = 0; i < count; i++) options[i] = option_of(&parameters[i]);
-    *options_out = options;
-    return SUCCESS;
+    if ((option->flags & FLAG_GIVEN) != 0 && complaint.twice_count < TWICE_MAX)
+        (void)snprintf(complaint.twice[complaint.twice_count++], sizeof complaint.twice[0], "line %d: '%s' is given twice: keep one",
+                       cfg->line, option->name);
+    option->flags |= FLAG_GIVEN;
+    *(const char **)text_out = value;
+    return 0;
 }
-NO_LEAK_END
 
 static struct result set_integer(const struct config_parameter *parameter, const char *text, int64_t *place,
                                  struct error *err)
@@ -127,38 +135,65 @@ static struct result set_defaults(const struct config_parameter *parameters, siz
     return SUCCESS;
 }
 
-static struct result take_values(cfg_t *cfg, const struct config_parameter *parameters, size_t count, void *holder,
-                                 struct error *err)
+/* What is read, and where problems of it are told; `title` is the section's, or NULL. */
+static void tell(struct problems *problems, const char *section, const char *title, const struct error *why)
 {
-    TRY(set_defaults(parameters, count, holder, err));
-    for (size_t i = 0; i < count; i++) {
-        const char *text = cfg_size(cfg, parameters[i].name) > 0 ? cfg_getstr(cfg, parameters[i].name) : NULL;
-        if (text != NULL)
-            TRY(set_value(&parameters[i], text, holder, err));
-        else if (parameters[i].initial == NULL)
-            return failure(err, ERROR_INVALID, "%s must be given: %s", parameters[i].name, parameters[i].help);
-    }
-    return SUCCESS;
+    if (title == NULL) problems_add(problems, why);
+    else problems_say(problems, why->kind, "%s %.63s: %s", section, title, why->message);
 }
 
-static struct result take_section(cfg_t *cfg, const struct config_section *section, void *settings, struct error *err)
+static struct result take_value(cfg_t *cfg, const struct config_parameter *parameter, void *holder, struct error *err)
 {
-    const size_t count = cfg_size(cfg, section->name);
+    const char *text = cfg_size(cfg, parameter->name) > 0 ? cfg_getstr(cfg, parameter->name) : NULL;
+
+    if (text != NULL) return set_value(parameter, text, holder, err);
+    if (parameter->initial != NULL) return SUCCESS;
+    return failure(err, ERROR_INVALID, "%s must be given: %s", parameter->name, parameter->help);
+}
+
+static void take_values(cfg_t *cfg, const struct config_form *form, void *settings, struct problems *problems)
+{
+    for (size_t i = 0; i < form->parameter_count; i++) {
+        struct error why = {0};
+        if (!take_value(cfg, &form->parameters[i], settings, &why).ok) tell(problems, NULL, NULL, &why);
+    }
+}
+
+/* Default values are ours, and good. */
+static void take_element(cfg_t *cfg, const struct config_section *section, uint8_t *element, struct problems *problems)
+{
+    const char *title = cfg_title(cfg);
+    struct error why = {0};
+
+    if (title == NULL || title[0] == '\0' || strlen(title) >= CONFIG_TEXT_SIZE) {
+        problems_say(problems, ERROR_INVALID, "a section '%s' needs a title", section->name);
+        return;
+    }
+    memcpy(element, title, strlen(title) + 1);
+    if (!set_defaults(section->parameters, section->parameter_count, element, &why).ok) tell(problems, section->name, title, &why);
+    for (size_t i = 0; i < section->parameter_count; i++)
+        if (!take_value(cfg, &section->parameters[i], element, &why).ok) tell(problems, section->name, title, &why);
+}
+
+static void take_section(cfg_t *cfg, const struct config_section *section, void *settings, struct problems *problems)
+{
+    size_t count = cfg_size(cfg, section->name);
     uint8_t *array = (uint8_t *)settings + section->array_offset;
 
-    if (count > section->maximum)
-        return failure(err, ERROR_INVALID, "at most %zu sections '%s'", section->maximum, section->name);
-    for (size_t i = 0; i < count; i++) {
-        cfg_t *one = cfg_getnsec(cfg, section->name, (unsigned)i);
-        const char *title = cfg_title(one);
-        if (title == NULL || title[0] == '\0' || strlen(title) >= CONFIG_TEXT_SIZE)
-            return failure(err, ERROR_INVALID, "a section '%s' needs a title", section->name);
-        memcpy(array + i * section->element_size, title, strlen(title) + 1);
-        TRY(take_values(one, section->parameters, section->parameter_count, array + i * section->element_size, err));
+    if (count > section->maximum) {
+        problems_say(problems, ERROR_INVALID, "at most %zu sections '%s'", section->maximum, section->name);
+        count = section->maximum;
     }
+    for (size_t i = 0; i < count; i++)
+        take_element(cfg_getnsec(cfg, section->name, (unsigned)i), section, array + i * section->element_size, problems);
     *(size_t *)(void *)((uint8_t *)settings + section->count_offset) = count;
-    return SUCCESS;
 }
+
+/* Names that are none of ours: told once, and then taken as if they were, so that the rest is read, too. */
+struct unknown {
+    char names[UNKNOWN_MAX][NAME_MAX_LENGTH + 1];
+    size_t count;
+};
 
 /* What is allocated while a file is read. */
 struct reading {
@@ -177,36 +212,89 @@ static void reading_done(struct reading *reading)
     free(reading->options);
 }
 
-static struct result reading_begin(const struct config_form *form, struct reading *reading, struct error *err)
+NO_LEAK_BEGIN /* reading_done() frees it: an element of what the caller holds */
+static struct result options_of(const struct config_parameter *parameters, size_t count, const struct unknown *unknown,
+                                size_t extra, cfg_opt_t **options_out, struct error *err)
 {
-    TRY(options_of(form->parameters, form->parameter_count, form->section_count, &reading->options, err));
+    cfg_opt_t *options = memory_zeroed(count + unknown->count + extra + 1, sizeof *options);
+
+    if (options == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu parameters", count);
+    for (size_t i = 0; i < count; i++) {
+        options[i] = option_of(parameters[i].name);
+        options[i].parsecb = note_twice;
+    }
+    for (size_t i = 0; i < unknown->count; i++) options[count + i] = option_of(unknown->names[i]);
+    *options_out = options;
+    return SUCCESS;
+}
+NO_LEAK_END
+
+static struct result reading_begin(const struct config_form *form, const struct unknown *unknown, struct reading *reading,
+                                   struct error *err)
+{
+    TRY(options_of(form->parameters, form->parameter_count, unknown, form->section_count + 1, &reading->options, err));
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what is made */
     reading->section_options = memory_zeroed(form->section_count + 1, sizeof *reading->section_options);
     if (reading->section_options == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a configuration");
     reading->section_count = form->section_count;
     for (size_t i = 0; i < form->section_count; i++) {
         const struct config_section *section = &form->sections[i];
-        TRY(options_of(section->parameters, section->parameter_count, 0, &reading->section_options[i], err));
-        reading->options[form->parameter_count + i] = (cfg_opt_t)CFG_SEC(
+        TRY(options_of(section->parameters, section->parameter_count, unknown, 0, &reading->section_options[i], err));
+        reading->options[form->parameter_count + unknown->count + i] = (cfg_opt_t)CFG_SEC(
             section->name, reading->section_options[i], CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES);
     }
+    reading->options[form->parameter_count + unknown->count + form->section_count] = option_of(last_name);
     reading->cfg = cfg_init(reading->options, CFGF_NONE);
     if (reading->cfg == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a configuration");
     (void)cfg_set_error_function(reading->cfg, complain);
     return SUCCESS;
 }
 
-static struct result parse_failure(const struct config_form *form, const char *path, struct error *err)
+/* "" unless the complaint is about an unknown name. */
+static void name_complained_of(char name[NAME_MAX_LENGTH + 1])
 {
     const char *open = strchr(complaint.message, '\'');
     const char *close = open == NULL ? NULL : strchr(open + 1, '\'');
-    char wrong[NAME_MAX_LENGTH + 1] = "", nearest[NAME_MAX_LENGTH + 1] = "";
 
-    if (strstr(complaint.message, "no such option") == NULL || close == NULL)
-        return failure(err, ERROR_INVALID, "%.60s: %s", path, complaint.message);
-    (void)snprintf(wrong, sizeof wrong, "%.*s", (int)(close - open - 1), open + 1);
-    nearest_name(form, wrong, nearest);
-    return failure(err, ERROR_INVALID, "%.60s: %s; did you mean '%s'?", path, complaint.message, nearest);
+    name[0] = '\0';
+    if (strstr(complaint.message, "no such option") == NULL || close == NULL) return;
+    (void)snprintf(name, NAME_MAX_LENGTH + 1, "%.*s", (int)(close - open - 1), open + 1);
+}
+
+static void tell_unknown(const struct config_form *form, const char *name, struct problems *problems)
+{
+    char nearest[NAME_MAX_LENGTH + 1] = "";
+
+    for (size_t i = 0; i < form->gone_count; i++)
+        if (strcmp(form->gone[i].name, name) == 0) {
+            problems_say(problems, ERROR_INVALID, "%.*s'%s' must not stand here any more: %s",
+                         (int)(strcspn(complaint.message, ":") + 2), complaint.message, name, form->gone[i].instead);
+            return;
+        }
+    nearest_name(form, name, nearest);
+    problems_say(problems, ERROR_INVALID, "%s; did you mean '%s'?", complaint.message, nearest);
+}
+
+/* Whether the file can be read once more, with that name in the list. */
+static bool learn_unknown(const struct config_form *form, struct unknown *unknown, struct problems *problems)
+{
+    char name[NAME_MAX_LENGTH + 1];
+
+    name_complained_of(name);
+    if (name[0] == '\0') {
+        problems_say(problems, ERROR_INVALID, "%s", complaint.message);
+        return false;
+    }
+    if (strcmp(name, last_name) == 0) {
+        problems_say(problems, ERROR_INVALID, "this file ends inside a section: a closing } is missing");
+        return false;
+    }
+    for (size_t i = 0; i < unknown->count; i++)
+        if (strcmp(unknown->names[i], name) == 0) return false; /* cut: a name that is longer than any of ours */
+    tell_unknown(form, name, problems);
+    if (unknown->count == UNKNOWN_MAX) return false;
+    memcpy(unknown->names[unknown->count++], name, sizeof name);
+    return true;
 }
 
 struct result config_defaults(const struct config_form *form, void *settings, struct error *err)
@@ -214,18 +302,62 @@ struct result config_defaults(const struct config_form *form, void *settings, st
     return set_defaults(form->parameters, form->parameter_count, settings, err);
 }
 
-struct result config_read(const struct config_form *form, const char *path, void *settings, struct error *err)
+enum parsed { PARSED, PARSED_UNKNOWN, PARSED_NOT };
+
+/* Whatever is open at the end swallows the last line: a comment, or bytes after a zero byte. */
+static void tell_form(cfg_t *cfg, struct problems *problems)
+{
+    if (cfg_size(cfg, last_name) == 0)
+        problems_say(problems, ERROR_INVALID, "this file can't be read to its end: a comment is open, or a byte is zero");
+    for (size_t i = 0; i < complaint.twice_count; i++) problems_say(problems, ERROR_INVALID, "%s", complaint.twice[i]);
+}
+
+static enum parsed parse_once(const struct config_form *form, const char *text, struct unknown *unknown, void *settings,
+                              struct problems *problems)
 {
     struct reading __attribute__((cleanup(reading_done))) reading = {0};
+    struct error why = {0};
 
-    TRY(reading_begin(form, &reading, err));
+    if (!reading_begin(form, unknown, &reading, &why).ok) {
+        problems_add(problems, &why);
+        return PARSED_NOT;
+    }
     complaint.message[0] = '\0';
-    const int outcome = cfg_parse(reading.cfg, path);
-    if (outcome == CFG_FILE_ERROR) return failure(err, ERROR_NOT_FOUND, "can't read %.200s", path);
-    if (outcome != CFG_SUCCESS) return parse_failure(form, path, err);
-    TRY(take_values(reading.cfg, form->parameters, form->parameter_count, settings, err));
-    for (size_t i = 0; i < form->section_count; i++) TRY(take_section(reading.cfg, &form->sections[i], settings, err));
-    return SUCCESS;
+    complaint.twice_count = 0;
+    const int outcome = cfg_parse_buf(reading.cfg, text);
+    if (outcome != CFG_SUCCESS) return learn_unknown(form, unknown, problems) ? PARSED_UNKNOWN : PARSED_NOT;
+    tell_form(reading.cfg, problems);
+    take_values(reading.cfg, form, settings, problems);
+    for (size_t i = 0; i < form->section_count; i++) take_section(reading.cfg, &form->sections[i], settings, problems);
+    return PARSED;
+}
+
+bool config_read_all(const struct config_form *form, const char *path, void *settings, struct problems *problems)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(FILE_MAX_BYTES);
+    struct unknown unknown = {.count = 0};
+    struct error why = {0};
+    enum parsed parsed;
+
+    struct result ready = config_defaults(form, settings, &why);
+    if (ready.ok) ready = file_read(path, &text, &why);
+    if (ready.ok) ready = buffer_format(&text, &why, "\n%s = yes\n", last_name);
+    if (!ready.ok) {
+        problems_add(problems, &why);
+        return false;
+    }
+    do parsed = parse_once(form, buffer_text(&text), &unknown, settings, problems);
+    while (parsed == PARSED_UNKNOWN);
+    return parsed == PARSED;
+}
+
+struct result config_read(const struct config_form *form, const char *path, void *settings, struct error *err)
+{
+    struct error first;
+    struct problems problems = problems_first(&first);
+
+    (void)config_read_all(form, path, settings, &problems);
+    return problems.count == 0 ? SUCCESS : failure(err, first.kind, "%.60s: %s", path, first.message);
 }
 
 static struct result write_parameters(const struct config_parameter *parameters, size_t count, const char *indent,

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/problems.h"
 
 #define CONFIG_TEXT_SIZE 512 /* paths, URLs and connection strings; longer ones are refused */
 
@@ -44,11 +45,18 @@ struct config_section {
     size_t array_offset, count_offset; /* in the struct; the count is a size_t */
 };
 
+/** A parameter of an older version, which is refused with what to do about it. */
+struct config_gone {
+    const char *name, *instead;
+};
+
 struct config_form {
     const struct config_parameter *parameters;
     size_t parameter_count;
     const struct config_section *sections;
     size_t section_count;
+    const struct config_gone *gone;
+    size_t gone_count;
 };
 
 #define CONFIG_FIELD_TEXT(name)    char name[CONFIG_TEXT_SIZE];
@@ -62,5 +70,10 @@ struct config_form {
 RESULT config_defaults(const struct config_form *form, void *settings, struct error *err);
 /** Reads the file over the defaults. ERROR_INVALID names file, line, parameter and what is allowed. */
 RESULT config_read(const struct config_form *form, const char *path, void *settings, struct error *err);
+/**
+ * The same, telling everything that is wrong; messages don't name the file. False: the file was not understood to its end, so that
+ * what `settings` has means nothing. What has no good value keeps its default.
+ */
+bool config_read_all(const struct config_form *form, const char *path, void *settings, struct problems *problems);
 /** A complete commented file with all defaults. */
 RESULT config_write_sample(const struct config_form *form, struct buffer *text, struct error *err);

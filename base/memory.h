@@ -22,5 +22,12 @@ void *memory_zeroed(size_t count, size_t size) FREED_BY(free) __attribute__((war
 /** Grows or shrinks; the old block stays valid on failure. New bytes are undefined. */
 void *memory_resize(void *old, size_t size) __attribute__((warn_unused_result));
 
+/**
+ * For a server, before its second thread: what is large goes back to the kernel when it is freed. Else glibc takes the first block
+ * of a quarter of a MiB that is freed for a sign that all such shall come from its heaps, where a small thing that lives on above
+ * them keeps what a busy minute needed for good. No errors: the worst is more memory.
+ */
+void memory_give_back_large(void);
+
 /** A copy of `length` bytes with a final '\0', or NULL. */
 char *memory_copy_text(const char *text, size_t length) FREED_BY(free) __attribute__((warn_unused_result));

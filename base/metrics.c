@@ -40,15 +40,18 @@ static struct result write_histogram(struct buffer *text, const struct metric *m
 
 static struct result write_metric(struct buffer *text, const struct metric *metric, struct error *err)
 {
+    const bool is_time = metric->kind == METRIC_COUNTER_SECONDS || metric->kind == METRIC_GAUGE_SECONDS;
+
     if (metric->kind == METRIC_HISTOGRAM) return write_histogram(text, metric, err);
-    if (metric->labels[0] == '\0')
-        return buffer_format(text, err, "%s %" PRId64 "\n", metric->name, metric_value(metric));
-    return buffer_format(text, err, "%s{%s} %" PRId64 "\n", metric->name, metric->labels, metric_value(metric));
+    TRY(buffer_format(text, err, "%s", metric->name));
+    if (metric->labels[0] != '\0') TRY(buffer_format(text, err, "{%s}", metric->labels));
+    if (is_time) return buffer_format(text, err, " %.6f\n", (double)metric_value(metric) / 1e6);
+    return buffer_format(text, err, " %" PRId64 "\n", metric_value(metric));
 }
 
 static struct result write_table(struct buffer *text, const struct metric_table *table, struct error *err)
 {
-    static const char *const kinds[] = {"counter", "gauge", "histogram"};
+    static const char *const kinds[] = {"counter", "gauge", "histogram", "counter", "gauge"};
     const char *previous = "";
 
     for (size_t i = 0; i < table->count; i++) {

@@ -3,7 +3,8 @@
  *
  * Each folder keeps its own X-macro table of metrics (<folder>/metrics.def) and defines them as static objects;
  * the gateway renders all tables at /metrics. Updating is one relaxed atomic operation, without locks or
- * allocation. Labels are fixed when a metric is defined: never a name, address or other text from outside.
+ * allocation. Labels are fixed when a metric is defined: never a name, address or other text from outside; of
+ * configured things they may say the operator's own name.
  */
 #pragma once
 
@@ -12,7 +13,8 @@
 
 #include "base/bytes.h"
 
-enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+/* The last two are kept in microseconds, and written as seconds. */
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_COUNTER_SECONDS, METRIC_GAUGE_SECONDS };
 
 #define METRIC_BUCKETS 16 /* upper bounds in microseconds: 100, 200, 400, ... , doubled each time; the last is +Inf */
 
@@ -21,7 +23,7 @@ struct metric {
     const char *help;
     const char *labels; /* "outcome=\"denied\"", or "" */
     enum metric_kind kind;
-    _Atomic int64_t value;                   /* counter, gauge; sum in microseconds of a histogram */
+    _Atomic int64_t value;                   /* of a counter or gauge; the sum in microseconds of a histogram */
     _Atomic uint64_t buckets[METRIC_BUCKETS]; /* not cumulative */
 };
 

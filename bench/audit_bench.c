@@ -12,11 +12,10 @@
 
 #include "audit/decision_make.h"
 #include "audit/sequencer.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/keyd_client.h"
-
-#include <time.h>
 
 #define WAITS_MAX 4000000 /* measured at most; later ones are counted only */
 
@@ -38,14 +37,6 @@ struct submitter {
     char subject[32]; /* "robot$bench+" and a number */
     int64_t submitted_us;
 };
-
-static int64_t now_us(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
-}
 
 static uint64_t epoch = 1; /* of the rights, as the database has it */
 
@@ -78,7 +69,7 @@ static void submit(struct submitter *submitter)
                                                        .client_address = "192.0.2.7",
                                                        .user_agent = "oras/1.2",
                                                        .request_id = "5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30"};
-    submitter->submitted_us = now_us();
+    submitter->submitted_us = clock_monotonic_us();
     sequencer_submit(submitter->bench->sequencer, &submitter->record);
 }
 
@@ -86,7 +77,7 @@ static void recorded(struct record *record)
 {
     struct submitter *submitter = (struct submitter *)(void *)record;
     struct bench *bench = submitter->bench;
-    const int64_t now = now_us();
+    const int64_t now = clock_monotonic_us();
     const bool goes_on = now < bench->ends_us;
 
     (void)pthread_mutex_lock(&bench->mutex);
@@ -129,7 +120,7 @@ static struct result measure(const struct sequencer_options *options, size_t sub
     (void)pthread_mutex_init(&bench.mutex, NULL);
     (void)pthread_cond_init(&bench.idle, NULL);
     TRY(sequencer_start(options, &bench.sequencer, err));
-    const int64_t started = now_us();
+    const int64_t started = clock_monotonic_us();
     bench.ends_us = started + (int64_t)seconds * 1000000;
     for (size_t i = 0; i < submitters; i++) {
         all[i].bench = &bench;
@@ -140,7 +131,7 @@ static struct result measure(const struct sequencer_options *options, size_t sub
     (void)pthread_mutex_lock(&bench.mutex);
     while (bench.running > 0) (void)pthread_cond_wait(&bench.idle, &bench.mutex);
     (void)pthread_mutex_unlock(&bench.mutex);
-    report(&bench, now_us() - started);
+    report(&bench, clock_monotonic_us() - started);
     sequencer_free(bench.sequencer);
     free(bench.waits_us);
     free(all);

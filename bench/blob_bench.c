@@ -224,7 +224,7 @@ int main(int argc, char **argv)
         piece[i] = (uint8_t)(i * 31 + i / 256);
     const struct digest digest = hash_only(length);
     seal_only(length);
-    must(driver_fs_open(argv[1], &driver, &err), &err);
+    must(driver_fs_open(argv[1], 64 << 20, &driver, &err), &err);
     run(&bench, driver, length, &digest);
     must(driver_memory_open(NULL, &driver, &err), &err);
     run(&bench, driver, length, &digest);

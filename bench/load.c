@@ -198,6 +198,8 @@ static bool run_all(struct load *load)
         ok = run_phase(load, &(struct phase){"push", options->clients, options->count, bytes, step_push});
     if (ok && strstr(options->run, "pull") != NULL)
         ok = run_phase(load, &(struct phase){"pull", options->clients, options->count, bytes, step_pull});
+    if (ok && strstr(options->run, "again") != NULL)
+        ok = run_phase(load, &(struct phase){"again", options->clients, options->count, bytes, step_pull});
     if (ok && (strstr(options->run, "manifest") != NULL || strstr(options->run, "beside") != NULL)) {
         ok = link_open(&link, load) && load_push_manifest(&link);
         link_close(&link);
@@ -215,8 +217,8 @@ static void usage(FILE *out)
                 "Loads an OCI registry and prints what it saw as JSON.\n"
                 "  --ca-file FILE      certificates to trust\n"
                 "  --login USER:PASS   for tokens at /token (default: no authentication)\n"
-                "  --run LIST          of token,ask,artifact,push,pull,manifest,beside (default: push,pull); or mixed: all at\n"
-                "                      once, for a time\n"
+                "  --run LIST          of token,ask,artifact,push,pull,again,manifest,beside (default: push,pull); again pulls once\n"
+                "                      more; or mixed: all at once, for a time\n"
                 "  --size BYTES        of each blob (default 1048576; at least 16)\n"
                 "  --count NUMBER      blobs (default 10)\n"
                 "  --clients NUMBER    at a time (default 1)\n"

@@ -25,7 +25,7 @@ struct load_options {
     bool patch;                                     /* PATCH then PUT, as docker does; else one PUT */
     bool whole;                                     /* one POST with the digest, where the registry takes it */
     bool check;                                     /* compare what is pulled with what was pushed */
-    const char *run;                                /* "push,pull,artifact,manifest,token,ask,beside", or "mixed" */
+    const char *run;                                /* "push,pull,again,artifact,manifest,token,ask,beside", or "mixed" */
     const char *scope;                              /* of tokens; NULL: pull and push of the repository */
     const char *paths_file;                         /* lines "METHOD PATH", asked for in turn */
     int pids[LOAD_PIDS_MAX];

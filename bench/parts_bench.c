@@ -88,7 +88,7 @@ int main(int count, char **words)
     }
     OWNED(driver) *driver = NULL;
     struct error err = {0};
-    if (!driver_fs_open(words[1], &driver, &err).ok) {
+    if (!driver_fs_open(words[1], 64 << 20, &driver, &err).ok) {
         (void)fprintf(stderr, "parts_bench: %s\n", err.message);
         return 1;
     }

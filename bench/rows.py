@@ -25,8 +25,9 @@ def rows(quick):
     found = []
     large, times, short_times = (256, 1, 1) if quick else (1024, 3, 5)
     for clients in (1, 4, 16, 64):
-        found.append(Row({"push": f"push 200 x 1 MiB, {clients} clients", "pull": f"pull 200 x 1 MiB, {clients} clients"},
-                         short_times, is_no_sink, size=MIB, count=200, clients=clients, run="push,pull"))
+        found.append(Row({"push": f"push 200 x 1 MiB, {clients} clients", "pull": f"pull 200 x 1 MiB, {clients} clients",
+                          "again": f"pull 200 x 1 MiB once more, {clients} clients"},
+                         short_times, is_no_sink, size=MIB, count=200, clients=clients, run="push,pull,again"))
     for clients in (1, 4):
         found.append(Row({"push": f"the same in one request each, {clients} clients"}, short_times, is_no_sink, size=MIB,
                          count=200, clients=clients, run="push", whole=True))

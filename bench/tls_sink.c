@@ -249,7 +249,7 @@ int main(int count, char **words)
         return 2;
     }
     struct error err = {0};
-    if (count == 5 && !driver_fs_open(words[4], &driver, &err).ok) {
+    if (count == 5 && !driver_fs_open(words[4], 64 << 20, &driver, &err).ok) {
         (void)fprintf(stderr, "tls_sink: %s\n", err.message);
         return 1;
     }

@@ -1,4 +1,4 @@
-/* `sijil login` and `sijil logout`. */
+/* `sijil login`, `sijil logout` and `sijil whoami`. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
+#include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "client/hosts.h"
 #include "client/local.h"
@@ -72,26 +74,81 @@ static struct result try_login(struct invocation *invocation, const char *host, 
     return session_call(session, "", &request, &response, err);
 }
 
+/* Takes `value` over. */
+static struct result say(json_t *value, struct error *err)
+{
+    OWNED_JSON object = value;
+
+    return object == NULL ? failure(err, ERROR_INVALID, "a name that is not UTF-8, or no memory") : api_print_json(object, err);
+}
+
 struct result command_login(struct invocation *invocation, struct error *err)
 {
     struct host_login login = {0};
     const char *host = invocation->operands[0], *username = invocation_option(invocation, 'u');
 
-    TRY(check_host(host, err));
-    if (username == NULL) return failure(err, ERROR_INVALID, "--username is missing: a robot's name, or oidc for a CI token");
-    if (strlen(username) >= sizeof login.username) return failure(err, ERROR_INVALID, "the user name is too long");
+    TRY(line_check(invocation, check_host(host, err)));
+    if (username == NULL)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--username is missing: a robot's name, or oidc for a CI token"));
+    if (strlen(username) >= sizeof login.username)
+        return line_check(invocation, failure(err, ERROR_INVALID, "the user name is too long"));
     memcpy(login.username, username, strlen(username) + 1);
     TRY(take_ca_file(invocation, &login, err));
     TRY(read_secret(login.password, sizeof login.password, err));
     struct result result = try_login(invocation, host, &login, err);
     if (result.ok) result = host_login_save(host, &login, err);
     explicit_bzero(&login, sizeof login);
-    if (result.ok && !invocation->json) (void)fprintf(stderr, "logged in at %s as %s\n", host, username);
-    return result;
+    TRY(result);
+    if (invocation->json) return say(json_pack("{s:s,s:s}", "host", host, "username", username), err);
+    (void)fprintf(stderr, "logged in at %s as %s\n", host, username);
+    return SUCCESS;
 }
 
 struct result command_logout(struct invocation *invocation, struct error *err)
 {
-    TRY(check_host(invocation->operands[0], err));
-    return host_login_forget(invocation->operands[0], err);
+    const char *host = invocation->operands[0];
+
+    TRY(line_check(invocation, check_host(host, err)));
+    TRY(host_login_forget(host, err));
+    return invocation->json ? say(json_pack("{s:s}", "host", host), err) : SUCCESS;
+}
+
+static void show_roles(const json_t *roles)
+{
+    char role[CELL_MAX], scope[CELL_MAX], expires[CELL_MAX];
+
+    if (json_array_size(roles) == 0) (void)printf("no role: ask an administrator for one\n");
+    for (size_t i = 0; i < json_array_size(roles); i++) {
+        const json_t *each = json_array_get(roles, i);
+        const char *where = json_text_of(each, "scope");
+        cell_text(json_object_get(each, "role"), role);
+        cell_text(json_object_get(each, "scope"), scope);
+        cell_text(json_object_get(each, "expires"), expires);
+        (void)printf("%-17s on %s%s%s\n", role, where == NULL || where[0] == '\0' ? "the registry" : scope,
+                     json_object_get(each, "expires") == NULL ? "" : " until ", json_object_get(each, "expires") == NULL ? "" : expires);
+    }
+}
+
+struct result command_whoami(struct invocation *invocation, struct error *err)
+{
+    static const char *const lines[][2] = {{"name", "name"}, {"issuer", "issuer"}, {"id", "id"}, {"secret_expires", "secret ends"},
+                                           {"token_expires", "token ends"}};
+    const struct http_request request = {.method = "GET", .path = "/api/v1/self", .wanted = 200};
+    OWNED(session) *session = NULL;
+    OWNED_RESPONSE response = RESPONSE;
+    OWNED_JSON answer = NULL;
+    char cell[CELL_MAX];
+
+    TRY(line_check(invocation, check_host(invocation->operands[0], err)));
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(session_call(session, "", &request, &response, err));
+    TRY(json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &answer, err));
+    if (invocation->json) return api_print_json(answer, err);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        if (json_object_get(answer, lines[i][0]) == NULL) continue;
+        cell_text(json_object_get(answer, lines[i][0]), cell);
+        (void)printf("%-17s %s\n", lines[i][1], cell);
+    }
+    show_roles(json_object_get(answer, "roles"));
+    return SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
+#include "policy/label.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LABEL_MAX 4096
@@ -26,6 +27,25 @@ static struct result create(struct invocation *invocation, const char *path, con
     if (body == NULL) return no_json("a name", err);
     TRY(api_call(invocation, "POST", path, body, &answer, err));
     return api_print(invocation, answer, err);
+}
+
+static const char roles[] =
+#define ROLE(constant, name, ...) name " "
+#include "authz/roles.def"
+#undef ROLE
+    ;
+static const char classes[] =
+#define X(constant, name) name " "
+    LABEL_CLASSES(X)
+#undef X
+    ;
+
+/* The words that would do, below a registry's word that one does not. */
+static struct result with_words(struct invocation *invocation, const char *what, const char *words, struct result result,
+                                const struct error *err)
+{
+    if (!result.ok && err->kind == ERROR_INVALID) invocation_explain(invocation, what, words);
+    return result;
 }
 
 /* "acme/models" -> "acme", "models"; without a slash the first is empty. */
@@ -74,17 +94,19 @@ struct result command_project_create(struct invocation *invocation, struct error
     char organisation[64];
     const char *name = NULL, *region = invocation_option(invocation, 'r'), *label = invocation_option(invocation, 'l');
 
-    TRY(split_name(invocation->operands[1], organisation, &name, err));
-    if (organisation[0] == '\0') return failure(err, ERROR_INVALID, "a project is ORGANISATION/PROJECT");
+    TRY(line_check(invocation, split_name(invocation->operands[1], organisation, &name, err)));
+    if (organisation[0] == '\0')
+        return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s': a project is ORGANISATION/PROJECT", name));
     OWNED_JSON body = json_pack("{s:s,s:s}", "organisation", organisation, "name", name);
     if (body == NULL) return no_json("a name", err);
     if (region != NULL) TRY(set_text(body, "region", region, err));
     if (label != NULL) {
         json_t *value = NULL;
-        TRY(json_read(bytes_of_text(label), LABEL_MAX, &value, err));
+        TRY(line_check(invocation, json_read(bytes_of_text(label), LABEL_MAX, &value, err)));
         if (json_object_set_new(body, "label", value) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     }
-    return create(invocation, "/projects", body, err);
+    const struct result created = create(invocation, "/projects", body, err);
+    return label == NULL ? created : with_words(invocation, "classes", classes, created, err);
 }
 
 struct result command_project_label(struct invocation *invocation, struct error *err)
@@ -93,9 +115,9 @@ struct result command_project_label(struct invocation *invocation, struct error 
     OWNED_JSON answer = NULL;
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
-    TRY(json_read(bytes_of_text(invocation->operands[2]), LABEL_MAX, &label, err));
+    TRY(line_check(invocation, json_read(bytes_of_text(invocation->operands[2]), LABEL_MAX, &label, err)));
     TRY(buffer_format(&path, err, "/projects/%s/label", invocation->operands[1]));
-    TRY(api_call(invocation, "PUT", buffer_text(&path), label, &answer, err));
+    TRY(with_words(invocation, "classes", classes, api_call(invocation, "PUT", buffer_text(&path), label, &answer, err), err));
     return api_print(invocation, answer, err);
 }
 
@@ -111,10 +133,10 @@ struct result command_robot_create(struct invocation *invocation, struct error *
     char organisation[64];
     const char *name = NULL;
 
-    TRY(split_name(invocation->operands[1], organisation, &name, err));
+    TRY(line_check(invocation, split_name(invocation->operands[1], organisation, &name, err)));
     OWNED_JSON body = json_pack("{s:s}", "name", name);
     if (organisation[0] != '\0') TRY(set_text(body, "organisation", organisation, err));
-    if (body != NULL) TRY(set_days(invocation, body, err));
+    if (body != NULL) TRY(line_check(invocation, set_days(invocation, body, err)));
     return create(invocation, "/robots", body, err);
 }
 
@@ -204,6 +226,44 @@ struct result command_robot_revoke(struct invocation *invocation, struct error *
     return revoke(invocation, session, "robots", id, err);
 }
 
+/* "90", "90s", "15m", "2h", "1d" */
+static struct result read_grace(const char *text, uint64_t *seconds_out, struct error *err)
+{
+    static const char units[] = "smhd";
+    static const uint64_t seconds[] = {1, 60, 3600, 86400};
+    const size_t length = strlen(text);
+    const char *unit = length > 1 ? strchr(units, text[length - 1]) : NULL;
+    uint64_t number = 0;
+
+    if (!text_to_u64((struct bytes){(const uint8_t *)text, unit == NULL ? length : length - 1}, 1000000, &number))
+        return failure(err, ERROR_INVALID, "--grace %.20s: a whole number of seconds, or with m, h or d behind it", text);
+    *seconds_out = number * (unit == NULL ? 1 : seconds[unit - units]);
+    return SUCCESS;
+}
+
+struct result command_robot_rotate(struct invocation *invocation, struct error *err)
+{
+    const char *grace = invocation_option(invocation, 'g');
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+    OWNED(session) *session = NULL;
+    OWNED_JSON body = json_object();
+    OWNED_JSON answer = NULL;
+    uint64_t grace_s = 0;
+    char id[64];
+
+    if (grace != NULL) TRY(line_check(invocation, read_grace(grace, &grace_s, err)));
+    if (body == NULL || json_object_set_new(body, "grace_seconds", json_integer((json_int_t)grace_s)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a request");
+    TRY(line_check(invocation, set_days(invocation, body, err)));
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(robot_id(session, invocation->operands[1], id, err));
+    TRY(buffer_add_text(&path, "/robots/", err));
+    TRY(http_escape(&path, id, err));
+    TRY(buffer_add_text(&path, "/secret", err));
+    TRY(api_call_in(session, "POST", buffer_text(&path), body, &answer, err));
+    return api_print(invocation, answer, err);
+}
+
 struct result command_binding_create(struct invocation *invocation, struct error *err)
 {
     const char *principal = invocation->operands[1], *issuer = invocation_option(invocation, 'i');
@@ -213,6 +273,7 @@ struct result command_binding_create(struct invocation *invocation, struct error
     char id[64];
 
     if (body == NULL) return no_json("a role or scope", err);
+    TRY(line_check(invocation, set_days(invocation, body, err)));
     TRY(session_open(invocation, invocation->operands[0], &session, err));
     if (issuer != NULL) {
         TRY(set_text(body, "issuer", issuer, err));
@@ -221,8 +282,7 @@ struct result command_binding_create(struct invocation *invocation, struct error
         TRY(robot_id(session, principal, id, err));
         TRY(set_text(body, "robot", id, err));
     }
-    TRY(set_days(invocation, body, err));
-    TRY(api_call_in(session, "POST", "/bindings", body, &answer, err));
+    TRY(with_words(invocation, "roles", roles, api_call_in(session, "POST", "/bindings", body, &answer, err), err));
     return api_print(invocation, answer, err);
 }
 

@@ -98,6 +98,13 @@ struct result api_print_json(const json_t *value, struct error *err)
     return SUCCESS;
 }
 
+struct result api_print_output(const char *path, struct error *err)
+{
+    OWNED_JSON object = json_pack("{s:s}", "output", path);
+
+    return object == NULL ? failure(err, ERROR_INVALID, "a path that is not UTF-8, or no memory") : api_print_json(object, err);
+}
+
 /* "limit=1000&after=<what the page before said>" */
 static struct result page_path(struct buffer *path, const char *root, const json_t *next, struct error *err)
 {

@@ -64,6 +64,32 @@ static struct result add_within(const struct invocation *invocation, char mark, 
     return http_escape(path, within, err);
 }
 
+/* To an auditor of a part, refused without --within: where the own roles lie, which nobody should have to guess. */
+static struct result advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err)
+{
+    const struct http_request request = {.method = "GET", .path = "/api/v1/self", .wanted = 200};
+    OWNED_RESPONSE response = RESPONSE;
+    OWNED_JSON self = NULL;
+    char said[sizeof invocation->explanation], advice[CELL_MAX + 16], scope[CELL_MAX];
+    struct error ignored = {0};
+
+    if (result.ok || err->kind != ERROR_DENIED || invocation_option(invocation, 'w') != NULL) return result;
+    memcpy(said, invocation->explanation, sizeof said);
+    const bool is_known = session_call(session, "", &request, &response, &ignored).ok &&
+                          json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &self, &ignored).ok;
+    memcpy(invocation->explanation, said, sizeof said);
+    const json_t *roles = is_known ? json_object_get(self, "roles") : NULL;
+    for (size_t i = 0; i < json_array_size(roles); i++) {
+        const char *role = json_text_of(json_array_get(roles, i), "role");
+        const char *where = json_text_of(json_array_get(roles, i), "scope");
+        if (role == NULL || strcmp(role, "auditor") != 0 || where == NULL || where[0] == '\0') continue;
+        cell_text(json_object_get(json_array_get(roles, i), "scope"), scope);
+        (void)snprintf(advice, sizeof advice, "--within %s", scope);
+        invocation_explain(invocation, "try", advice);
+    }
+    return result;
+}
+
 static struct result events_path(const struct invocation *invocation, const char *query, struct buffer *path,
                                  struct error *err)
 {
@@ -142,10 +168,10 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
     int64_t last = -1;
 
     if (lines_text != NULL && (!text_to_u64(bytes_of_text(lines_text), TAIL_MAX, &lines) || lines == 0))
-        return failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 to %d", lines_text, TAIL_MAX);
+        return line_check(invocation, failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 to %d", lines_text, TAIL_MAX));
     if (events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(session_open(invocation, invocation->operands[0], &session, err));
-    TRY(fetch_newest(invocation, session, (size_t)lines, events, err));
+    TRY(advised(invocation, session, fetch_newest(invocation, session, (size_t)lines, events, err), err));
     TRY(print_events(invocation, events, true, &last, err));
     return invocation_option(invocation, 'f') == NULL ? SUCCESS : follow(invocation, session, last, err);
 }
@@ -160,7 +186,7 @@ static struct result fetch_text(const struct invocation *invocation, struct sess
     TRY(add_within(invocation, '?', &path, err));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
-    return local(file_replace(file, buffer_bytes(&response.body), 0644, err), file, err);
+    return local_output(file_replace(file, buffer_bytes(&response.body), 0644, err), file, err);
 }
 
 struct result command_audit_proof(struct invocation *invocation, struct error *err)
@@ -171,12 +197,12 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
     uint64_t number = 0;
 
     if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number))
-        return failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence);
-    if (folder != NULL) TRY(local(file_make_directory(folder, 0777, err), folder, err));
+        return line_check(invocation, failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence));
+    if (folder != NULL) TRY(local_output(file_make_directory(folder, 0777, err), folder, err));
     (void)snprintf(entry, sizeof entry, "%s/entry.json", folder == NULL ? "." : folder);
     (void)snprintf(proof, sizeof proof, "%s/entry.tlog-proof", folder == NULL ? "." : folder);
     TRY(session_open(invocation, invocation->operands[0], &session, err));
-    TRY(fetch_text(invocation, session, "entry", entry, err));
+    TRY(advised(invocation, session, fetch_text(invocation, session, "entry", entry, err), err));
     TRY(fetch_text(invocation, session, "proof", proof, err));
     if (invocation->json) {
         OWNED_JSON names = json_pack("{s:s,s:s}", "entry", entry, "proof", proof);
@@ -202,13 +228,15 @@ static struct result print_pem(const char *text, struct error *err)
 
 struct result command_audit_key(struct invocation *invocation, struct error *err)
 {
+    OWNED(session) *session = NULL;
     OWNED_JSON answer = NULL;
     struct buffer OWNED_BUFFER path = BUFFER(1024);
     char vkey[CELL_MAX];
 
     TRY(buffer_add_text(&path, "/audit/key", err));
     TRY(add_within(invocation, '?', &path, err));
-    TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err), err));
     if (invocation->json) return api_print(invocation, answer, err);
     if (invocation_option(invocation, 'd') != NULL) return print_pem(json_text_of(answer, "documents"), err);
     cell_text(json_object_get(answer, "vkey"), vkey);

@@ -50,7 +50,8 @@ struct result command_list(struct invocation *invocation, struct error *err)
     const size_t length = slash == NULL ? strlen(operand) : (size_t)(slash - operand);
 
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    if (length == 0 || length >= sizeof host) return failure(err, ERROR_INVALID, "'%.80s' is not HOST[:PORT][/NAME]", operand);
+    if (length == 0 || length >= sizeof host)
+        return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is not HOST[:PORT][/NAME]", operand));
     (void)snprintf(host, sizeof host, "%.*s", (int)length, operand);
     if (slash != NULL) (void)snprintf(folder, sizeof folder, "%.*s", (int)(sizeof folder - 1), slash + 1);
     for (size_t last = strlen(folder); last > 0 && folder[last - 1] == '/'; last--) folder[last - 1] = '\0';
@@ -141,7 +142,7 @@ struct result command_inspect(struct invocation *invocation, struct error *err)
     struct remote_reference target;
     char scope[400];
 
-    TRY(remote_reference_parse(invocation->operands[0], &target, err));
+    TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &target, err)));
     (void)snprintf(scope, sizeof scope, "repository:%s:pull", target.repository);
     TRY(session_open(invocation, target.host, &session, err));
     TRY(manifest_fetch(session, scope, &target, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, &manifest, err));
@@ -164,10 +165,11 @@ struct result command_tag(struct invocation *invocation, struct error *err)
     struct remote_reference source;
     char scope[400];
 
-    TRY(remote_reference_parse(invocation->operands[0], &source, err));
+    TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &source, err)));
     for (unsigned i = 1; i < invocation->operand_count; i++) {
         if (!tag_is_valid(bytes_of_text(invocation->operands[i])))
-            return failure(err, ERROR_INVALID, "'%.60s' is no tag: letters, digits, '_', '.' and '-', at most %d", invocation->operands[i], TAG_MAX);
+            return line_check(invocation, failure(err, ERROR_INVALID, "'%.60s' is no tag: letters, digits, '_', '.' and '-', at most %d",
+                                                  invocation->operands[i], TAG_MAX));
         if (json_array_append_new(tags, json_string(invocation->operands[i])) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for tags");
     }

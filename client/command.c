@@ -26,7 +26,23 @@ const char *invocation_next_option(const struct invocation *invocation, int lett
     return NULL;
 }
 
-enum exit_code exit_code_of(const struct error *err)
+struct result line_check(struct invocation *invocation, struct result checked)
+{
+    if (!checked.ok) invocation->line_is_wrong = true;
+    return checked;
+}
+
+void invocation_explain(struct invocation *invocation, const char *label, const char *value)
+{
+    const size_t used = strlen(invocation->explanation);
+
+    if (value == NULL || value[0] == '\0') return;
+    (void)snprintf(invocation->explanation + used, sizeof invocation->explanation - used, "%s  %-12s %s",
+                   used == 0 ? "" : "\n", label, value);
+    terminal_tame(invocation->explanation + used + (used == 0 ? 0 : 1));
+}
+
+enum exit_code exit_code_of(const struct invocation *invocation, const struct error *err)
 {
     switch (err->kind) {
     case ERROR_NONE: return EXIT_DONE;
@@ -37,8 +53,8 @@ enum exit_code exit_code_of(const struct error *err)
     case ERROR_CORRUPT:
     case ERROR_FORKED: return EXIT_DAMAGED;
     case ERROR_INVALID:
+    case ERROR_LIMIT: return invocation->line_is_wrong ? EXIT_USAGE : EXIT_FAILED;
     case ERROR_CONFLICT:
-    case ERROR_LIMIT:
     case ERROR_FULL:
     case ERROR_NO_MEMORY: break;
     }
@@ -139,7 +155,7 @@ static enum exit_code parse(struct invocation *invocation, int argc, char **argv
 
 static void report_json(const struct invocation *invocation, const struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(8192);
+    struct buffer OWNED_BUFFER text = BUFFER(8 * sizeof invocation->explanation); /* each letter escaped, and the rest */
     struct error ignored = {0};
 
     if (buffer_format(&text, &ignored, "{\"error\":\"%s\",\"message\":", error_kind_name(err->kind)).ok &&
@@ -176,7 +192,8 @@ int client_main(int argc, char **argv)
         (void)puts("sijil " SIJIL_VERSION);
         return EXIT_DONE;
     }
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) return help_level(stdout, argc - 2, argv + 2);
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0))
+        return help_level(stdout, argc - 2, argv + 2);
     invocation.command = command_find(argc, argv, &words);
     if (invocation.command == NULL) return help_without_command(argc - 1, argv + 1);
     argv[words] = argv[0];
@@ -186,5 +203,5 @@ int client_main(int argc, char **argv)
     invocation.verbose = invocation_option(&invocation, 'v') != NULL;
     if (invocation.command->run(&invocation, &err).ok) return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
     command_report(&invocation, &err);
-    return (int)exit_code_of(&err);
+    return (int)exit_code_of(&invocation, &err);
 }

@@ -54,7 +54,8 @@ struct invocation {
     } values[OPTION_VALUES_MAX];
     unsigned value_count;
     bool json, verbose;
-    char explanation[1024]; /* what the server said beyond the error's sentence: rule, decision, request id */
+    bool line_is_wrong;     /* what failed was a check of operands and options */
+    char explanation[4096]; /* what the server said beyond the error's sentence: rule, decision, request id */
 };
 
 /** The option's last value, "" for a flag that was given, NULL if it was not. */
@@ -72,4 +73,10 @@ int client_main(int argc, char **argv);
 /** Says on standard error why the command failed: for people, or (--json) as one JSON object. */
 void command_report(const struct invocation *invocation, const struct error *err);
 
-enum exit_code exit_code_of(const struct error *err);
+/** The result of a check of operands and options, before anything is sent: a failure of it ends with EXIT_USAGE. */
+RESULT line_check(struct invocation *invocation, struct result checked);
+
+/** Adds a line "label value" to what is shown below the error's sentence; nothing without a value. */
+void invocation_explain(struct invocation *invocation, const char *label, const char *value);
+
+enum exit_code exit_code_of(const struct invocation *invocation, const struct error *err);

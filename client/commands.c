@@ -1,6 +1,8 @@
 /* The one table of commands and options: parsing, --help, man pages and completion come from it. */
 #include "client/commands_priv.h"
 
+#include "policy/label.h"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct option_row global_options[] = {
@@ -47,6 +49,10 @@ static const struct option_row proof_options[] = {
 static const struct option_row robot_create_options[] = {
     {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
 };
+static const struct option_row robot_rotate_options[] = {
+    {'e', "expires", "DAYS", "days until it expires (default 90, which is the most)"},
+    {'g', "grace", "TIME", "how long the old secret goes on: seconds, or 15m, 2h, 1d (default 0, at most 7d)"},
+};
 static const struct option_row binding_create_options[] = {
     {'e', "expires", "DAYS", "days until it ends (default: does not end)"},
     {'i', "issuer", "URL", "the principal is a subject of this OIDC issuer, not a robot"},
@@ -54,6 +60,10 @@ static const struct option_row binding_create_options[] = {
 static const struct option_row project_create_options[] = {
     {'r', "region", "REGION", "home region of its bytes (default: the deployment's first)"},
     {'l', "label", "JSON", "floor label: {\"class\":\"sensitive\",\"subjects\":[\"health\"]}"},
+};
+static const struct option_row delete_options[] = {
+    {'n', "dry-run", NULL, "delete nothing; show the plan"},
+    {'p', "plan", "DIGEST", "delete what the plan of this digest shows"},
 };
 #define DETACH_OPTION {'d', "detach", NULL, "do not wait for the end"}
 static const struct option_row scrub_options[] = {
@@ -89,11 +99,20 @@ static const struct option_row policy_sign_options[] = {
 #define OPTIONS(rows) rows, COUNT(rows)
 #define NO_OPTIONS    NULL, 0
 
+#define DELETION \
+    "What is empty goes at once. Else the plan is shown: read it, then repeat the command with --plan and its digest. What is\n" \
+    "deleted is what was seen: if something changed since, nothing is deleted and the new plan is shown. Its name is free then,\n" \
+    "its roles have ended, and the next collection frees its bytes."
+
+#define X(constant, name) name " "
+#define CLASSES "Classes, the least strict first: " LABEL_CLASSES(X)
+
 static const struct command table[] = {
     {"login", "HOST[:PORT]", 1, 1, "Keep a user name and password for a registry",
      "The password is read from standard input and tried before it is kept, in a file that only you may read.",
      OPTIONS(login_options), command_login},
     {"logout", "HOST[:PORT]", 1, 1, "Forget them", "", NO_OPTIONS, command_logout},
+    {"whoami", "HOST[:PORT]", 1, 1, "Show as whom you are logged in, and which roles that has now", "", NO_OPTIONS, command_whoami},
     {"push", "FILE... REFERENCE", 2, OPERANDS_MAX, "Push files as one model or dataset",
      "Files become layers in the ModelPack layout; relative paths are kept. FILE may be a folder: all files below it are pushed, by\n"
      "their paths below it; a .git in it is left out. What the registry has is not sent again,\n"
@@ -127,12 +146,18 @@ static const struct command table[] = {
      command_audit_key},
     {"admin organisation create", "HOST[:PORT] NAME", 2, 2, "Make an organisation", "", NO_OPTIONS,
      command_organisation_create},
+    {"admin organisation delete", "HOST[:PORT] NAME", 2, 2, "Delete an organisation with its projects, robots and roles",
+     DELETION, OPTIONS(delete_options), command_organisation_delete},
     {"admin project create", "HOST[:PORT] ORGANISATION/PROJECT", 2, 2, "Make a project with home region and floor label",
-     "", OPTIONS(project_create_options), command_project_create},
+     CLASSES, OPTIONS(project_create_options), command_project_create},
+    {"admin project delete", "HOST[:PORT] ORGANISATION/PROJECT", 2, 2, "Delete a project with its repositories and roles",
+     DELETION, OPTIONS(delete_options), command_project_delete},
+    {"admin repository delete", "HOST[:PORT] ORGANISATION/PROJECT/NAME", 2, 2, "Delete a repository with all that is in it",
+     DELETION, OPTIONS(delete_options), command_repository_delete},
     {"admin project list", "HOST[:PORT]", 1, 1, "List the projects that you may see", "", NO_OPTIONS,
      command_project_list},
-    {"admin project label", "HOST[:PORT] ORGANISATION/PROJECT JSON", 3, 3, "Raise the floor label of a project", "",
-     NO_OPTIONS, command_project_label},
+    {"admin project label", "HOST[:PORT] ORGANISATION/PROJECT JSON", 3, 3, "Raise the floor label of a project",
+     "JSON is a label such as {\"class\":\"sensitive\",\"subjects\":[\"health\"]}. " CLASSES, NO_OPTIONS, command_project_label},
     {"admin project quota", "HOST[:PORT] ORGANISATION/PROJECT", 2, 2, "Show or set what a project may have",
      "Without an option it is shown. What is not named stays as it is.", OPTIONS(quota_options), command_project_quota},
     {"admin project rules", "HOST[:PORT] ORGANISATION/PROJECT [FILE]", 2, 3, "Show or set what a project keeps",
@@ -145,10 +170,19 @@ static const struct command table[] = {
     {"admin robot create", "HOST[:PORT] [ORGANISATION/]NAME", 2, 2, "Make a robot; its secret is shown once", "",
      OPTIONS(robot_create_options), command_robot_create},
     {"admin robot list", "HOST[:PORT]", 1, 1, "List robots", "", NO_OPTIONS, command_robot_list},
+    {"admin robot rotate", "HOST[:PORT] ROBOT", 2, 2, "Give a robot a new secret; it is shown once",
+     "ROBOT is its name (robot$acme+ci) or its id; its roles stay. The old secret, and tokens made from it, end at once, or after\n"
+     "--grace. Only somebody who may give each role that the robot has may do this, and nobody for himself.",
+     OPTIONS(robot_rotate_options), command_robot_rotate},
     {"admin robot revoke", "HOST[:PORT] ROBOT", 2, 2, "End a robot, its tokens and its uploads at once",
      "ROBOT is its name (robot$acme+ci) or its id.", NO_OPTIONS, command_robot_revoke},
     {"admin binding create", "HOST[:PORT] PRINCIPAL ROLE SCOPE", 4, 4, "Give a role to a robot or an issuer's subject",
-     "SCOPE is \"\" for the registry, an organisation, a project, or a repository (a pattern may end in /*).",
+     "SCOPE is \"\" for the registry, an organisation, a project, or a repository (a pattern may end in /*).\n"
+     "ROLE is one of: "
+#define ROLE(constant, name, ...) name " "
+#include "authz/roles.def"
+#undef ROLE
+     ,
      OPTIONS(binding_create_options), command_binding_create},
     {"admin binding list", "HOST[:PORT]", 1, 1, "List who has which role where", "", NO_OPTIONS, command_binding_list},
     {"admin binding revoke", "HOST[:PORT] ID", 2, 2, "Take a role away, at once", "", NO_OPTIONS,
@@ -165,6 +199,12 @@ static const struct command table[] = {
      "Check it with sijil-verify certificate. It says which of two stages is reached: wrapped key forgotten, or also every\n"
      "version of the key-encryption key that it was wrapped under destroyed.",
      OPTIONS(certificate_options), command_deletion_certificate},
+    {"admin uploads list", "HOST[:PORT] ORGANISATION[/PROJECT]", 2, 2, "List uploads that have begun and not ended",
+     "Whose they are, how many bytes are safe, since when nobody got on with them, and when they end by themselves.", NO_OPTIONS,
+     command_uploads_list},
+    {"admin uploads cancel", "HOST[:PORT] ORGANISATION/PROJECT ID...", 3, OPERANDS_MAX, "End uploads, whoever began them",
+     "What they had reserved of the project's quota is free at once, and their bytes are removed. Their clients are told that\n"
+     "the upload is unknown.", NO_OPTIONS, command_uploads_cancel},
     {"admin region list", "HOST[:PORT]", 1, 1, "List the regions: where each is, and whether it can be used", "", NO_OPTIONS,
      command_region_list},
     {"admin keys", "HOST[:PORT]", 1, 1, "Show how many keys are under which version", "", NO_OPTIONS, command_keys},
@@ -180,6 +220,7 @@ static const struct command table[] = {
     {"policy load", "HOST[:PORT] SET.dsse", 2, 2, "Put a signed policy set into force", "", NO_OPTIONS,
      command_policy_load},
 };
+#undef X
 
 const struct command *commands_table(size_t *count_out)
 {

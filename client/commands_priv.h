@@ -9,6 +9,7 @@
 
 RESULT command_login(struct invocation *invocation, struct error *err);
 RESULT command_logout(struct invocation *invocation, struct error *err);
+RESULT command_whoami(struct invocation *invocation, struct error *err);
 RESULT command_push(struct invocation *invocation, struct error *err);
 RESULT command_pull(struct invocation *invocation, struct error *err);
 RESULT command_tags(struct invocation *invocation, struct error *err);
@@ -21,14 +22,20 @@ RESULT command_audit_tail(struct invocation *invocation, struct error *err);
 RESULT command_audit_proof(struct invocation *invocation, struct error *err);
 RESULT command_audit_key(struct invocation *invocation, struct error *err);
 RESULT command_organisation_create(struct invocation *invocation, struct error *err);
+RESULT command_organisation_delete(struct invocation *invocation, struct error *err);
+RESULT command_project_delete(struct invocation *invocation, struct error *err);
+RESULT command_repository_delete(struct invocation *invocation, struct error *err);
 RESULT command_project_create(struct invocation *invocation, struct error *err);
 RESULT command_project_list(struct invocation *invocation, struct error *err);
 RESULT command_project_quota(struct invocation *invocation, struct error *err);
 RESULT command_project_rules(struct invocation *invocation, struct error *err);
+RESULT command_uploads_list(struct invocation *invocation, struct error *err);
+RESULT command_uploads_cancel(struct invocation *invocation, struct error *err);
 RESULT command_gc(struct invocation *invocation, struct error *err);
 RESULT command_project_label(struct invocation *invocation, struct error *err);
 RESULT command_robot_create(struct invocation *invocation, struct error *err);
 RESULT command_robot_list(struct invocation *invocation, struct error *err);
+RESULT command_robot_rotate(struct invocation *invocation, struct error *err);
 RESULT command_robot_revoke(struct invocation *invocation, struct error *err);
 RESULT command_binding_create(struct invocation *invocation, struct error *err);
 RESULT command_binding_list(struct invocation *invocation, struct error *err);

@@ -184,10 +184,11 @@ struct result command_copy(struct invocation *invocation, struct error *err)
     OWNED(session) *to = NULL;
     struct copy copy = {.invocation = invocation};
 
-    TRY(remote_reference_parse(invocation->operands[0], &copy.source, err));
-    TRY(remote_reference_parse(invocation->operands[1], &copy.target, err));
-    if (copy.target.is_digest) return failure(err, ERROR_INVALID, "copy to a tag; the digest stays what it is");
-    TRY(jobs_option(invocation, &copy.at_once, err));
+    TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &copy.source, err)));
+    TRY(line_check(invocation, remote_reference_parse(invocation->operands[1], &copy.target, err)));
+    if (copy.target.is_digest)
+        return line_check(invocation, failure(err, ERROR_INVALID, "copy to a tag; the digest stays what it is"));
+    TRY(line_check(invocation, jobs_option(invocation, &copy.at_once, err)));
     (void)snprintf(copy.pull_scope, sizeof copy.pull_scope, "repository:%s:pull", copy.source.repository);
     (void)snprintf(copy.push_scope, sizeof copy.push_scope, "repository:%s:pull,push", copy.target.repository);
     (void)snprintf(copy.mount_scope, sizeof copy.mount_scope, "%s %s", copy.push_scope, copy.pull_scope);

@@ -55,6 +55,10 @@ struct result fetch_check(const struct fetch *fetch, struct error *err)
     const struct digest got = hasher_digest(fetch->hasher);
 
     TRY(digest_parse(bytes_of_text(fetch->digest), &wanted, err));
-    if (fetch->offset == fetch->size && digest_equal(&wanted, &got)) return SUCCESS;
+    const bool is_same = digest_equal(&wanted, &got);
+    if (fetch->offset == fetch->size && is_same) return SUCCESS;
+    if (is_same)
+        return failure(err, ERROR_CORRUPT, "%.100s has %llu bytes and not %llu, as its manifest says: have it pushed with the right size",
+                       fetch->name, (unsigned long long)fetch->offset, (unsigned long long)fetch->size);
     return failure(err, ERROR_CORRUPT, "%.100s does not match its digest %.80s; pull it again", fetch->name, fetch->digest);
 }

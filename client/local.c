@@ -18,3 +18,9 @@ struct result local(struct result result, const char *name, struct error *err)
     failure_name(name, err);
     return result;
 }
+
+struct result local_output(struct result result, const char *name, struct error *err)
+{
+    if (!result.ok && err->kind == ERROR_NOT_FOUND) err->kind = ERROR_INVALID;
+    return local(result, name, err);
+}

@@ -12,5 +12,9 @@
  *  registry, could not be used. ERROR_NOT_FOUND, ERROR_FULL and the others stay what they are. */
 RESULT local(struct result result, const char *name, struct error *err);
 
+/** The same of a file or folder that is written: without a place to write to, nothing that was asked for is missing, so that
+ *  ERROR_NOT_FOUND becomes ERROR_INVALID too. */
+RESULT local_output(struct result result, const char *name, struct error *err);
+
 /** Puts "NAME: " before the failure's sentence, unless that names it already. */
 void failure_name(const char *name, struct error *err);

@@ -11,6 +11,25 @@
 #include "client/session.h"
 #include "policy/set.h"
 
+/* A member that nobody reads would be signed away in silence: a set without its policies denies everything. */
+static struct result check_form(const json_t *document, struct error *err)
+{
+    static const char *const known[] = {"apiVersion", "kind", "epoch", "digest", "policies", "regions", "groups", "networks", "exceptions", "declassified"};
+    const char *key = NULL;
+    const json_t *value = NULL;
+
+    if (json_object_get(document, "payloadType") != NULL)
+        return failure(err, ERROR_INVALID, "this is a signed set already; what is signed is the set itself (docs/policies.md)");
+    json_object_foreach((json_t *)(uintptr_t)document, key, value) {
+        bool is_known = false;
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) is_known = is_known || strcmp(key, known[i]) == 0;
+        if (!is_known) return failure(err, ERROR_INVALID, "a policy set has no member \"%.60s\"", key);
+    }
+    if (!json_is_array(json_object_get(document, "policies")) || !json_is_object(json_object_get(document, "regions")))
+        return failure(err, ERROR_INVALID, "a policy set is a JSON object with \"policies\", an array, and \"regions\", an object");
+    return SUCCESS;
+}
+
 static struct result compose(const char *path, uint64_t epoch, struct buffer *payload, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
@@ -18,6 +37,7 @@ static struct result compose(const char *path, uint64_t epoch, struct buffer *pa
 
     TRY(local(file_read(path, &text, err), path, err));
     TRY(local(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &document, err), path, err));
+    TRY(check_form(document, err));
     const struct policy_set_parts parts = {.epoch = epoch,
                                            .policies = json_object_get(document, "policies"),
                                            .regions = json_object_get(document, "regions"),
@@ -37,15 +57,20 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     const char *output = invocation_option(invocation, 'o');
     uint64_t epoch = 0;
 
-    if (key_path == NULL || epoch_text == NULL) return failure(err, ERROR_INVALID, "--key and --epoch are needed");
+    if (key_path == NULL || epoch_text == NULL)
+        return line_check(invocation, failure(err, ERROR_INVALID, "--key and --epoch are needed"));
     if (!text_to_u64(bytes_of_text(epoch_text), INT64_MAX, &epoch) || epoch == 0)
-        return failure(err, ERROR_INVALID, "--epoch %.30s: a whole number from 1", epoch_text);
+        return line_check(invocation, failure(err, ERROR_INVALID, "--epoch %.30s: a whole number from 1", epoch_text));
     TRY(local(ecdsa_key_load(key_path, &key, err), key_path, err));
+    if (!ecdsa_key_is_private(key)) return failure(err, ERROR_INVALID, "--key %.200s: a public key; the private one signs", key_path);
     TRY(local(compose(invocation->operands[0], epoch, &payload, err), invocation->operands[0], err));
     TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
-    if (output != NULL) return local(file_replace(output, buffer_bytes(&envelope), 0644, err), output, err);
-    (void)printf("%s\n", buffer_text(&envelope));
-    return SUCCESS;
+    if (output == NULL) {
+        (void)printf("%s\n", buffer_text(&envelope));
+        return SUCCESS;
+    }
+    TRY(local_output(file_replace(output, buffer_bytes(&envelope), 0644, err), output, err));
+    return invocation->json ? api_print_output(output, err) : SUCCESS;
 }
 
 static struct result print_answer(const struct http_response *response, struct error *err)

@@ -19,7 +19,7 @@
 #include "client/manifest.h"
 #include "client/session.h"
 #include "crypto/digest.h"
-#include "registry/manifest_names.h"
+#include "registry/manifest_members.h"
 
 #define LAYERS_MAX 10000 /* more than any model has files */
 
@@ -30,6 +30,7 @@ struct pull {
     char scope[400];
     const json_t *layers;
     int folder;
+    unsigned at_once;
     atomic_uint written, skipped;
     struct progress_group *group; /* when several layers come at a time, else NULL */
 };
@@ -67,7 +68,7 @@ static struct result check_and_place(struct pull *pull, struct incoming *incomin
         return failure(err, ERROR_CORRUPT, "%.150s is damaged and can't be emptied: remove it", incoming->part);
     TRY(checked);
     TRY(local(file_sync(incoming->fetch.fd, err), incoming->part, err));
-    return local(title_rename(pull->folder, incoming->part, incoming->title, err), incoming->title, err);
+    return local_output(title_rename(pull->folder, incoming->part, incoming->title, err), incoming->title, err);
 }
 
 static struct result receive(struct pull *pull, struct incoming *incoming, struct error *err)
@@ -77,7 +78,7 @@ static struct result receive(struct pull *pull, struct incoming *incoming, struc
 
     (void)snprintf(incoming->part, sizeof incoming->part, "%.*s.%s" PART_ENDING, head, incoming->title,
                    incoming->title + head);
-    TRY(local(title_open(pull->folder, incoming->part, O_RDWR | O_CREAT, &incoming->fetch.fd, err), incoming->part, err));
+    TRY(local_output(title_open(pull->folder, incoming->part, O_RDWR | O_CREAT, &incoming->fetch.fd, err), incoming->part, err));
     TRY(take_over_part(pull, incoming, err));
     progress_begin_in(&incoming->progress, pull->group, incoming->title, incoming->fetch.offset, incoming->fetch.size,
                       pull->invocation->json);
@@ -170,12 +171,11 @@ static struct result check_layers(const json_t *layers, struct error *err)
 static struct result pull_layers(struct pull *pull, struct error *err)
 {
     const size_t count = json_array_size(pull->layers);
-    struct jobs jobs = {.count = count, .work = pull_layer, .context = pull};
+    const struct jobs jobs = {.count = count, .at_once = pull->at_once, .work = pull_layer, .context = pull};
     OWNED(progress_group) *group = NULL;
     uint64_t total = 0;
     int64_t size = 0;
 
-    TRY(jobs_option(pull->invocation, &jobs.at_once, err));
     for (size_t i = 0; i < count; i++)
         if (json_integer_of(json_array_get(pull->layers, i), "size", &size) && size > 0) total += (uint64_t)size;
     if (jobs.at_once > 1 && count > 1) TRY(progress_group_new((unsigned)count, total, pull->invocation->json, &group, err));
@@ -209,11 +209,12 @@ struct result command_pull(struct invocation *invocation, struct error *err)
     struct pull pull = {.invocation = invocation};
     const char *target = invocation_option(invocation, 'o');
 
-    TRY(remote_reference_parse(invocation->operands[0], &pull.source, err));
+    TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &pull.source, err)));
+    TRY(line_check(invocation, jobs_option(invocation, &pull.at_once, err)));
     (void)snprintf(pull.scope, sizeof pull.scope, "repository:%s:pull", pull.source.repository);
     if (target == NULL) target = ".";
-    else TRY(local(file_make_directory(target, 0777, err), target, err));
-    TRY(local(file_open(target, O_RDONLY | O_DIRECTORY, 0, &folder, err), target, err));
+    else TRY(local_output(file_make_directory(target, 0777, err), target, err));
+    TRY(local_output(file_open(target, O_RDONLY | O_DIRECTORY, 0, &folder, err), target, err));
     TRY(session_open(invocation, pull.source.host, &session, err));
     pull.session = session;
     pull.folder = folder;

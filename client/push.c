@@ -182,15 +182,12 @@ static struct result report_push(const struct push *push, struct bytes manifest,
     return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
 }
 
-static struct result push_all(struct push *push, struct error *err)
+static struct result push_all(struct push *push, const json_t *annotations, struct error *err)
 {
     struct buffer OWNED_BUFFER config = BUFFER(CONFIG_MAX);
     struct buffer OWNED_BUFFER manifest = BUFFER(MANIFEST_MAX);
     OWNED_RESPONSE response = RESPONSE;
-    OWNED_JSON annotations = json_object();
 
-    if (annotations == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for annotations");
-    TRY(read_annotations(push->invocation, annotations, err));
     TRY(list_files(push, err));
     TRY(for_each_file(push, hash_one, HASHED_IN_A_MOMENT, err));
     TRY(layout_config(push->list.files, push->list.count, &config, err));
@@ -204,15 +201,19 @@ static struct result push_all(struct push *push, struct error *err)
 struct result command_push(struct invocation *invocation, struct error *err)
 {
     OWNED(session) *session = NULL;
+    OWNED_JSON annotations = json_object();
     struct push push = {.invocation = invocation};
 
-    TRY(remote_reference_parse(invocation->operands[invocation->operand_count - 1], &push.target, err));
-    if (push.target.is_digest) return failure(err, ERROR_INVALID, "push to a tag; the digest follows from the content");
+    if (annotations == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for annotations");
+    TRY(line_check(invocation, remote_reference_parse(invocation->operands[invocation->operand_count - 1], &push.target, err)));
+    if (push.target.is_digest)
+        return line_check(invocation, failure(err, ERROR_INVALID, "push to a tag; the digest follows from the content"));
     (void)snprintf(push.scope, sizeof push.scope, "repository:%s:pull,push", push.target.repository);
-    TRY(jobs_option(invocation, &push.at_once, err));
+    TRY(line_check(invocation, jobs_option(invocation, &push.at_once, err)));
+    TRY(line_check(invocation, read_annotations(invocation, annotations, err)));
     TRY(session_open(invocation, push.target.host, &session, err));
     push.session = session;
-    const struct result pushed = push_all(&push, err);
+    const struct result pushed = push_all(&push, annotations, err);
     file_list_done(&push.list);
     return pushed;
 }

@@ -56,8 +56,9 @@ struct result command_tags(struct invocation *invocation, struct error *err)
     char scope[400], path[2048];
 
     if (tags == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for tags");
-    TRY(remote_reference_parse(invocation->operands[0], &target, err));
-    if (target.was_given) return failure(err, ERROR_INVALID, "name the repository without a tag or digest");
+    TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &target, err)));
+    if (target.was_given)
+        return line_check(invocation, failure(err, ERROR_INVALID, "name the repository without a tag or digest"));
     (void)snprintf(scope, sizeof scope, "repository:%s:pull", target.repository);
     (void)snprintf(path, sizeof path, "/v2/%s/tags/list?n=1000", target.repository);
     TRY(session_open(invocation, target.host, &session, err));
@@ -78,8 +79,9 @@ struct result command_delete(struct invocation *invocation, struct error *err)
     struct remote_reference target;
     char scope[400], path[1024];
 
-    TRY(remote_reference_parse(invocation->operands[0], &target, err));
-    if (!target.was_given) return failure(err, ERROR_INVALID, "name a tag (only it goes) or a digest (all its tags go too)");
+    TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &target, err)));
+    if (!target.was_given)
+        return line_check(invocation, failure(err, ERROR_INVALID, "name a tag (only it goes) or a digest (all its tags go too)"));
     (void)snprintf(scope, sizeof scope, "repository:%s:pull,delete", target.repository);
     (void)snprintf(path, sizeof path, "/v2/%s/manifests/%s", target.repository, target.reference);
     TRY(session_open(invocation, target.host, &session, err));

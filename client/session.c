@@ -16,6 +16,7 @@
 #define TOKENS_MAX 8       /* scopes of one invocation; a push needs one, a mount two */
 #define TOKEN_MARGIN_MS 15000 /* a token this close to its end is not used for a new request */
 #define TOKEN_SIZE 16384
+#define SENTENCE_MAX 160   /* letters of a registry's message that the error's sentence has room for */
 #define WARNINGS_SIZE 4096 /* what one invocation shows of warnings: a registry has no more to say in a whole answer */
 
 struct token {
@@ -41,6 +42,8 @@ struct result session_open(struct invocation *invocation, const char *host, stru
 {
     struct host_login login = {0};
 
+    if (strchr(host, '/') != NULL)
+        return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host));
     TRY(host_login_find(host, &login, err));
     const struct result opened = session_open_as(invocation, host, &login, session_out, err);
     explicit_bzero(&login, sizeof login);
@@ -102,28 +105,18 @@ struct invocation *session_invocation(const struct session *session)
     return session->invocation;
 }
 
-static void explain(struct invocation *invocation, const char *label, const char *value)
-{
-    const size_t used = strlen(invocation->explanation);
-
-    if (value == NULL || value[0] == '\0') return;
-    (void)snprintf(invocation->explanation + used, sizeof invocation->explanation - used, "%s  %-12s %s",
-                   used == 0 ? "" : "\n", label, value);
-    terminal_tame(invocation->explanation + used + (used == 0 ? 0 : 1));
-}
-
 static void explain_members(struct invocation *invocation, const json_t *detail)
 {
     static const char *const members[] = {"rule", "policy", "missing", "decision", "reason", "digest"};
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
-        explain(invocation, members[i], json_text_of(detail, members[i]));
+        invocation_explain(invocation, members[i], json_text_of(detail, members[i]));
 }
 
 /* The detail and the denials in it, no deeper: how deep an answer goes is a stranger's choice. */
 static void explain_detail(struct invocation *invocation, const json_t *detail)
 {
-    if (json_is_string(detail)) explain(invocation, "detail", json_string_value(detail));
+    if (json_is_string(detail)) invocation_explain(invocation, "detail", json_string_value(detail));
     if (json_is_array(detail)) detail = json_array_get(detail, 0);
     explain_members(invocation, detail);
     const json_t *denials = json_object_get(detail, "denials"); /* the first of them is told above */
@@ -148,8 +141,8 @@ struct result refusal(struct invocation *invocation, const struct http_response 
     const char *what = NULL, *code = NULL;
 
     invocation->explanation[0] = '\0';
-    if (!json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, &ignored).ok)
-        explain(invocation, "answer", "not JSON; is this a Sijil registry?");
+    if (response->body.length > 0 && !json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, &ignored).ok)
+        invocation_explain(invocation, "answer", "not JSON; is this a Sijil registry?");
     const json_t *first = json_array_get(json_object_get(answer, "errors"), 0);
     if (first != NULL) { /* OCI */
         code = json_text_of(first, "code");
@@ -163,10 +156,11 @@ struct result refusal(struct invocation *invocation, const struct http_response 
         code = json_text_of(answer, "error");
         what = json_text_of(answer, "error_description");
     }
-    explain(invocation, "audit", response->audit);
-    explain(invocation, "request", response->request_id);
-    return failure(err, kind_of(response->status), "%ld %.60s%s%.160s", response->status,
-                   code == NULL ? "from the registry" : code, what == NULL ? "" : ": ", what == NULL ? "" : what);
+    if (what != NULL && strlen(what) > SENTENCE_MAX) invocation_explain(invocation, "message", what); /* it may end with the way out */
+    invocation_explain(invocation, "audit", response->audit);
+    invocation_explain(invocation, "request", response->request_id);
+    return failure(err, kind_of(response->status), "%ld %.60s%s%.*s", response->status, code == NULL ? "from the registry" : code,
+                   what == NULL ? "" : ": ", SENTENCE_MAX, what == NULL ? "" : what);
 }
 
 struct result session_scope(struct buffer *scope, const char *repository, const char *actions, struct error *err)
@@ -278,9 +272,25 @@ static struct result nothing_granted(struct session *session, const char *scope,
     const struct result refused = refusal(session->invocation, response, err);
 
     (void)refused.ok;
-    explain(session->invocation, "scope", scope);
+    invocation_explain(session->invocation, "scope", scope);
     return failure(err, ERROR_DENIED, "401: no role that %.100s has covers this, or there is no such thing: ask for one",
                    session->login.username);
+}
+
+/* An answer to HEAD has no body, so that the reason is asked for with GET. Of what GET gives instead, one byte is sent. */
+static void ask_why(struct session *session, const struct http_request *request, struct http_response *response)
+{
+    const long status = response->status;
+    struct http_request again = *request;
+    struct error ignored = {0}; /* the status says that it is refused; without the reason, if it can't be had */
+
+    if (status != 403 || strcmp(request->method, "HEAD") != 0) return;
+    again.method = "GET";
+    again.range = "bytes=0-0";
+    buffer_clear(&response->body);
+    const struct result asked = http_call(session->http, &again, response, &ignored);
+    if (!asked.ok || response->status != status) buffer_clear(&response->body); /* another matter */
+    response->status = status;
 }
 
 struct result session_call(struct session *session, const char *scope, const struct http_request *request,
@@ -295,6 +305,7 @@ struct result session_call(struct session *session, const char *scope, const str
         TRY(http_call(session->http, &with_token, response, err));
         show_warnings(session, response->warnings);
         if (response->status == request->wanted || (request->also != 0 && response->status == request->also)) return SUCCESS;
+        ask_why(session, &with_token, response);
         if (response->status != 401 || attempt > 0) break;
         token->good_until_ms = 0; /* revoked, or the registry has new keys: once more with a fresh one */
     }

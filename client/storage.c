@@ -1,4 +1,4 @@
-/* `sijil admin gc`, `admin project quota` and `admin project rules`: what a registry keeps, and how much of it. */
+/* `sijil admin gc`, `admin project quota`, `admin project rules` and `admin uploads`: what a registry keeps, and how much of it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -80,15 +80,18 @@ struct result command_project_quota(struct invocation *invocation, struct error 
 {
     static const char *const shown_only[] = {"bytes_used", "bytes_reserved", "sessions_open", "ceiling"};
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
+    OWNED_JSON limits = json_object();
     OWNED_JSON quota = NULL;
     OWNED_JSON answer = NULL;
     bool changes = false;
 
-    TRY(path_of_project(&path, invocation->operands[1], "quota", err));
+    if (limits == NULL) return no_memory(err);
+    TRY(line_check(invocation, take_limits(invocation, limits, &changes, err)));
+    TRY(line_check(invocation, path_of_project(&path, invocation->operands[1], "quota", err)));
     TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &quota, err));
-    TRY(take_limits(invocation, quota, &changes, err));
     if (!changes) return api_print(invocation, quota, err);
     for (size_t i = 0; i < COUNT(shown_only); i++) (void)json_object_del(quota, shown_only[i]);
+    if (json_object_update(quota, limits) != 0) return no_memory(err);
     TRY(api_call(invocation, "PUT", buffer_text(&path), quota, &answer, err));
     return api_print(invocation, answer, err);
 }
@@ -101,7 +104,7 @@ struct result command_project_rules(struct invocation *invocation, struct error 
     OWNED_JSON rules = NULL;
     OWNED_JSON answer = NULL;
 
-    TRY(path_of_project(&path, invocation->operands[1], "rules", err));
+    TRY(line_check(invocation, path_of_project(&path, invocation->operands[1], "rules", err)));
     if (invocation->operand_count < 3) {
         TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
         return api_print_json(answer, err);
@@ -109,6 +112,45 @@ struct result command_project_rules(struct invocation *invocation, struct error 
     TRY(read_document(invocation->operands[2], &rules, err));
     TRY(api_call(invocation, "PUT", buffer_text(&path), rules, &answer, err));
     return api_print_json(answer, err);
+}
+
+/* ---- open uploads ---- */
+
+struct result command_uploads_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"ID", "id"},       {"REPOSITORY", "repository"}, {"ROBOT", "robot"},
+                                            {"SUBJECT", "subject"}, {"BYTES", "bytes"},       {"BEGUN", "begun"},
+                                            {"IDLE SINCE", "idle_since"}, {"EXPIRES", "expires"}};
+    const char *scope = invocation->operands[1];
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
+
+    if (strchr(scope, '/') != NULL) TRY(line_check(invocation, path_of_project(&path, scope, "uploads", err)));
+    else TRY(buffer_format(&path, err, "/organisations/%s/uploads", scope));
+    return api_list(invocation, buffer_text(&path), "uploads", columns, COUNT(columns), err);
+}
+
+static struct result cancel(struct invocation *invocation, struct session *session, const char *id, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX_URL);
+
+    TRY(line_check(invocation, path_of_project(&path, invocation->operands[1], "uploads/", err)));
+    TRY(http_escape(&path, id, err));
+    TRY(api_call_in(session, "DELETE", buffer_text(&path), NULL, NULL, err));
+    if (!invocation->json) {
+        (void)fprintf(stderr, "cancelled %s\n", id);
+        return SUCCESS;
+    }
+    OWNED_JSON object = json_pack("{s:s}", "cancelled", id);
+    return object == NULL ? no_memory(err) : api_print_json(object, err);
+}
+
+struct result command_uploads_cancel(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    for (unsigned i = 2; i < invocation->operand_count; i++) TRY(cancel(invocation, session, invocation->operands[i], err));
+    return SUCCESS;
 }
 
 /* ---- garbage collection ---- */

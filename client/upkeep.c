@@ -177,7 +177,7 @@ struct result command_scrub(struct invocation *invocation, struct error *err)
     uint64_t bytes = 0;
 
     if (rate != NULL && (!text_to_u64(bytes_of_text(rate), INT64_MAX, &bytes) || bytes == 0))
-        return failure(err, ERROR_INVALID, "--rate %.20s: bytes in a second", rate);
+        return line_check(invocation, failure(err, ERROR_INVALID, "--rate %.20s: bytes in a second", rate));
     if ((region != NULL && json_object_set_new(body, "region", json_string(region)) != 0) ||
         (rate != NULL && json_object_set_new(body, "bytes_per_second", json_integer((json_int_t)bytes)) != 0) ||
         (invocation_option(invocation, 'g') != NULL && json_object_set_new(body, "digest", json_true()) != 0))
@@ -230,8 +230,12 @@ struct result command_job_stop(struct invocation *invocation, struct error *err)
 
     TRY(job_path(&path, &place, "", err));
     TRY(api_call(invocation, "DELETE", buffer_text(&path), NULL, NULL, err));
-    if (!invocation->json) (void)fprintf(stderr, "stops: %s\n", place.id);
-    return SUCCESS;
+    if (!invocation->json) {
+        (void)fprintf(stderr, "stops: %s\n", place.id);
+        return SUCCESS;
+    }
+    OWNED_JSON object = json_pack("{s:s}", "stopping", place.id);
+    return object == NULL ? failure(err, ERROR_INVALID, "an id that is not UTF-8, or no memory") : api_print_json(object, err);
 }
 
 static long long count_in(const json_t *object, const char *name)
@@ -265,7 +269,9 @@ struct result command_keys(struct invocation *invocation, struct error *err)
     TRY(api_call(invocation, "GET", "/keys", NULL, &answer, err));
     if (invocation->json) return api_print_json(answer, err);
     TRY(api_rows(invocation, answer, "versions", columns, COUNT(columns), err));
-    return print_tokens(json_object_get(answer, "tokens"), err);
+    TRY(print_tokens(json_object_get(answer, "tokens"), err));
+    (void)printf("\nunwraps      %lld keys left sijil-keyd; counted, not matched with events\n", count_in(answer, "unwraps"));
+    return SUCCESS;
 }
 
 struct result command_region_list(struct invocation *invocation, struct error *err)
@@ -289,5 +295,6 @@ struct result command_deletion_certificate(struct invocation *invocation, struct
     if (output == NULL) return api_print_json(answer, err);
     TRY(json_write_canonical(&text, answer, err));
     TRY(buffer_add_u8(&text, '\n', err));
-    return local(file_replace(output, buffer_bytes(&text), 0644, err), output, err);
+    TRY(local_output(file_replace(output, buffer_bytes(&text), 0644, err), output, err));
+    return invocation->json ? api_print_output(output, err) : SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* sijil-keyd: holds the keys. It has no network: gateways on this machine reach it over one unix socket. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ struct settings {
     const char *directory, *socket, *passphrase_file, *origin;
     uint64_t passphrase_fd, group;
     uint64_t destroyed; /* the version, 0 for none */
-    bool has_passphrase_fd, has_group, init, add_version, force;
+    bool has_passphrase_fd, has_group, init, add_version, force, log_restored;
     struct server_options server;
     struct hsm_options token; /* module NULL: none */
 };
@@ -50,10 +51,21 @@ static uint64_t number(const char *text, const char *what)
     return value;
 }
 
+/* A unit file can't know which numbers a machine gave its users. What is a number is never looked up as a name. */
+static uid_t uid_of(const char *text)
+{
+    uint64_t value = 0;
+
+    if (text_to_u64(bytes_of_text(text), UINT32_MAX - 1, &value)) return (uid_t)value;
+    const struct passwd *user = getpwnam(text);
+    if (user == NULL) misused("--allow-uid needs a number or the name of a user that exists");
+    return user->pw_uid;
+}
+
 static void take_uid(struct server_options *server, const char *text)
 {
     if (server->uid_count == SERVER_UIDS_MAX) misused("too many --allow-uid");
-    server->uids[server->uid_count++] = (uid_t)number(text, "--allow-uid needs a number");
+    server->uids[server->uid_count++] = uid_of(text);
 }
 
 static void take_option(struct settings *settings, int code)
@@ -79,6 +91,7 @@ static void take_option(struct settings *settings, int code)
         if (settings->destroyed == 0) misused("--destroy-version needs a number from 1");
         break;
     case KEYD_FORCE: settings->force = true; break;
+    case KEYD_LOG_RESTORED: settings->log_restored = true; break;
     case KEYD_TOKEN_MODULE: settings->token.module = optarg; break;
     case KEYD_TOKEN_LABEL: settings->token.token = optarg; break;
     case KEYD_TOKEN_PIN_FILE: settings->token.pin_file = optarg; break;
@@ -103,14 +116,14 @@ static void read_command_line(int argc, char **argv, struct settings *settings)
     if (settings->directory == NULL) misused("--directory is missing");
     if ((settings->passphrase_file != NULL) == settings->has_passphrase_fd)
         misused("give either --passphrase-file or --passphrase-fd");
-    if (settings->init + settings->add_version + (settings->destroyed != 0) > 1)
-        misused("--init, --add-version and --destroy-version exclude each other");
+    const int acts = settings->init + settings->add_version + (settings->destroyed != 0) + settings->log_restored;
+    if (acts > 1) misused("--init, --add-version, --destroy-version and --log-restored exclude each other");
     const bool has_module = settings->token.module != NULL;
     if (has_module != (settings->token.token != NULL) || has_module != (settings->token.pin_file != NULL))
         misused("--token-module, --token-label and --token-pin-file go together");
     if (settings->force && settings->destroyed == 0) misused("--force belongs to --destroy-version");
     if (settings->init != (settings->origin != NULL)) misused("--init and --origin go together");
-    if (!settings->init && !settings->add_version && settings->destroyed == 0 && settings->socket == NULL) misused("--socket is missing");
+    if (acts == 0 && settings->socket == NULL) misused("--socket is missing");
 }
 
 /* All of a descriptor up to its end, then cut after the first line. */
@@ -223,6 +236,28 @@ static struct result destroy_version(const struct settings *settings, int direct
     return SUCCESS;
 }
 
+static struct result drop_finding(const void *context, struct ledger_state *state, struct error *err)
+{
+    (void)context, (void)err;
+    memset(state->finding, 0, sizeof state->finding);
+    return SUCCESS;
+}
+
+static struct result accept_log(int directory, struct bytes passphrase, struct error *err)
+{
+    OWNED(keyring) *keyring = NULL;
+    OWNED(ledger) *ledger = NULL;
+    struct ledger_state state;
+
+    TRY(keyring_open(directory, passphrase, &keyring, err));
+    TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
+    ledger_read(ledger, &state);
+    if (state.finding[0] == '\0') return failure(err, ERROR_NOT_FOUND, "no gateway found anything wrong with the log");
+    TRY(ledger_change(ledger, drop_finding, NULL, err));
+    (void)printf("forgotten: %s\n", state.finding);
+    return ledger_settle(ledger, err);
+}
+
 /* Until a signal ends it, or a ledger that only a new start can read. */
 static struct result wait_for_end(const struct ledger *ledger, struct server *server, struct error *err)
 {
@@ -268,7 +303,11 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
 {
     OWNED(server) *server = NULL;
     struct server_options server_options;
+    struct ledger_state state;
+    char log_size[24]; /* a 64-bit number */
 
+    ledger_read(keyd->ledger, &state);
+    (void)snprintf(log_size, sizeof log_size, "%llu", (unsigned long long)state.log_size);
     block_signals();
     complete_server_options(settings, &server_options);
     TRY(keyd_self_test(keyd, err));
@@ -278,7 +317,8 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
     TRY(server_open_socket(server, err));
     TRY(sandbox_enter(err));
     server_start(server);
-    log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), NULL);
+    log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), "signed", log_size,
+             NULL);
     TRY(wait_for_end(keyd->ledger, server, err));
     log_line(LOG_INFO, "ending", NULL);
     return SUCCESS;
@@ -334,6 +374,7 @@ static struct result act(const struct settings *settings, int directory, struct 
 
     if (settings->init) return make_key_ring(settings, directory, phrase, hsm, err);
     if (settings->add_version) return add_version(directory, phrase, hsm, err);
+    if (settings->log_restored) return accept_log(directory, phrase, err);
     if (settings->destroyed != 0) return destroy_version(settings, directory, phrase, hsm, err);
     return load_and_serve(settings, directory, passphrase, hsm, err);
 }

@@ -5,7 +5,7 @@
 static const struct option_row main_rows[] = {
     {KEYD_DIRECTORY, "directory", "DIR", "folder of the key ring and the ledger; nobody else may enter it"},
     {KEYD_SOCKET, "socket", "PATH", "unix socket to serve; it appears when all is loaded"},
-    {KEYD_ALLOW_UID, "allow-uid", "UID", "user who may connect, again for each one; default: our own"},
+    {KEYD_ALLOW_UID, "allow-uid", "USER", "user who may connect, by name or number, again for each one; default: our own"},
     {KEYD_SOCKET_GROUP, "socket-group", "GID", "group of the socket, when other users may connect"},
     {KEYD_INIT, "init", NULL, "make a key ring in DIR and end"},
     {KEYD_ORIGIN, "origin", "ORIGIN", "name of the audit log, such as registry.example/audit; fixed then"},
@@ -15,6 +15,9 @@ static const struct option_row main_rows[] = {
      "forget version N of the key-encryption keys for good, and end; refused unless a re-wrap has ended and nothing has "
      "asked for N since"},
     {KEYD_FORCE, "force", NULL, "destroy a version although it may be in use: what is wrapped under it is lost for good"},
+    {KEYD_LOG_RESTORED, "log-restored", NULL,
+     "forget that a gateway found the audit log changed, so that it is signed again, and end; only after somebody has restored the log and "
+     "knows why it was changed"},
     {KEYD_HELP, "help", NULL, "show this text and end"},
     {KEYD_VERSION, "version", NULL, "show the version and end"},
 };
@@ -36,7 +39,8 @@ static const struct option_group groups[] = {
 static const char *const synopses[] = {"--directory=DIR --socket=PATH PASSPHRASE [OPTION]...",
                                        "--directory=DIR --init --origin=ORIGIN PASSPHRASE",
                                        "--directory=DIR --add-version PASSPHRASE",
-                                       "--directory=DIR --destroy-version=N [--force] PASSPHRASE", NULL};
+                                       "--directory=DIR --destroy-version=N [--force] PASSPHRASE",
+                                       "--directory=DIR --log-restored PASSPHRASE", NULL};
 static const char *const see_also[] = {"sijild(8)", NULL};
 
 const struct program keyd_program = {

@@ -1,28 +1,27 @@
 /* sijild: the gateway. Everything that it needs to know comes from one configuration file, or from --embedded. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/dump.h"
 #include "base/environment.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/pace.h"
 #include "base/text.h"
 #include "cmd/options.h"
+#include "cmd/sijild_jobs.h"
 #include "embedded/embedded.h"
-#include "embedded/found.h"
 #include "gateway/gateway.h"
-#include "storage/migrate.h"
 
 enum { EXIT_USAGE = 2, SAMPLE_MAX = 65536, SECONDS_MAX = 31536000 };
 
-enum job { JOB_RUN, JOB_CHECK, JOB_MIGRATE, JOB_FOUND, JOB_EMBEDDED };
+enum job { JOB_RUN, JOB_CHECK, JOB_MIGRATE, JOB_FOUND, JOB_REPLACE_ADMIN, JOB_EMBEDDED };
 
 struct command {
     enum job job;
-    const char *config, *approver, *policy_set, *admin_file;
+    bool has_settings; /* of a gateway that is to serve: read, and found good */
+    unsigned given;    /* options, as a set: 1 << their distance from the first */
+    struct sijild_job options;
     struct embedded_options embedded;
 };
 
@@ -58,15 +57,18 @@ static bool set_number(const char *text, uint64_t maximum, int64_t *number_out)
 static int job_option(int code, struct command *command)
 {
     switch (code) {
-    case SIJILD_CONFIG: command->config = optarg; return -1;
+    case SIJILD_CONFIG: command->options.config = optarg; return -1;
     case SIJILD_CHECK: command->job = JOB_CHECK; return -1;
+    case SIJILD_ONLINE: command->options.online = true; return -1;
+    case SIJILD_DATABASE_OWNER: command->options.database_owner = optarg; return -1;
     case SIJILD_MIGRATE: command->job = JOB_MIGRATE; return -1;
     case SIJILD_FOUND:
-        command->job = JOB_FOUND;
-        command->admin_file = optarg;
+    case SIJILD_REPLACE_ADMIN:
+        command->job = code == SIJILD_FOUND ? JOB_FOUND : JOB_REPLACE_ADMIN;
+        command->options.admin_file = optarg;
         return -1;
-    case SIJILD_APPROVER: command->approver = optarg; return -1;
-    case SIJILD_POLICY_SET: command->policy_set = optarg; return -1;
+    case SIJILD_APPROVER: command->options.approver = optarg; return -1;
+    case SIJILD_POLICY_SET: command->options.policy_set = optarg; return -1;
     case SIJILD_SAMPLE: return print_sample();
     case SIJILD_HELP:
         program_print_help(stdout, &sijild_program);
@@ -108,6 +110,59 @@ static int take_option(int code, struct command *command)
     }
 }
 
+#define JOB(name)    (1U << (JOB_##name))
+#define OPTION(name) (1U << ((name) - SIJILD_CONFIG))
+
+/* An option that is ignored lets a person believe that it does something. */
+static const struct belonging {
+    unsigned options, jobs;
+    const char *belongs_to;
+} belongings[] = {
+    {OPTION(SIJILD_CONFIG), ~JOB(EMBEDDED), "a gateway with a configuration, not to --embedded"},
+    {OPTION(SIJILD_ONLINE), JOB(CHECK), "--check-config"},
+    {OPTION(SIJILD_DATABASE_OWNER), JOB(CHECK) | JOB(MIGRATE), "--migrate or --check-config"},
+    {OPTION(SIJILD_APPROVER) | OPTION(SIJILD_POLICY_SET), JOB(FOUND), "--found"},
+    {OPTION(SIJILD_ADDRESS) | OPTION(SIJILD_PORT) | OPTION(SIJILD_URL) | OPTION(SIJILD_GEO) | OPTION(SIJILD_OPERATOR) |
+         OPTION(SIJILD_NETWORK) | OPTION(SIJILD_PASSPHRASE_FILE) | OPTION(SIJILD_PASSPHRASE_FD) | OPTION(SIJILD_SECRETS) |
+         OPTION(SIJILD_BLOB_LEASE) | OPTION(SIJILD_COLLECT_INTERVAL) | OPTION(SIJILD_NEW_ADMIN),
+     JOB(EMBEDDED), "--embedded"},
+};
+static const unsigned jobs_options =
+    OPTION(SIJILD_CHECK) | OPTION(SIJILD_MIGRATE) | OPTION(SIJILD_FOUND) | OPTION(SIJILD_REPLACE_ADMIN) | OPTION(SIJILD_EMBEDDED);
+
+static int misplaced(unsigned options, const char *belongs_to)
+{
+    struct option rows[PROGRAM_OPTIONS_MAX + 1];
+    char why[200];
+    size_t i = 0;
+
+    program_long_options(&sijild_program, rows);
+    while ((options & OPTION(rows[i].val)) == 0) i++;
+    (void)snprintf(why, sizeof why, "--%s belongs to %s", rows[i].name, belongs_to);
+    return usage_error(why);
+}
+
+static int check_together(const struct command *command)
+{
+    const unsigned jobs = command->given & jobs_options;
+
+    if ((jobs & (jobs - 1)) != 0)
+        return usage_error("one of --check-config, --migrate, --found, --replace-admin and --embedded at a time");
+    for (size_t i = 0; i < sizeof belongings / sizeof belongings[0]; i++) {
+        const unsigned options = command->given & belongings[i].options;
+        if (options != 0 && (belongings[i].jobs & (1U << command->job)) == 0) return misplaced(options, belongings[i].belongs_to);
+    }
+    return -1;
+}
+
+static int check_embedded(const struct command *command)
+{
+    struct error why = {0};
+
+    if (command->job != JOB_EMBEDDED || embedded_check(&command->embedded, &why).ok) return -1;
+    return usage_error(why.message);
+}
+
 static int take_options(int argc, char **argv, struct command *command)
 {
     struct option options[PROGRAM_OPTIONS_MAX + 1];
@@ -116,38 +171,11 @@ static int take_options(int argc, char **argv, struct command *command)
     for (int code; (code = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         const int status = take_option(code, command);
         if (status >= 0) return status;
+        command->given |= OPTION(code);
     }
-    return optind < argc ? usage_error("there are no arguments, only options") : -1;
-}
-
-static struct result migrate(const struct settings *settings, struct error *err)
-{
-    struct migration_report report = {0};
-    char applied[12], version[12];
-
-    if (settings->database_owner[0] == '\0')
-        return failure(err, ERROR_INVALID, "--migrate needs database_owner in the configuration: the schema's owner");
-    TRY(storage_migrate(settings->database_owner, &report, err));
-    (void)snprintf(applied, sizeof applied, "%u", report.applied);
-    (void)snprintf(version, sizeof version, "%u", report.version);
-    log_line(LOG_INFO, "the schema is up to date", "applied", applied, "version", version, NULL);
-    return SUCCESS;
-}
-
-/* The file is made first: an administrator whose secret nobody got would be of no use. */
-static struct result found(const struct command *command, const struct settings *settings, struct error *err)
-{
-    OWNED_FD file = -1;
-
-    TRY(file_open(command->admin_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &file, err));
-    const struct found_options founding = {.settings = settings,
-                                          .approver = command->approver,
-                                          .policy_set = command->policy_set,
-                                          .admin_fd = file};
-    const struct result made = found_registry(&founding, err);
-    if (!made.ok) (void)unlink(command->admin_file);
-    else log_line(LOG_INFO, "made an administrator", "file", command->admin_file, NULL);
-    return made;
+    if (optind < argc) return usage_error("there are no arguments, only options");
+    const int status = check_together(command);
+    return status >= 0 ? status : check_embedded(command);
 }
 
 static struct result run_embedded(const struct embedded_options *wanted, struct error *err)
@@ -160,24 +188,34 @@ static struct result run_embedded(const struct embedded_options *wanted, struct 
     return gateway_run(embedded_settings(embedded), err);
 }
 
-static struct result run(const struct command *command, struct error *err)
+static struct result serve(struct command *command, struct error *err)
 {
     /* libpq looks for what `database` leaves open in PG... and below HOME. */
     static const char *const serving[] = {"LANG", "LC_*", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "HOME", "PG*", NULL};
     static struct settings settings;
 
-    if (command->job == JOB_EMBEDDED) return run_embedded(&command->embedded, err);
-    TRY(settings_read(command->config, &settings, err));
-    if (command->job == JOB_CHECK) return SUCCESS;
-    if (command->job == JOB_MIGRATE) return migrate(&settings, err);
-    if (command->job == JOB_FOUND) return found(command, &settings, err);
+    TRY(settings_read(command->options.config, &settings, err));
+    command->has_settings = true;
     environment_keep(serving);
     return gateway_run(&settings, err);
 }
 
+static struct result run(struct command *command, struct error *err)
+{
+    switch (command->job) {
+    case JOB_EMBEDDED: return run_embedded(&command->embedded, err);
+    case JOB_CHECK: return sijild_check(&command->options, err);
+    case JOB_MIGRATE: return sijild_migrate(&command->options, err);
+    case JOB_FOUND: return sijild_found(&command->options, err);
+    case JOB_REPLACE_ADMIN: return sijild_replace_admin(&command->options, err);
+    case JOB_RUN: break;
+    }
+    return serve(command, err);
+}
+
 static int exit_status(const struct command *command, const struct error *err)
 {
-    if (command->job == JOB_CHECK) return EXIT_USAGE;
+    if (command->job == JOB_CHECK || (command->job == JOB_RUN && !command->has_settings)) return EXIT_USAGE;
     const bool may_pass =
         err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_UNCERTAIN || err->kind == ERROR_NO_MEMORY;
     return may_pass ? EXIT_TRY_AGAIN : EXIT_FAILURE;
@@ -185,7 +223,7 @@ static int exit_status(const struct command *command, const struct error *err)
 
 int main(int argc, char **argv)
 {
-    struct command command = {.config = "/etc/sijil/sijild.conf", .embedded = {.passphrase_fd = -1, .collect_interval = -1}};
+    struct command command = {.options.config = "/etc/sijil/sijild.conf", .embedded = {.passphrase_fd = -1, .collect_interval = -1}};
     struct error err = {0};
 
     const int status = take_options(argc, argv, &command);
@@ -194,6 +232,7 @@ int main(int argc, char **argv)
         perror("sijild: core dumps can't be forbidden");
         return EXIT_FAILURE;
     }
+    memory_give_back_large();
     pace_prompt(); /* PostgreSQL and sijil-keyd take it over, if they are started from here */
     if (run(&command, &err).ok) return EXIT_SUCCESS;
     log_error("sijild ends", &err);

@@ -4,11 +4,16 @@
 
 static const struct option_row main_rows[] = {
     {SIJILD_CONFIG, "config", "FILE", "configuration; default: /etc/sijil/sijild.conf"},
-    {SIJILD_CHECK, "check-config", NULL, "say whether the configuration is good, and end"},
+    {SIJILD_CHECK, "check-config", NULL, "say all that is wrong with the configuration, and end"},
+    {SIJILD_ONLINE, "online", NULL, "with --check-config, as the gateway's user: ask database, sijil-keyd and regions, too"},
     {SIJILD_SAMPLE, "sample-config", NULL, "print a configuration with all parameters and their defaults, and end"},
     {SIJILD_MIGRATE, "migrate", NULL, "bring the database to this program's schema, and end"},
+    {SIJILD_DATABASE_OWNER, "database-owner", "FILE",
+     "connection string of the database's owner, mode 600; default: /etc/sijil/database-owner. With --check-config: try it"},
     {SIJILD_FOUND, "found", "FILE",
-     "make the regions, the first project and an administrator, whose secret goes to FILE"},
+     "make what is missing of regions, first project and first administrator, whose secret goes to FILE, and end"},
+    {SIJILD_REPLACE_ADMIN, "replace-admin", "FILE",
+     "revoke the administrator, make another one, whose secret goes to FILE, record it, and end"},
     {SIJILD_APPROVER, "approver", "PEM", "with --found, the first time: public key that policy sets are signed with"},
     {SIJILD_POLICY_SET, "policy-set", "FILE", "with --found, the first time: a signed policy set"},
     {SIJILD_HELP, "help", NULL, "show this text and end"},
@@ -35,7 +40,8 @@ static const struct option_group groups[] = {
     {"", main_rows, COUNT(main_rows)},
     {"On one machine, with a PostgreSQL and keys of its own in DIR:", embedded_rows, COUNT(embedded_rows)},
 };
-static const char *const synopses[] = {"[--config=FILE] [--check-config | --migrate | --found=FILE]",
+static const char *const synopses[] = {"[--config=FILE] [--check-config [--online] | --found=FILE | --replace-admin=FILE]",
+                                       "--migrate [--database-owner=FILE]",
                                        "--embedded=DIR [OPTION]...", "--sample-config", NULL};
 static const char *const see_also[] = {"sijild.conf(5)", "sijil(1)", "sijil-keyd(8)", "sijil-verify(1)", NULL};
 

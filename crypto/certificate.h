@@ -35,3 +35,5 @@ RESULT certificate_inspect(struct bytes pem, struct certificate_facts *facts_out
 /** As certificate_inspect(), and that `key_pem` holds its private key; ERROR_INVALID says which rule is broken. */
 RESULT certificate_check_pair(struct bytes pem, struct bytes key_pem, struct certificate_facts *facts_out,
                               struct error *err);
+/** Whether the first certificate is for this DNS name or IP address (RFC 6125): a subject's common name does not count. */
+RESULT certificate_covers(struct bytes pem, const char *name, bool *covers_out, struct error *err);

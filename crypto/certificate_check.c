@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <time.h>
 
 #include "base/fault.h"
@@ -100,4 +101,16 @@ struct result certificate_check_pair(struct bytes pem, struct bytes key_pem, str
     if (result.ok) result = read_facts(certificate, facts_out, err);
     X509_free(certificate);
     return result;
+}
+
+struct result certificate_covers(struct bytes pem, const char *name, bool *covers_out, struct error *err)
+{
+    X509 *certificate = NULL;
+
+    TRY(certificate_read(pem, &certificate, err));
+    *covers_out = X509_check_ip_asc(certificate, name, 0) == 1 ||
+                  X509_check_host(certificate, name, 0, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
+    X509_free(certificate);
+    ERR_clear_error();
+    return SUCCESS;
 }

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "crypto/keyd_client_priv.h"
 #include "crypto/keyd_frame.h"
+#include "crypto/metrics.h"
 
 enum { CONNECTIONS = 8 }; /* more threads than this wait: keyd itself runs a few at a time */
 
@@ -195,8 +196,8 @@ static struct result try_twice(struct keyd_client *client, struct keyd_connectio
     return exchange(connection, request, deadline_ms, reply_out, err);
 }
 
-struct result keyd_call(struct keyd_client *client, struct keyd_request *request, struct keyd_call *call,
-                        struct error *err)
+static struct result call_keyd(struct keyd_client *client, struct keyd_request *request, struct keyd_call *call,
+                               struct error *err)
 {
     const int64_t deadline_ms = clock_monotonic_ms() + client->timeout_ms;
     struct keyd_connection *connection = take(client, deadline_ms);
@@ -215,4 +216,14 @@ struct result keyd_call(struct keyd_client *client, struct keyd_request *request
     if (call->reply.type != KEYD_ERROR) return SUCCESS;
     const struct bytes message = call->reply.as.error.message;
     return failure(err, call->reply.as.error.kind, "%.*s", (int)message.length, (const char *)message.data);
+}
+
+struct result keyd_call(struct keyd_client *client, struct keyd_request *request, struct keyd_call *call,
+                        struct error *err)
+{
+    const int64_t began_us = clock_monotonic_us();
+    const struct result called = call_keyd(client, request, call, err);
+
+    keyd_metrics_count(request->type, clock_monotonic_us() - began_us, called.ok ? ERROR_NONE : err->kind);
+    return called;
 }

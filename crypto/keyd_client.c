@@ -1,5 +1,6 @@
 #include "crypto/keyd_client.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "crypto/keyd_client_priv.h"
@@ -105,6 +106,7 @@ static struct result token_of(const struct token_request *request, struct keyd_t
     token->source = bytes_of_text(request->source);
     token->confirmation = optional_text(request->confirmation);
     token->request = optional_text(request->request);
+    token->organisation = request->organisation;
     token->lifetime_s = request->lifetime_s;
     token->catalog = request->catalog;
     token->administration = request->administration;
@@ -142,6 +144,15 @@ struct result keyd_sign_checkpoint(struct keyd_client *client, const struct chec
     request.as.checkpoint = *checkpoint;
     TRY(keyd_call(client, &request, &call, err));
     return buffer_add(note, call.reply.as.note.data, call.reply.as.note.length, err);
+}
+
+struct result keyd_log_forked(struct keyd_client *client, const char *finding, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_LOG_FORKED};
+    OWNED_CALL call = {0};
+
+    (void)snprintf(request.as.finding, sizeof request.as.finding, "%s", finding);
+    return keyd_call(client, &request, &call, err);
 }
 
 struct result keyd_subject_index(struct keyd_client *client, const char *issuer, const char *subject,
@@ -191,13 +202,13 @@ struct result keyd_pin_approver(struct keyd_client *client, const uint8_t public
     return keyd_call(client, &request, &call, err);
 }
 
-struct result keyd_pin_policy(struct keyd_client *client, struct bytes envelope, uint64_t *epoch_out,
+struct result keyd_pin_policy(struct keyd_client *client, const struct policy_pin_request *pin, uint64_t *epoch_out,
                               uint8_t digest_out[32], struct error *err)
 {
     struct keyd_request request = {.type = KEYD_PIN_POLICY};
     OWNED_CALL call = {0};
 
-    request.as.envelope = envelope;
+    request.as.pin = *pin;
     TRY(keyd_call(client, &request, &call, err));
     *epoch_out = call.reply.as.policy.epoch;
     memcpy(digest_out, call.reply.as.policy.digest, sizeof call.reply.as.policy.digest);

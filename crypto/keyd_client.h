@@ -22,7 +22,9 @@ struct keyd_client;
 #define KEYD_TOKEN_MAX   12288
 #define KEYD_NOTE_MAX    2048
 #define KEYD_VERSIONS_MAX 64 /* of key-encryption keys: a rotation every month for five years */
-#define KEYD_PROOF_MAX   63 /* hashes of a consistency proof (RFC 6962) */
+#define KEYD_PROOF_MAX   63 /* hashes of a consistency or an inclusion proof (RFC 6962) */
+#define KEYD_LEAF_MAX    4096 /* bytes of an entry of the log */
+#define KEYD_FINDING_MAX 128  /* bytes that say what does not fit in a log */
 
 /** `timeout_ms` is for one call, connect included. Connects lazily: a dead keyd is found by the first call. */
 RESULT keyd_client_new(const char *socket_path, unsigned timeout_ms, struct keyd_client **client_out,
@@ -132,6 +134,7 @@ struct token_request {
     const char *issuer, *audience;       /* the registry's public URL; its service id */
     const char *subject;                 /* "robot:<uuid>" or "ext:<issuer digest>:<subject>" */
     const char *source;                  /* id of the credential behind it: what to revoke */
+    struct uuid organisation;            /* of the robot, whose tokens are limited together; nil: the registry's own, or no robot */
     unsigned lifetime_s;
     const char *confirmation;            /* x5t#S256 of the client's certificate, or NULL */
     const char *request;                 /* id of the request whose event records the mint: jti begins with it; or NULL */
@@ -159,6 +162,12 @@ struct checkpoint_request {
 RESULT keyd_sign_checkpoint(struct keyd_client *client, const struct checkpoint_request *request,
                             struct buffer *note, struct error *err);
 
+/**
+ * A gateway found that the log is not the one that was signed: `finding` says where, and is cut at KEYD_FINDING_MAX bytes. keyd keeps the
+ * first one in its ledger and signs no checkpoint any more (ERROR_FORKED), until an operator says otherwise (sijil-keyd --log-restored).
+ */
+RESULT keyd_log_forked(struct keyd_client *client, const char *finding, struct error *err);
+
 /** HMAC under keyd's index key: finds a subject without naming it. */
 RESULT keyd_subject_index(struct keyd_client *client, const char *issuer, const char *subject, uint8_t index_out[32],
                           struct error *err);
@@ -170,12 +179,22 @@ RESULT keyd_subject_key_open(struct keyd_client *client, const uint8_t index[32]
 
 /** Pins the public key that policy sets must be signed with; once only, at the first start. */
 RESULT keyd_pin_approver(struct keyd_client *client, const uint8_t public_key[65], struct error *err);
+
+/** A signed policy set, and the proof that its loading stands in the log that keyd has signed. */
+struct policy_pin_request {
+    struct bytes envelope; /* DSSE, payload type application/vnd.sijil.policy-set.v1+json with epoch and digest */
+    struct bytes leaf;     /* of the event policy.load that names the set, byte for byte */
+    uint64_t sequence;     /* of that event */
+    uint64_t size;         /* of the log at keyd's last checkpoint, which the proof leads to */
+    size_t proof_count;
+    uint8_t proof[KEYD_PROOF_MAX][32];
+};
 /**
- * Hands keyd a signed policy set (DSSE envelope, payload type application/vnd.sijil.policy-set.v1+json with epoch
- * and digest). keyd checks the signature against the approver root and refuses an epoch that is not larger than
- * the pinned one, unless it is the same set again.
+ * keyd pins the set. ERROR_DENIED: the approver did not sign it, or the epoch is not larger than the pinned one (the same set
+ * again is no error). ERROR_NOT_FOUND: the leaf is not of an event that loaded exactly this envelope, or does not stand in
+ * the log that was signed. ERROR_CONFLICT: keyd's last checkpoint has another size; ask keyd_identify() and prove again.
  */
-RESULT keyd_pin_policy(struct keyd_client *client, struct bytes envelope, uint64_t *epoch_out,
+RESULT keyd_pin_policy(struct keyd_client *client, const struct policy_pin_request *pin, uint64_t *epoch_out,
                        uint8_t digest_out[32], struct error *err);
 
 void keyd_client_free(struct keyd_client *client);

@@ -13,11 +13,11 @@
 #include "crypto/ecdsa.h"
 #include "crypto/keyd_client.h"
 
-#define KEYD_PROTOCOL_VERSION 3
+#define KEYD_PROTOCOL_VERSION 5
 #define KEYD_HEADER_SIZE      14
 #define KEYD_MESSAGE_MAX      (64 * 1024)        /* bytes, the header included */
 #define KEYD_POLICY_MAX       (2 * 1024 * 1024)  /* an envelope of policy/set.h; the one message that may be larger */
-#define KEYD_MESSAGE_LARGE    (KEYD_POLICY_MAX + 1024)
+#define KEYD_MESSAGE_LARGE    (KEYD_POLICY_MAX + KEYD_LEAF_MAX + 32 * KEYD_PROOF_MAX + 1024)
 #define KEYD_ENVELOPE_MAX     8192               /* of a certificate of deletion */
 #define KEYD_NAME_MAX         512                /* bytes of issuer, audience, subject, source, repository name */
 
@@ -35,7 +35,8 @@
     X(10, KEYD_PIN_POLICY, pin_policy)                 \
     X(11, KEYD_REWRAP, rewrap)                         \
     X(12, KEYD_VERSIONS_UNUSED, versions_unused)       \
-    X(13, KEYD_CERTIFY_DELETION, certify_deletion)
+    X(13, KEYD_CERTIFY_DELETION, certify_deletion)     \
+    X(14, KEYD_LOG_FORKED, log_forked)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -54,6 +55,7 @@ struct keyd_token {
     struct bytes issuer, audience, subject, source;
     struct bytes confirmation; /* empty: none */
     struct bytes request;      /* id of the request that the event of the mint names; empty: none */
+    struct uuid organisation;  /* of the robot; nil: one of the registry itself, or no robot */
     uint32_t lifetime_s;
     bool catalog, administration;
     size_t access_count;
@@ -96,7 +98,8 @@ struct keyd_request {
             struct wrapped_key wrapped; /* not in subject_key_new */
         } subject_key;
         uint8_t approver[ECDSA_PUBLIC_SIZE];
-        struct bytes envelope;
+        char finding[KEYD_FINDING_MAX + 1]; /* of log_forked */
+        struct policy_pin_request pin;
     } as;
 };
 

@@ -80,6 +80,7 @@ static struct result write_token(struct buffer *frame, const struct keyd_request
     TRY(write_name(frame, token->source, 1, "a token's source", err));
     TRY(write_name(frame, token->confirmation, 0, "a token's confirmation", err));
     TRY(write_name(frame, token->request, 0, "a token's request", err));
+    TRY(buffer_add(frame, token->organisation.bytes, 16, err));
     TRY(buffer_add_u32(frame, token->lifetime_s, err));
     TRY(buffer_add_u8(frame, token->catalog, err));
     TRY(buffer_add_u8(frame, token->administration, err));
@@ -113,6 +114,7 @@ static void read_token(struct reader *fields, struct keyd_request *request)
     token->source = read_name(fields);
     token->confirmation = reader_prefixed(fields, KEYD_NAME_MAX);
     token->request = reader_prefixed(fields, KEYD_NAME_MAX);
+    keyd_read_fixed(fields, token->organisation.bytes, 16);
     token->lifetime_s = reader_u32(fields);
     token->catalog = keyd_read_flag(fields);
     token->administration = keyd_read_flag(fields);
@@ -205,14 +207,34 @@ static void read_pin_approver(struct reader *fields, struct keyd_request *reques
 
 static struct result write_pin_policy(struct buffer *frame, const struct keyd_request *request, struct error *err)
 {
-    if (request->as.envelope.length > KEYD_POLICY_MAX)
+    const struct policy_pin_request *pin = &request->as.pin;
+
+    if (pin->envelope.length > KEYD_POLICY_MAX)
         return failure(err, ERROR_LIMIT, "a policy set is at most %d bytes", KEYD_POLICY_MAX);
-    return buffer_add_prefixed(frame, request->as.envelope, err);
+    if (pin->leaf.length > KEYD_LEAF_MAX)
+        return failure(err, ERROR_LIMIT, "an entry of the log is at most %d bytes", KEYD_LEAF_MAX);
+    if (pin->proof_count > KEYD_PROOF_MAX)
+        return failure(err, ERROR_INVALID, "an inclusion proof has at most %d hashes", KEYD_PROOF_MAX);
+    TRY(buffer_add_prefixed(frame, pin->envelope, err));
+    TRY(buffer_add_prefixed(frame, pin->leaf, err));
+    TRY(buffer_add_u64(frame, pin->sequence, err));
+    TRY(buffer_add_u64(frame, pin->size, err));
+    TRY(buffer_add_u8(frame, (uint8_t)pin->proof_count, err));
+    return buffer_add(frame, pin->proof, pin->proof_count * sizeof pin->proof[0], err);
 }
 
 static void read_pin_policy(struct reader *fields, struct keyd_request *request)
 {
-    request->as.envelope = reader_prefixed(fields, KEYD_POLICY_MAX);
+    struct policy_pin_request *pin = &request->as.pin;
+
+    pin->envelope = reader_prefixed(fields, KEYD_POLICY_MAX);
+    pin->leaf = reader_prefixed(fields, KEYD_LEAF_MAX);
+    pin->sequence = reader_u64(fields);
+    pin->size = reader_u64(fields);
+    pin->proof_count = reader_u8(fields);
+    if (pin->proof_count > KEYD_PROOF_MAX) fields->failed = true;
+    for (size_t i = 0; i < pin->proof_count && !fields->failed; i++)
+        keyd_read_fixed(fields, pin->proof[i], sizeof pin->proof[i]);
 }
 
 static struct result write_rewrap(struct buffer *frame, const struct keyd_request *request, struct error *err)
@@ -233,6 +255,17 @@ static struct result write_versions_unused(struct buffer *frame, const struct ke
 static void read_versions_unused(struct reader *fields, struct keyd_request *request)
 {
     request->as.unused_below = reader_u32(fields);
+}
+
+static struct result write_log_forked(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    if (request->as.finding[0] == '\0') return failure(err, ERROR_INVALID, "a finding says what does not fit");
+    return buffer_add_prefixed(frame, bytes_of_text(request->as.finding), err);
+}
+
+static void read_log_forked(struct reader *fields, struct keyd_request *request)
+{
+    keyd_read_text(fields, request->as.finding, sizeof request->as.finding - 1);
 }
 
 static struct result write_certify_deletion(struct buffer *frame, const struct keyd_request *request, struct error *err)

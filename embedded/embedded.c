@@ -1,5 +1,6 @@
 #include "embedded/embedded.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,6 @@
 #include "embedded/embedded_priv.h"
 #include "gateway/hosts.h"
 
-#define REGION_ID     "local/main"
 #define HOST_NAME_SIZE 256 /* RFC 1035: 253 letters of a name */
 
 /* What the supervisor looks at. No PGPORT, PGHOSTADDR and their like, from which libpq takes what a connection string leaves open:
@@ -67,9 +67,9 @@ static struct result write_settings(struct embedded *embedded, struct error *err
     set(settings->tls_key, place->server_key);
     postgres_conninfo(embedded, "sijil", "sijil_app", settings->database);
     set(settings->keyd_socket, place->keyd_socket);
-    set(settings->metadata_region, REGION_ID);
+    set(settings->metadata_region, EMBEDDED_REGION);
     settings->region_count = 1;
-    set(settings->regions[0].title, REGION_ID);
+    set(settings->regions[0].title, EMBEDDED_REGION);
     set(settings->regions[0].driver, "fs");
     set(settings->regions[0].location, place->region);
     return SUCCESS;
@@ -106,6 +106,16 @@ static struct result prepare(struct embedded *embedded, struct error *err)
     if (ready.ok) ready = settings_check(&embedded->settings, err);
     if (!ready.ok) supervisor_stop(embedded);
     return ready;
+}
+
+struct result embedded_check(const struct embedded_options *options, struct error *err)
+{
+    const char *address = options->listen_address;
+    uint8_t binary[sizeof(struct in6_addr)];
+
+    if (address != NULL && inet_pton(AF_INET, address, binary) != 1 && inet_pton(AF_INET6, address, binary) != 1)
+        return failure(err, ERROR_INVALID, "--listen-address %.60s: an IP address expected", address);
+    return officer_check(options, err);
 }
 
 struct result embedded_prepare(const struct embedded_options *options, struct embedded **embedded_out,

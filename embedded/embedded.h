@@ -29,7 +29,7 @@ struct embedded_options {
     const char *listen_address; /* "127.0.0.1" */
     int64_t listen_port;        /* 0: 8443 */
     const char *public_url;     /* "https://127.0.0.1:<port>"; its host goes into the certificate */
-    const char *geo;            /* of the region `local/main`: "AE"; only at the first start */
+    const char *geo;            /* of the region `local/main`: "AE"; only at the first start, as the next two: later a warning */
     const char *operator_name;  /* who runs the machine: "operator"; only at the first start */
     const char *network; /* clients that are proven to be where the region is: "127.0.0.0/8"; first start */
     int passphrase_fd;   /* the key ring's passphrase is read from it; -1: from a file */
@@ -41,6 +41,8 @@ struct embedded_options {
     bool new_admin;       /* make one more administrator robot, and write it to admin.json */
 };
 
+/** What can be judged before anything is made: ERROR_INVALID names the option of sijild. */
+RESULT embedded_check(const struct embedded_options *options, struct error *err);
 /**
  * Blocks until all is up. Errors are for the person who started it and name the way out: a missing user, a
  * directory that they can't reach, one that is in use (ERROR_CONFLICT), a lost passphrase (ERROR_NOT_FOUND).

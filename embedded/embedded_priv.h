@@ -9,6 +9,7 @@
 #include "crypto/secret.h"
 #include "embedded/embedded.h"
 
+#define EMBEDDED_REGION "local/main"
 #define PATH_SIZE     512 /* as CONFIG_TEXT_SIZE: paths become settings */
 #define DIRECTORY_MAX 300 /* of DIR, so that everything below fits */
 
@@ -148,6 +149,8 @@ RESULT keyd_start(struct embedded *embedded, struct error *err);
 
 /** Authority once, server certificate when it is missing, nears its end, or lacks a name. */
 RESULT certificates_prepare(struct embedded *embedded, struct error *err);
+/** Whether the options make a policy set; nothing is made of it. */
+RESULT officer_check(const struct embedded_options *options, struct error *err);
 /** Approver's key and the first signed policy set. */
 RESULT officer_prepare(struct embedded *embedded, struct error *err);
 /** As the gateway: pins, first rows, administrator. */

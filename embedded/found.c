@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/query.h"
 #include "audit/sequencer.h"
 #include "authz/administrator.h"
 #include "authz/binding.h"
@@ -27,10 +28,11 @@ struct founding {
     struct registry *registry;
     struct pg *pg;      /* statements of the founding itself */
     struct pg *changes; /* those of the gateway's changes */
+    bool had_admin, made_admin;
 };
 
 static const struct pg_table *const founding_tables[] = {
-    &region_store_table, &policy_set_table, &administrator_table, &robot_table, &binding_table, NULL};
+    &region_store_table, &policy_set_table, &audit_tree_table, &administrator_table, &robot_table, &binding_table, NULL};
 
 static struct result pin_approver(struct founding *founding, struct error *err)
 {
@@ -83,18 +85,19 @@ static struct result permit(struct founding *founding, enum action action, const
     return permit_for_job(founding->sequencer, &pair, permit_out, err);
 }
 
+/* A set that a founding has recorded before it was interrupted is pinned by looking for it. */
 static struct result install_policy(struct founding *founding, struct error *err)
 {
-    static const struct resource system = {.kind = RESOURCE_SYSTEM};
+    struct policy_set_source source = {.pg = founding->pg, .keyd = founding->keyd, .sequencer = founding->sequencer};
     struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
-    OWNED(permit) *load = NULL;
+    OWNED(policy_set) *set = NULL;
 
-    if (founding->identity.policy_epoch > 0) return SUCCESS;
+    TRY(policy_set_load(&source, NULL, &set, err));
+    if (set != NULL) return SUCCESS;
     if (founding->options->policy_set == NULL)
         return failure(err, ERROR_INVALID, "no policy set is in force yet: give --policy-set");
     TRY(file_read(founding->options->policy_set, &envelope, err));
-    TRY(permit(founding, ACTION_POLICY_LOAD, &system, &load, err));
-    return policy_set_install(founding->pg, founding->keyd, load, buffer_bytes(&envelope), err);
+    return policy_set_install(&source, buffer_bytes(&envelope), err);
 }
 
 static struct resource named(enum resource_kind kind, const char *name)
@@ -137,34 +140,55 @@ static struct result add_project(struct founding *founding, struct error *err)
     return made.ok || err->kind == ERROR_CONFLICT ? SUCCESS : made;
 }
 
-static struct result write_admin(const struct founding *founding, const struct robot_create *robot,
-                                 struct error *err)
+/* Before it is durable: a secret that nobody got would be of no use, and would stand in the way of the next try. */
+static struct result write_admin(void *context, const struct robot_create *robot, struct error *err)
 {
+    const struct found_options *options = context;
     struct buffer OWNED_BUFFER text = BUFFER(2048);
     char expires[CLOCK_TEXT_SIZE];
 
     clock_format(robot->robot.expires_ms, expires);
     TRY(buffer_format(&text, err,
                       "{\"username\":\"%s\",\"password\":\"%s\",\"url\":\"%s\",\"expires\":\"%s\"}\n",
-                      robot->robot.name, (const char *)robot->secret->bytes,
-                      founding->options->settings->public_url, expires));
-    struct result written = file_write_all(founding->options->admin_fd, text.data, text.length, err);
-    if (written.ok) written = file_sync(founding->options->admin_fd, err);
+                      robot->robot.name, (const char *)robot->secret->bytes, options->settings->public_url, expires));
+    struct result written = file_write_all(options->admin_fd, text.data, text.length, err);
+    if (written.ok) written = file_sync(options->admin_fd, err);
     secret_wipe(text.data, text.length);
     return written;
 }
 
+static struct result create_administrator(struct founding *founding, struct robot_create *robot, struct error *err)
+{
+    const enum action action = founding->had_admin ? ACTION_ADMINISTRATOR_REPLACE : ACTION_ROBOT_CREATE;
+    struct resource what = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *create = NULL;
+
+    (void)snprintf(what.detail, sizeof what.detail, "%.128s", robot->detail);
+    TRY(permit(founding, action, &what, &create, err));
+    struct found_options options = *founding->options;
+    return administrator_create(founding->pg, robot, founding->had_admin, write_admin, &options, err);
+}
+
 static struct result add_administrator(struct founding *founding, struct error *err)
 {
-    static const struct resource system = {.kind = RESOURCE_SYSTEM};
-    OWNED(permit) *create = NULL;
     struct robot_create robot = {0};
 
-    TRY(permit(founding, ACTION_ROBOT_CREATE, &system, &create, err));
-    TRY(administrator_create(founding->pg, &robot, err));
-    const struct result written = write_admin(founding, &robot, err);
+    if (founding->had_admin && founding->options->admin == FOUND_ADMIN_ONCE) return SUCCESS;
+    TRY(administrator_draw(&robot, err));
+    const struct result made = create_administrator(founding, &robot, err);
     robot_create_done(&robot);
-    return written;
+    founding->made_admin = made.ok;
+    return made;
+}
+
+/* First of all, so that a founding that can't be finished changes nothing. */
+static struct result look_for_administrator(struct founding *founding, struct error *err)
+{
+    const struct found_options *options = founding->options;
+
+    TRY(administrator_was_made(founding->pg, &founding->had_admin, err));
+    if (options->admin_fd >= 0 || (founding->had_admin && options->admin == FOUND_ADMIN_ONCE)) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "there is no administrator yet, and the file for its secret is there already: name another");
 }
 
 static struct result open_sequencer(struct founding *founding, struct error *err)
@@ -214,6 +238,7 @@ static struct result open_all(struct founding *founding, struct error *err)
 static struct result make_all(struct founding *founding, struct error *err)
 {
     TRY(open_all(founding, err));
+    TRY(look_for_administrator(founding, err));
     TRY(pin_approver(founding, err));
     TRY(add_regions(founding, err));
     TRY(install_policy(founding, err));
@@ -221,15 +246,39 @@ static struct result make_all(struct founding *founding, struct error *err)
     return add_administrator(founding, err);
 }
 
-struct result found_registry(const struct found_options *options, struct error *err)
+static struct result make_administrator(struct founding *founding, struct error *err)
+{
+    TRY(open_all(founding, err));
+    TRY(look_for_administrator(founding, err));
+    if (!founding->had_admin)
+        return failure(err, ERROR_INVALID, "there was no administrator yet: sijild --found=FILE makes the first one");
+    return add_administrator(founding, err);
+}
+
+static void close_all(struct founding *founding)
+{
+    registry_free(founding->registry);
+    sequencer_free(founding->sequencer);
+    pg_free(founding->changes);
+    pg_free(founding->pg);
+    keyd_client_free(founding->keyd);
+}
+
+struct result found_registry(const struct found_options *options, bool *made_admin_out, struct error *err)
 {
     struct founding founding = {.options = options};
     const struct result made = make_all(&founding, err);
 
-    registry_free(founding.registry);
-    sequencer_free(founding.sequencer);
-    pg_free(founding.changes);
-    pg_free(founding.pg);
-    keyd_client_free(founding.keyd);
+    close_all(&founding);
+    if (made.ok) *made_admin_out = founding.made_admin;
+    return made;
+}
+
+struct result found_administrator(const struct found_options *options, struct error *err)
+{
+    struct founding founding = {.options = options};
+    const struct result made = make_administrator(&founding, err);
+
+    close_all(&founding);
     return made;
 }

@@ -4,17 +4,27 @@
  *
  * Runs as the gateway's user, under permits that are in the audit log, like any other change: pins the
  * approver's key and the first signed policy set, adds the regions, the organisation `main` with the project
- * `main/models`, and an administrator. What is there already stays as it is, so it may be repeated; only the
- * administrator is made anew each time, and the one before is revoked.
+ * `main/models`, and an administrator. What is there already stays as it is, so it may be repeated: that never makes, revokes
+ * or changes an administrator once there was one. A lost one is replaced on demand only, which the log shows
+ * (`administrator.replace`).
  */
 #pragma once
 
 #include "gateway/settings.h"
 
+enum found_admin {
+    FOUND_ADMIN_ONCE, /* only if none was ever made */
+    FOUND_ADMIN_ANEW, /* revokes the one that there may be, and makes another */
+};
+
 struct found_options {
     const struct settings *settings;
     const char *approver;   /* PEM file: the public key that signs policy sets; read if none is pinned */
     const char *policy_set; /* a signed set (policy/set.h); read if none is pinned */
-    int admin_fd; /* the administrator is written there, as {"username", "password", "url", "expires"} */
+    enum found_admin admin;
+    int admin_fd; /* the administrator is written there, as {"username", "password", "url", "expires"}; -1: there is no place */
 };
-RESULT found_registry(const struct found_options *options, struct error *err);
+/** *made_admin_out: whether an administrator was made; else nothing was written to admin_fd. */
+RESULT found_registry(const struct found_options *options, bool *made_admin_out, struct error *err);
+/** The administrator alone, in place of one that there was; ERROR_INVALID if there was none. */
+RESULT found_administrator(const struct found_options *options, struct error *err);

@@ -56,6 +56,37 @@ static struct result write_set(const struct embedded *embedded, const struct ecd
     return SUCCESS;
 }
 
+static struct result check_value(const char *option, const char *value, const struct policy_default_options *choices,
+                                 struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct error why = {0};
+
+    if (value == NULL || policy_default_set(choices, &payload, &why).ok) return SUCCESS;
+    return failure(err, why.kind, "%s %.60s: %.150s", option, value, why.message);
+}
+
+/* One by one, so that the option is named. */
+struct result officer_check(const struct embedded_options *options, struct error *err)
+{
+    struct policy_default_options choices = {.epoch = 1, .region = EMBEDDED_REGION, .now_ms = clock_wall_ms()};
+
+    choices.geo = options->geo;
+    TRY(check_value("--geo", options->geo, &choices, err));
+    choices.operator_name = options->operator_name;
+    TRY(check_value("--operator", options->operator_name, &choices, err));
+    choices.network = options->network;
+    return check_value("--network", options->network, &choices, err);
+}
+
+/* It may be the same value again, as in a service's file. */
+static void warn_of_late(const char *option, const char *value)
+{
+    if (value == NULL) return;
+    log_line(LOG_WARNING, "this option counts at the first start only, and is ignored: a signed policy set says where the machine is",
+             "option", option, "value", value, NULL);
+}
+
 /* The gateway gets to see the public half and the signed set, never the key. */
 static struct result prepare(void *context, struct error *err)
 {
@@ -66,7 +97,12 @@ static struct result prepare(void *context, struct error *err)
 
     TRY(path_join(set, embedded->place.officer, "policy-set.json", err));
     TRY(file_is_there(set, &is_there, err));
-    if (is_there) return SUCCESS;
+    if (is_there) {
+        warn_of_late("--geo", embedded->options.geo);
+        warn_of_late("--operator", embedded->options.operator_name);
+        warn_of_late("--network", embedded->options.network);
+        return SUCCESS;
+    }
     TRY(approver_at(embedded->place.approver, &key, err));
     TRY(write_public(embedded, key, err));
     return write_set(embedded, key, set, err);
@@ -79,6 +115,7 @@ struct result officer_prepare(struct embedded *embedded, struct error *err)
 
 struct founding {
     const struct embedded *embedded;
+    enum found_admin admin;
     int admin_fd; /* opened by the supervisor: what the gateway writes there it can't read again */
 };
 
@@ -86,31 +123,51 @@ static struct result found(void *context, struct error *err)
 {
     const struct founding *founding = context;
     char approver[PATH_SIZE], set[PATH_SIZE];
+    bool made_admin;
 
     TRY(path_join(approver, founding->embedded->place.officer, "approver.pub.pem", err));
     TRY(path_join(set, founding->embedded->place.officer, "policy-set.json", err));
     const struct found_options options = {.settings = &founding->embedded->settings,
                                           .approver = approver,
                                           .policy_set = set,
+                                          .admin = founding->admin,
                                           .admin_fd = founding->admin_fd};
-    return found_registry(&options, err);
+    return found_registry(&options, &made_admin, err);
+}
+
+/* An administrator whose secret did not come to its file is of no use to anybody. */
+static struct result found_with_administrator(struct embedded *embedded, struct error *err)
+{
+    char fresh[PATH_SIZE + 4];
+    OWNED_FD file = -1;
+
+    (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->place.admin);
+    TRY(file_open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, &file, err));
+    struct founding founding = {.embedded = embedded, .admin = FOUND_ADMIN_ANEW, .admin_fd = file};
+    TRY(step_run(&embedded->users.gateway, found, &founding, err));
+    TRY(file_rename(fresh, embedded->place.admin, err));
+    log_line(LOG_INFO, "made an administrator", "file", embedded->place.admin, NULL);
+    return SUCCESS;
+}
+
+static struct result found_without_administrator(struct embedded *embedded, struct error *err)
+{
+    struct founding founding = {.embedded = embedded, .admin = FOUND_ADMIN_ONCE, .admin_fd = -1};
+
+    return step_run(&embedded->users.gateway, found, &founding, err);
 }
 
 /* Once, or when a new administrator is asked for; what was interrupted is done again. */
 struct result found_all(struct embedded *embedded, struct error *err)
 {
-    char marker[PATH_SIZE], fresh[PATH_SIZE + 4];
-    bool is_founded = false;
-    OWNED_FD file = -1;
+    const bool wants_new = embedded->options.new_admin;
+    char marker[PATH_SIZE];
+    bool is_founded = false, has_admin = false;
 
     TRY(path_join(marker, embedded->place.directory, "founded", err));
     TRY(file_is_there(marker, &is_founded, err));
-    if (is_founded && !embedded->options.new_admin) return SUCCESS;
-    (void)snprintf(fresh, sizeof fresh, "%s.new", embedded->place.admin);
-    TRY(file_open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600, &file, err));
-    struct founding founding = {.embedded = embedded, .admin_fd = file};
-    TRY(step_run(&embedded->users.gateway, found, &founding, err));
-    TRY(file_rename(fresh, embedded->place.admin, err));
-    log_line(LOG_INFO, "made an administrator", "file", embedded->place.admin, NULL);
+    if (is_founded && !wants_new) return SUCCESS;
+    TRY(file_is_there(embedded->place.admin, &has_admin, err));
+    TRY(has_admin && !wants_new ? found_without_administrator(embedded, err) : found_with_administrator(embedded, err));
     return file_replace(marker, bytes_of_text("1\n"), 0644, err);
 }

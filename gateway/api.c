@@ -65,6 +65,14 @@ struct resource *api_pair(struct request *request, enum action action, enum reso
     return resource;
 }
 
+void api_pair_of_project(struct request *request, enum action action)
+{
+    if (api_is_project_name(request->name))
+        (void)api_pair(request, action, RESOURCE_PROJECT, request->name);
+    else
+        response_unknown(request);
+}
+
 void api_pair_of_id(struct request *request, enum action action,
                     bool (*find)(struct decider *decider, const struct uuid *id, struct resource *resource_out))
 {

@@ -66,19 +66,36 @@ static struct result read_filter(const struct request *request, const char *afte
     return SUCCESS;
 }
 
-/* {"seq":N,"entry":the leaf as it stands,"who":the payload, or null} */
+/*
+ * The payload; null of an event that has none; else why it can't be shown. What was done to one event's payload hides no other event.
+ */
+static struct result write_who(const struct request *request, struct audit_page *page, size_t index, struct buffer *text,
+                               struct error *err)
+{
+    const struct gateway *gateway = request->gateway;
+    const size_t before = text->length;
+    const struct result opened = audit_page_payload(page, index, gateway->keyd, gateway->origin, text, err);
+
+    if (!opened.ok && err->kind != ERROR_CORRUPT) return opened;
+    if (opened.ok && text->length > before) return SUCCESS;
+    buffer_truncate(text, before);
+    if (!opened.ok) return buffer_add_text(text, "{\"damaged\":true}", err);
+    const char *missing = audit_page_missing(page, index);
+    return missing == NULL ? buffer_add_text(text, "null", err) : buffer_format(text, err, "{\"missing\":\"%s\"}", missing);
+}
+
+/* {"seq":N,"entry":the leaf as it stands,"who":write_who()}, or {"seq":N,"unreadable":true} */
 static struct result write_event(const struct request *request, struct audit_page *page, size_t index,
                                  struct buffer *text, struct error *err)
 {
     const struct bytes leaf = audit_page_leaf(page, index);
-    const struct gateway *gateway = request->gateway;
 
-    TRY(buffer_format(text, err, "{\"seq\":%llu,\"entry\":", (unsigned long long)audit_page_sequence(page, index)));
+    TRY(buffer_format(text, err, "{\"seq\":%llu,", (unsigned long long)audit_page_sequence(page, index)));
+    if (!audit_page_is_readable(page, index)) return buffer_add_text(text, "\"unreadable\":true}", err);
+    TRY(buffer_add_text(text, "\"entry\":", err));
     TRY(buffer_add(text, leaf.data, leaf.length, err));
     TRY(buffer_add_text(text, ",\"who\":", err));
-    const size_t before = text->length;
-    TRY(audit_page_payload(page, index, gateway->keyd, gateway->origin, text, err));
-    if (text->length == before) TRY(buffer_add_text(text, "null", err));
+    TRY(write_who(request, page, index, text, err));
     return buffer_add_u8(text, '}', err);
 }
 
@@ -117,21 +134,35 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     struct audit_filter filter = {.from = 0};
     const char *after = NULL;
     unsigned limit = 0;
+    uint64_t born = 0;
 
     if (!api_page(request, &limit, &after)) return SUCCESS;
     TRY(read_filter(request, after, &filter, err));
+    TRY(scope_born(pg, request->permit, &born, err));
+    if (filter.from < born) filter.from = born;
     filter.limit = limit + 1;
     TRY(audit_list(pg, request->permit, &filter, &page, err));
     TRY(write_page(request, page, limit, &text, err));
     return answer_with(request, "application/json", &text, err);
 }
 
-/* The event that the path names. */
+/* The event that the path names, unless it is of others who had the name before. */
+static struct result read_number(const struct request *request, struct pg *pg, uint64_t *sequence_out, struct error *err)
+{
+    uint64_t sequence = 0, born = 0;
+
+    TRY(scope_born(pg, request->permit, &born, err));
+    if (!read_sequence(request->reference, &sequence) || sequence < born)
+        return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    *sequence_out = sequence;
+    return SUCCESS;
+}
+
 static struct result find(struct request *request, struct pg *pg, struct audit_page **page_out, struct error *err)
 {
     uint64_t sequence = 0;
 
-    if (!read_sequence(request->reference, &sequence)) return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    TRY(read_number(request, pg, &sequence, err));
     return audit_find(pg, request->permit, sequence, page_out, err);
 }
 
@@ -170,7 +201,7 @@ static struct result handle_proof(struct request *request, struct pg *pg, struct
     const struct timespec wait = {.tv_nsec = PROOF_WAIT_MS * 1000000L};
     uint64_t sequence = 0;
 
-    if (!read_sequence(request->reference, &sequence)) return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    TRY(read_number(request, pg, &sequence, err));
     struct result proven = prove(request, pg, sequence, &text, err);
     for (unsigned i = 0; i < PROOF_WAITS && !proven.ok && err->kind == ERROR_UNAVAILABLE && !pg_is_broken(pg); i++) {
         (void)nanosleep(&wait, NULL);

@@ -102,10 +102,6 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     struct buffer OWNED_BUFFER envelope = BUFFER(ENVELOPE_MAX);
     struct forgotten_key key;
 
-    if (uuid_is_nil(&where->project)) {
-        response_unknown(request);
-        return SUCCESS;
-    }
     TRY(forgotten_key_find(pg, request->permit, where, &key, err));
     TRY(prove(request, pg, key.sequence, &entry, &proof, err));
     TRY(certify(request, &key, buffer_bytes(&entry), &envelope, err));

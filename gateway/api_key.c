@@ -1,8 +1,7 @@
 /* /api/v1/keys: which versions of the key-encryption keys there are, and what is under them (docs/keys.md). */
-#include "audit/query.h"
 #include "base/text.h"
-#include "crypto/keyd_client.h"
 #include "gateway/api_priv.h"
+#include "gateway/mint_watch.h"
 #include "registry/job.h"
 
 static bool is_held(const struct keyd_identity *identity, uint32_t version)
@@ -73,22 +72,14 @@ static json_t *by_credential(const struct keyd_identity *identity)
     return list;
 }
 
-static json_int_t beyond(uint64_t signed_, uint64_t recorded)
-{
-    return signed_ > recorded ? (json_int_t)(signed_ - recorded) : 0;
-}
-
-/* A token is recorded before it is signed, so what keyd signed beyond that, some other program asked for. */
 static json_t *tokens_of(const struct keyd_identity *identity, const struct audit_mints *events)
 {
     uint64_t total = 0;
 
     for (size_t i = 0; i < MINT_SCOPES; i++) total += identity->mints[i];
-    const json_int_t all = beyond(total, events->all);
-    const json_int_t administration = beyond(identity->mints[MINT_ADMINISTRATION], events->administration);
     return json_pack("{s:I, s:o, s:o, s:I, s:I, s:I}", "signed", (json_int_t)total, "scopes", by_scope(identity),
                      "administrators", by_credential(identity), "recorded", (json_int_t)events->all, "unexplained",
-                     all > administration ? all : administration, "lost", (json_int_t)identity->mints_lost);
+                     (json_int_t)mints_unexplained(identity, events), "lost", (json_int_t)identity->mints_lost);
 }
 
 static struct result handle(struct request *request, struct pg *pg, struct error *err)

@@ -25,6 +25,9 @@ bool api_page(struct request *request, unsigned *limit_out, const char **after_o
 /** One pair for the decision: `name` as it stands, ids and region as the snapshot has them. */
 struct resource *api_pair(struct request *request, enum action action, enum resource_kind kind, const char *name);
 
+/** The same for the project that the path names; nothing is found when that is no name of one. */
+void api_pair_of_project(struct request *request, enum action action);
+
 /**
  * One pair for what the path names by its id. `find` says where that belongs; one that is not there is decided on as if its
  * organisation were not there, so that others learn nothing. The name of the place is looked up only for callers that may know.

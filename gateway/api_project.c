@@ -108,27 +108,20 @@ static struct result ask_for_body(struct request *request, struct error *err)
     return ask_for_label(request, label, err);
 }
 
-static struct result target_project(struct request *request, enum action action)
-{
-    if (api_is_project_name(request->name))
-        (void)api_pair(request, action, RESOURCE_PROJECT, request->name);
-    else
-        response_unknown(request);
-    return SUCCESS;
-}
-
 struct result target_project_read(struct request *request, struct pg *pg, struct error *err)
 {
     (void)pg;
     (void)err;
-    return target_project(request, ACTION_PROJECT_READ);
+    api_pair_of_project(request, ACTION_PROJECT_READ);
+    return SUCCESS;
 }
 
 struct result target_project_label(struct request *request, struct pg *pg, struct error *err)
 {
     (void)pg;
     TRY(ask_for_body(request, err));
-    return target_project(request, ACTION_PROJECT_LABEL);
+    api_pair_of_project(request, ACTION_PROJECT_LABEL);
+    return SUCCESS;
 }
 
 struct result target_organisation_label(struct request *request, struct pg *pg, struct error *err)

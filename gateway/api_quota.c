@@ -3,15 +3,6 @@
 #include "registry/project_rules.h"
 #include "registry/quota.h"
 
-static struct result target(struct request *request, enum action action)
-{
-    if (api_is_project_name(request->name))
-        (void)api_pair(request, action, RESOURCE_PROJECT, request->name);
-    else
-        response_unknown(request);
-    return SUCCESS;
-}
-
 /* Who may set quotas of the whole registry sets a ceiling: that right is part of what is decided and recorded. */
 struct result target_project_quota(struct request *request, struct pg *pg, struct error *err)
 {
@@ -19,7 +10,7 @@ struct result target_project_quota(struct request *request, struct pg *pg, struc
     bool may = false;
 
     (void)pg;
-    TRY(target(request, ACTION_PROJECT_QUOTA));
+    api_pair_of_project(request, ACTION_PROJECT_QUOTA);
     if (request->response != NULL || request->principal.kind == PRINCIPAL_NONE) return SUCCESS;
     TRY(api_may(request, &from_above, &may, err));
     if (may) (void)api_pair(request, ACTION_PROJECT_QUOTA, RESOURCE_SYSTEM, "");
@@ -30,7 +21,8 @@ struct result target_project_rules(struct request *request, struct pg *pg, struc
 {
     (void)pg;
     (void)err;
-    return target(request, ACTION_PROJECT_RULES);
+    api_pair_of_project(request, ACTION_PROJECT_RULES);
+    return SUCCESS;
 }
 
 /* Absent and null are no limit. */

@@ -6,8 +6,10 @@
 #include "authz/role.h"
 #include "base/clock.h"
 #include "gateway/exchange_priv.h"
+#include "gateway/server_priv.h"
 #include "policy/decider.h"
 
+#define QUEUE_SHARED 64 /* a shorter queue has no parts */
 #define REALM_SIZE (sizeof((struct principal *)0)->issuer + 16)
 
 /* robot$acme+ci is of acme. */
@@ -30,14 +32,18 @@ static void realm_of(const struct principal *principal, char realm_out[REALM_SIZ
     (void)snprintf(realm_out, REALM_SIZE, "%s", organisation[0] != '\0' ? organisation : principal->issuer);
 }
 
-static bool takes(struct exchange *exchange, const char *kind, const char *key, int64_t rate)
+struct key {
+    const char *kind, *text, *realm;
+};
+
+static bool takes(struct exchange *exchange, const struct key *key, int64_t rate)
 {
     struct quota *quota = exchange->request.gateway->quota;
-    const struct quota_limits limits = {.at_a_time = UINT_MAX, .rate = (unsigned)rate};
+    const struct quota_limits limits = {.at_a_time = UINT_MAX, .rate = (unsigned)rate, .realm = key->realm};
     struct quota_ticket ticket = {0};
     struct error err = {0};
 
-    const bool is_within = quota_enter(quota, kind, key, &limits, &ticket, &err).ok;
+    const bool is_within = quota_enter(quota, key->kind, key->text, &limits, &ticket, &err).ok;
     quota_leave(quota, &ticket);
     return is_within;
 }
@@ -50,26 +56,48 @@ static bool takes_of_denials(struct exchange *exchange)
 
     principal_key(&exchange->request.principal, key);
     realm_of(&exchange->request.principal, realm);
-    return takes(exchange, "denied principal", key, settings->denial_rate_per_principal) &&
-           takes(exchange, "denied organisation", realm, settings->denial_rate_per_organisation);
+    return takes(exchange, &(struct key){"denied principal", key, realm}, settings->denial_rate_per_principal) &&
+           takes(exchange, &(struct key){"denied organisation", realm, realm}, settings->denial_rate_per_organisation);
 }
 
 static struct result enter_principal(struct exchange *exchange, struct error *err)
 {
     const struct request *request = &exchange->request;
     const struct settings *settings = request->gateway->settings;
+    char realm[REALM_SIZE];
     const struct quota_limits limits = {.at_a_time = (unsigned)settings->requests_per_principal,
-                                        .rate = (unsigned)settings->request_rate_per_principal};
+                                        .rate = (unsigned)settings->request_rate_per_principal,
+                                        .realm = realm};
     char key[sizeof request->principal.issuer + sizeof request->principal.subject + 1];
 
+    realm_of(&request->principal, realm);
     (void)snprintf(key, sizeof key, "%s %s", request->principal.issuer, request->principal.subject);
     return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->tickets[TICKET_PRINCIPAL], err);
+}
+
+unsigned budget_of_queue(const struct exchange *exchange, unsigned else_most)
+{
+    const struct gateway *gateway = exchange->server->gateway;
+    const unsigned most = (unsigned)gateway->settings->queue_max, share = most / 8 > 0 ? most / 8 : 1;
+    const bool is_pressed = most >= QUEUE_SHARED && work_waiting(gateway->readers) >= most / 2;
+
+    return is_pressed && share < else_most ? share : else_most;
+}
+
+/* An organisation has any number of requests at a time, as long as others need not wait for them. */
+static struct result enter_organisation(struct exchange *exchange, const char *realm, struct error *err)
+{
+    const struct settings *settings = exchange->request.gateway->settings;
+    const struct quota_limits limits = {.at_a_time = budget_of_queue(exchange, UINT_MAX),
+                                        .rate = (unsigned)settings->request_rate_per_organisation,
+                                        .realm = realm};
+
+    return quota_enter(exchange->request.gateway->quota, "organisation", realm, &limits, &exchange->tickets[TICKET_ORGANISATION], err);
 }
 
 struct result budget_enter(struct exchange *exchange, enum gateway_metric *metric_out, struct error *err)
 {
     const struct request *request = &exchange->request;
-    const struct settings *settings = request->gateway->settings;
     char realm[REALM_SIZE];
 
     if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS;
@@ -77,9 +105,7 @@ struct result budget_enter(struct exchange *exchange, enum gateway_metric *metri
     TRY(enter_principal(exchange, err));
     realm_of(&request->principal, realm);
     *metric_out = METRIC_REFUSED_ORGANISATION;
-    if (!takes(exchange, "organisation", realm, settings->request_rate_per_organisation))
-        return failure(err, ERROR_LIMIT, "at most %lld requests a second from one organisation",
-                       (long long)settings->request_rate_per_organisation);
+    TRY(enter_organisation(exchange, realm, err));
     if (request->route->record == RECORD_NONE) return SUCCESS;
     exchange->is_without_role = !decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
     *metric_out = METRIC_REFUSED_DENIED;

@@ -5,21 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "gateway/server_priv.h"
 #include "gateway/tls_priv.h"
-
-static int64_t now_us(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 static struct link *link_of(struct MHD_Connection *connection)
 {
@@ -71,7 +62,7 @@ void *exchange_begin(void *context, const char *target, struct MHD_Connection *c
     exchange->request.gateway = server->gateway;
     exchange->link = link;
     exchange->connection = connection;
-    exchange->begun_us = now_us();
+    exchange->begun_us = clock_monotonic_us();
     pthread_mutex_init(&exchange->mutex, NULL);
     atomic_fetch_add(&server->exchanges, 1);
     metric_add(&metrics_gateway[METRIC_REQUESTS_NOW], 1);
@@ -127,7 +118,7 @@ bool exchange_submit(struct exchange *exchange, struct work_pool *pool, void (*n
 static void log_request(const struct exchange *exchange)
 {
     const struct request *request = &exchange->request;
-    const int64_t tenths = (now_us() - exchange->begun_us) / 100;
+    const int64_t tenths = (clock_monotonic_us() - exchange->begun_us) / 100;
     char status[12], milliseconds[48], in[24], out[24], sequence[24];
 
     (void)snprintf(status, sizeof status, "%u", exchange->blank.status);
@@ -160,7 +151,7 @@ static void account(struct exchange *exchange)
     metric_add(&metrics_gateway[METRIC_REQUESTS_NOW], -1);
     metric_add(&metrics_gateway[METRIC_BYTES_IN], (int64_t)exchange->body_bytes);
     metric_add(&metrics_gateway[METRIC_BYTES_OUT], (int64_t)exchange->sent_bytes);
-    if (duration != NULL) metric_observe_us(duration, now_us() - exchange->begun_us);
+    if (duration != NULL) metric_observe_us(duration, clock_monotonic_us() - exchange->begun_us);
     exchange_count_unrecorded(exchange, exchange->blank.status != 0 ? METRIC_REFUSED_INPUT : METRIC_REFUSED_GONE);
 }
 
@@ -183,8 +174,7 @@ void exchange_free(struct exchange *exchange)
     leave_quota(exchange);
     for (size_t i = 0; i < INTAKE_SLOTS; i++) blocks_give(server->blocks, exchange->intake.slots[i]);
     for (size_t i = 0; i < OUTFLOW_SLOTS; i++) blocks_give(server->blocks, exchange->outflow.slots[i]);
-    if (exchange->is_stream) atomic_fetch_sub(&server->streams, 1);
-    if (exchange->is_stream) metric_add(&metrics_gateway[METRIC_STREAMS_NOW], -1);
+    stream_leave(exchange);
     record_done(&exchange->record);
     permit_free(request->permit);
     decision_free(exchange->decision);
@@ -295,7 +285,7 @@ static enum MHD_Result admit(struct exchange *exchange)
 {
     struct request *request = &exchange->request;
     const struct gateway *gateway = exchange->server->gateway;
-    const struct quota_limits limits = {.at_a_time = (unsigned)gateway->settings->requests_per_address};
+    const struct quota_limits limits = {.at_a_time = budget_of_queue(exchange, (unsigned)gateway->settings->requests_per_address)};
     struct error err = {0};
 
     request->speaks_oci = strncmp(exchange->target, "/v2/", 4) == 0;

@@ -23,7 +23,7 @@
 #include "gateway/route.h"
 #include "gateway/transport_priv.h"
 
-enum { TICKET_ADDRESS, TICKET_PRINCIPAL, TICKETS };
+enum { TICKET_ADDRESS, TICKET_PRINCIPAL, TICKET_ORGANISATION, TICKET_STREAM_PRINCIPAL, TICKET_STREAM_ORGANISATION, TICKETS };
 
 #define BUDGET_ORGANISATION_SIZE 64 /* an organisation's name has at most 63 letters */
 
@@ -115,6 +115,12 @@ struct exchange {
     bool was_cut;                /* ... before the whole body was there */
     struct intake intake;
     struct outflow outflow;
+};
+
+struct stream_refusal {
+    unsigned status; /* 429: this organisation or principal has its share; 503: all have all there is */
+    char why[160];
+    enum gateway_metric metric;
 };
 
 /* gateway/exchange.c */
@@ -218,6 +224,15 @@ bool budget_allows_denial(struct exchange *exchange);
 void budget_refuse(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric);
 /** The same for workers: waits until it is counted, and makes no answer. ERROR_UNAVAILABLE. */
 RESULT budget_count(struct exchange *exchange, enum gateway_metric metric, struct error *err);
+
+/** So many of those who wait for a worker may be one address's, or one organisation's: any number, unless the queue is half full. */
+unsigned budget_of_queue(const struct exchange *exchange, unsigned else_most);
+
+/* gateway/streams.c */
+/** Whether one more body may come in; counted until the exchange ends. False: there is an answer, which goes by *metric_out if it is 429. */
+bool stream_enter(struct exchange *exchange, struct stream_refusal *refusal_out);
+/** The exchange ends. */
+void stream_leave(struct exchange *exchange);
 
 /* gateway/ration.c */
 /** Whether an allowed request makes rights faster than its organisation, or its principal, may. */

@@ -1,5 +1,9 @@
 /* What each kind of failure is answered with. */
+#include "base/log.h"
+#include "gateway/gateway.h"
 #include "gateway/response.h"
+#include "gateway/route.h"
+#include "registry/registry.h"
 
 /*
  * kind, status, code of OCI errors, title of problems, and what to do; NULL: the message is for the caller's eyes. Other
@@ -9,7 +13,7 @@
     X(ERROR_INVALID, 400, "UNKNOWN", "The request breaks a rule", NULL)                                         \
     X(ERROR_DENIED, 403, "DENIED", "Not allowed", NULL)                                                         \
     X(ERROR_NOT_FOUND, 404, "NAME_UNKNOWN", "There is no such thing", NULL)                                     \
-    X(ERROR_CONFLICT, 409, "UNKNOWN", "It changed meanwhile", NULL)                                             \
+    X(ERROR_CONFLICT, 409, "UNKNOWN", "It conflicts with what is there", NULL)                                   \
     X(ERROR_LIMIT, 413, "SIZE_INVALID", "A limit was reached", NULL)                                            \
     X(ERROR_FULL, 507, "UNAVAILABLE", "There is no room",                                                       \
       "there is no room for it; once the operator has made some, try again: an upload goes on where it stopped") \
@@ -42,10 +46,29 @@ static struct answer answer_of(enum error_kind kind)
     return (struct answer){500, "UNKNOWN", "Something went wrong", "tell the operator: the log says why, by the id of the request"};
 }
 
+/* A caller's mistake is no error of the service: it would hide those, and any tenant could fill the log with it. */
+void failure_tell(const struct request *request, const struct error *err)
+{
+    log_line(answer_of(err->kind).status >= 500 ? LOG_ERROR : LOG_DEBUG, request->route == NULL ? "none" : request->route->name,
+             "request", request->id, "kind", error_kind_name(err->kind), "error", err->message, NULL);
+}
+
+/* To whom is allowed there: their project says which region it has. Why it can't be used is the operator's. */
+static const char *advice_of(struct request *request, const struct error *err, const char *advice)
+{
+    const char *region = request->pair_count == 0 ? "" : request->pairs[0].resource.region;
+
+    if (err->kind != ERROR_UNAVAILABLE || request->permit == NULL || region[0] == '\0' ||
+        !registry_region_has_problem(request->gateway->registry, region))
+        return advice;
+    const char *named = arena_format(request->arena, "region %s can't be used now, and it was not done; the operator's log says why", region);
+    return named == NULL ? advice : named;
+}
+
 void response_failure(struct request *request, const struct error *err)
 {
     const struct answer answer = answer_of(err->kind);
-    const char *detail = answer.advice == NULL ? err->message : answer.advice;
+    const char *detail = answer.advice == NULL ? err->message : advice_of(request, err, answer.advice);
 
     response_error(request, answer.status, answer.code, answer.title, detail);
     if (answer.status == 503 && err->kind != ERROR_FORKED) response_header(request, "Retry-After", "%d", 2);

@@ -28,6 +28,7 @@
 #include "storage/migrate.h"
 
 #define DESCRIPTORS_SPARE 256 /* database connections, keyd: beside those of connections and streams */
+#define VERIFY_PATIENCE_S 3600 /* beyond what ten rounds through the log should take */
 
 static struct result open_worker(void *context, void **state_out, struct error *err)
 {
@@ -66,7 +67,8 @@ static struct result open_patrol(struct gateway *gateway, struct error *err)
     const struct log_patrol_options options = {.conninfo = gateway->settings->database,
                                              .sequencer = gateway->sequencer,
                                              .rate = (unsigned)gateway->settings->audit_verify_rate,
-                                             .rest_s = (unsigned)gateway->settings->audit_verify_rest};
+                                             .rest_s = (unsigned)gateway->settings->audit_verify_rest,
+                                             .patience_s = VERIFY_PATIENCE_S};
 
     return log_patrol_start(&options, &gateway->patrol, err);
 }
@@ -101,6 +103,8 @@ static struct result open_decider(struct gateway *gateway, struct error *err)
 {
     const struct decider_options options = {.conninfo = gateway->settings->database,
                                             .keyd = gateway->keyd,
+                                            .sequencer = gateway->sequencer,
+                                            .notice = notice,
                                             .directory = gateway->directory,
                                             .poll_ms = 5000,
                                             .stale_ms = 30000,
@@ -122,7 +126,9 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
                                              .uploads_max = (unsigned)settings->streams_max,
                                              .uploads_idle_max = 32,
                                              .uploads_open = {(unsigned)settings->uploads_per_project,
-                                                              (unsigned)settings->uploads_per_client},
+                                                              (unsigned)settings->uploads_per_client,
+                                                              (unsigned)settings->uploads_per_organisation,
+                                                              (unsigned)settings->upload_idle},
                                              .lease_s = (unsigned)settings->blob_lease};
 
     regions_of(settings, regions);
@@ -154,6 +160,7 @@ static struct result open_judges(struct gateway *gateway, struct error *err)
     struct keyd_identity identity;
 
     TRY(storage_check_schema(gateway->settings->database, err));
+    TRY(storage_check_role(gateway->settings->database, err));
     TRY(open_keyd(gateway, &identity, err));
     TRY(open_sequencer(gateway, err));
     TRY(open_patrol(gateway, err));
@@ -177,7 +184,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
 {
     const struct settings *settings = gateway->settings;
 
-    TRY(quota_new((unsigned)settings->connections_max, &gateway->quota, err));
+    TRY(quota_new(2 * (unsigned)settings->connections_max, &gateway->quota, err));
     TRY(open_judges(gateway, err));
     TRY(open_registry(gateway, err));
     TRY(check_regions(gateway, err));

@@ -1,6 +1,6 @@
 /*
  * Bodies that are gathered in memory: forms, manifests, documents. Manifests and documents together have one limit, whatever their
- * clients announce: memory is taken as bytes come, and counted as it is taken; one principal may have a part of it. Forms come from
+ * clients announce: memory is taken as bytes come, and counted as it is taken; one principal may have a part of it, and one organisation half. Forms come from
  * strangers: a limit for all of them would be one that strangers can use up, so that nobody gets a token. They are small, and as
  * many as there are connections at most.
  */
@@ -16,7 +16,7 @@ _Static_assert(KINDS == QUOTA_HELD, "both are counted for each principal");
 
 struct share {
     enum kind kind;
-    int64_t of_all, of_one;
+    int64_t of_all, of_organisation, of_one;
 };
 
 static struct share share_of(const struct exchange *exchange)
@@ -27,10 +27,11 @@ static struct share share_of(const struct exchange *exchange)
     const int64_t one_body = 1 + (is_allowed ? BODY_ALLOWED_MAX : BODY_UNDECIDED_MAX); /* as large as a buffer gets */
 
     share.of_one = share.of_all / PRINCIPALS > one_body ? share.of_all / PRINCIPALS : one_body;
+    share.of_organisation = share.of_all / 2 > share.of_one ? share.of_all / 2 : share.of_one;
     return share;
 }
 
-enum gathered { GATHERED, FAILED, ONE_HAS_TOO_MUCH, ALL_HAVE_TOO_MUCH };
+enum gathered { GATHERED, FAILED, ONE_HAS_TOO_MUCH, ORGANISATION_HAS_TOO_MUCH, ALL_HAVE_TOO_MUCH };
 
 static enum gathered count(struct exchange *exchange, int64_t bytes)
 {
@@ -40,8 +41,11 @@ static enum gathered count(struct exchange *exchange, int64_t bytes)
     metric_add(&metrics_gateway[METRIC_GATHERED], bytes);
     if (exchange->request.route->body == BODY_FORM) return GATHERED;
     const int64_t all = atomic_fetch_add(&server->gathered_bytes[share.kind], bytes) + bytes;
-    if (!quota_hold(server->gateway->quota, &exchange->tickets[TICKET_PRINCIPAL], share.kind, bytes, share.of_one))
-        return ONE_HAS_TOO_MUCH;
+    struct quota *quota = server->gateway->quota;
+    const bool is_one_within = quota_hold(quota, &exchange->tickets[TICKET_PRINCIPAL], share.kind, bytes, share.of_one);
+    const bool is_realm_within = quota_hold(quota, &exchange->tickets[TICKET_ORGANISATION], share.kind, bytes, share.of_organisation);
+    if (!is_one_within) return ONE_HAS_TOO_MUCH;
+    if (!is_realm_within) return ORGANISATION_HAS_TOO_MUCH;
     return all <= share.of_all ? GATHERED : ALL_HAVE_TOO_MUCH;
 }
 
@@ -75,10 +79,12 @@ static enum gathered add(struct exchange *exchange, const char *data, size_t siz
 static void refuse(struct exchange *exchange, enum gathered why, const struct error *err)
 {
     static const char one[] = "this client has too many manifests and documents on their way at a time; try again in a second";
+    static const char realm[] = "this organisation has too many manifests and documents on their way at a time; try again in a second";
     static const char all[] = "too many manifests and documents are on their way already; try again in a second";
 
     switch (why) {
     case ONE_HAS_TOO_MUCH: exchange_refuse(exchange, 429, one, 1, METRIC_REFUSED_PRINCIPAL); return;
+    case ORGANISATION_HAS_TOO_MUCH: exchange_refuse(exchange, 429, realm, 1, METRIC_REFUSED_ORGANISATION); return;
     case ALL_HAVE_TOO_MUCH: exchange_refuse(exchange, 503, all, 1, METRIC_REFUSED_BUSY); return;
     case FAILED: response_failure(&exchange->request, err); return;
     case GATHERED: return;

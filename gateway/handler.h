@@ -60,10 +60,11 @@ struct handler {
 
 /* Handlers and targets are declared here, one line each, and defined in gateway/<topic>.c. */
 extern const struct handler handler_alive, handler_ready, handler_metrics, handler_ping, handler_token_mint;
-extern const struct handler handler_robot_create, handler_robot_list, handler_robot_revoke, handler_binding_create,
+extern const struct handler handler_robot_create, handler_robot_list, handler_robot_revoke, handler_robot_rotate,
+    handler_credential_read, handler_binding_create,
     handler_binding_list, handler_binding_revoke, handler_issuer_trust, handler_issuer_list, handler_issuer_remove;
 extern const struct handler handler_upload_begin, handler_upload_write, handler_upload_commit, handler_upload_read,
-    handler_upload_cancel, handler_blob_read, handler_blob_delete;
+    handler_upload_cancel, handler_upload_list, handler_upload_end, handler_blob_read, handler_blob_delete;
 extern const struct handler handler_manifest_read, handler_manifest_push, handler_manifest_delete, handler_tag_list,
     handler_referrer_list, handler_catalog;
 extern const struct handler handler_organisation_create, handler_organisation_list, handler_project_create,
@@ -71,6 +72,7 @@ extern const struct handler handler_organisation_create, handler_organisation_li
 extern const struct handler handler_project_quota, handler_project_quota_read, handler_project_rules,
     handler_project_rules_read;
 extern const struct handler handler_policy_read, handler_policy_load;
+extern const struct handler handler_erase, handler_erase_plan;
 extern const struct handler handler_scrub_start, handler_rewrap_start, handler_collection_start, handler_job_stop, handler_job_list,
     handler_job_read, handler_job_findings, handler_key_list, handler_region_list,
     handler_deletion_certify;
@@ -78,13 +80,15 @@ extern const struct handler handler_audit_list, handler_audit_event, handler_aud
     handler_audit_checkpoint, handler_audit_key;
 
 route_target target_system_ping, target_token_mint, target_audit_read;
-route_target target_robot_create, target_robot_list, target_robot_revoke, target_binding_create, target_binding_list,
+route_target target_robot_create, target_robot_list, target_robot_revoke, target_robot_rotate, target_credential_read, target_binding_create, target_binding_list,
     target_binding_revoke, target_issuer_trust, target_issuer_list, target_issuer_remove;
 route_target target_upload_begin, target_upload_write, target_upload_commit, target_upload_read, target_upload_cancel;
+route_target target_upload_list, target_upload_list_whole, target_upload_end;
 route_target target_blob_read, target_blob_delete, target_manifest_read, target_manifest_push, target_manifest_delete;
 route_target target_tag_list, target_referrer_list, target_catalog;
 route_target target_organisation_create, target_organisation_label, target_project_create, target_project_list,
     target_project_read, target_project_label, target_repository_label, target_project_quota, target_project_rules;
 route_target target_policy_read, target_policy_load;
+route_target target_erase, target_erase_plan;
 route_target target_scrub_start, target_rewrap_start, target_collection_start, target_key_list, target_region_list, target_job_read, target_job_stop,
     target_deletion_certify;

@@ -128,6 +128,7 @@ static bool write_slot(struct exchange *exchange, struct pg *pg)
     pthread_mutex_unlock(&exchange->mutex);
     const struct bytes bytes = {intake->slots[index], intake->filled[index]};
     const bool ok = request->route->handler->write(request, pg, bytes, &err).ok;
+    if (!ok) failure_tell(request, &err);
     if (!ok) response_failure(request, &err);
     pthread_mutex_lock(&exchange->mutex);
     blocks_give(exchange->server->blocks, intake->slots[index]); /* the event thread fills it next, while it is warm */

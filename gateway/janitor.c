@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "crypto/keyd_client.h"
 #include "gateway/gateway.h"
+#include "gateway/mint_watch.h"
 #include "gateway/tables.h"
 #include "registry/registry.h"
 #include "registry/turn.h"
@@ -27,6 +28,7 @@ struct janitor {
     pthread_cond_t woken;
     pthread_t thread;
     bool has_thread, is_stopping;
+    struct mint_watch mints;
     uint64_t unwraps_told; /* keyd's count in the newest keyd.unwraps event of ours */
 };
 
@@ -111,7 +113,8 @@ static void *janitor_main(void *argument)
         registry_forget_old_keys(janitor->gateway->registry); /* also while the database is away */
         if (is_connected(janitor)) {
             record_unwraps(janitor);
-            has_more = clean(janitor);
+            has_more = mint_watch_look(&janitor->mints, janitor->gateway->keyd, janitor->pg);
+            has_more = clean(janitor) || has_more;
         }
         if (!has_more) rest(janitor);
     }

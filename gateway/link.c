@@ -39,6 +39,14 @@ static bool bytes_moved(const struct link *link, int stage, uint64_t *bytes_out)
     return true;
 }
 
+/* Who drips takes a place that others wait for: while few are left, a body has to come faster. */
+static int64_t slowest(const struct link_limits *limits, int stage)
+{
+    const bool is_busy = stage == LINK_BODY && atomic_load(limits->streams) > limits->streams_many;
+
+    return is_busy && limits->rate_busy > limits->rate ? limits->rate_busy : limits->rate;
+}
+
 static void watch_rate(const struct link_limits *limits, struct link *link, int stage, int64_t now_ms)
 {
     uint64_t bytes = 0;
@@ -50,7 +58,7 @@ static void watch_rate(const struct link_limits *limits, struct link *link, int 
         return;
     }
     if (now_ms - link->window_ms < limits->window_ms) return;
-    if ((int64_t)(bytes - link->window_bytes) * 1000 < limits->rate * (now_ms - link->window_ms)) {
+    if ((int64_t)(bytes - link->window_bytes) * 1000 < slowest(limits, stage) * (now_ms - link->window_ms)) {
         metric_add(&metrics_gateway[METRIC_CUT_RATE], 1);
         cut(link);
     }

@@ -51,6 +51,9 @@ struct link {
 
 struct link_limits {
     int64_t idle_ms, head_ms, window_ms, rate; /* rate: bytes a second */
+    int64_t rate_busy;                         /* of bodies that come in, while more than `streams_many` do */
+    int64_t streams_many;
+    const _Atomic int *streams;
 };
 
 struct watcher;

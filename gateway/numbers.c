@@ -1,6 +1,7 @@
 #include "gateway/numbers_priv.h"
 
 #include "gateway/route.h"
+#include "gateway/commit.h"
 
 struct metric metrics_gateway[METRIC_GATEWAY_COUNT] = {
 #define COUNTED(constant, text, fixed, sort, meaning) \

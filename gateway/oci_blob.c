@@ -120,7 +120,7 @@ static struct result read(struct request *request, struct pg *pg, struct error *
         describe(request, request->reference);
         return SUCCESS;
     }
-    if (stored_blob_is_damaged(blob))
+    if (stored_blob_is_damaged(blob) && !(request->method == METHOD_GET && stored_blob_is_sound_now(blob)))
         return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");
     if (request->method == METHOD_GET && !stored_blob_open(blob, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
     return answer(request, GIVE(blob), err);

@@ -116,6 +116,7 @@ static struct result give_up(struct request *request, struct pg *pg, struct erro
     struct intake_state *state = request->handler_state;
 
     if (state->upload != NULL && upload_is_lost(state->upload)) return end_lost(request, pg, err);
+    if (state->upload != NULL) upload_note_end(state->upload, pg, err);
     intake_let_go(state, pg);
     return intake_refuse(request, err);
 }
@@ -137,6 +138,7 @@ static struct result write(struct intake_state *state, struct pg *pg, struct byt
     if (upload_must_reserve(state->upload, bytes.length))
         TRY(upload_reserve(state->upload, &announced, &state->recorder.recorder, err));
     TRY(upload_write(state->upload, bytes, err));
+    TRY(upload_show(state->upload, pg, err));
     return upload_must_save(state->upload) ? upload_save(state->upload, pg, &state->recorder.recorder, err) : SUCCESS;
 }
 

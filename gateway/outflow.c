@@ -85,7 +85,7 @@ static void try_first(struct exchange *exchange)
     struct error err = {0};
 
     if (read_first(exchange, &err).ok) return;
-    log_error("the first block of an answer can't be read", &err);
+    failure_tell(&exchange->request, &err);
     response_failure(&exchange->request, &err);
 }
 

@@ -23,6 +23,7 @@ enum way {
 
 static enum way answer_failure(struct exchange *exchange, const struct error *err)
 {
+    failure_tell(&exchange->request, err);
     response_failure(&exchange->request, err);
     return WAY_ANSWER;
 }
@@ -215,6 +216,17 @@ static enum way step_take(struct exchange *exchange, struct pg *pg)
     return WAY_WAIT;
 }
 
+static enum way admit_stream(struct exchange *exchange)
+{
+    const bool is_one = exchange->request.route->body == BODY_STREAMED && decision_verdict(exchange->decision) == VERDICT_ALLOW;
+    struct stream_refusal refusal = {.status = 0};
+
+    if (!is_one || stream_enter(exchange, &refusal)) return WAY_NEXT;
+    if (refusal.status == 429) return too_many(exchange, refusal.why, 1, refusal.metric);
+    exchange_refuse(exchange, refusal.status, refusal.why, 1, refusal.metric);
+    return WAY_ANSWER;
+}
+
 static enum way step_allot(struct exchange *exchange, struct pg *pg)
 {
     static const char why[] = "the project's quota of requests for this minute is used up; Retry-After says when to come again";
@@ -223,7 +235,7 @@ static enum way step_allot(struct exchange *exchange, struct pg *pg)
 
     if (ration_is_used_up(exchange)) return too_many(exchange, RIGHTS_TOO_FAST, 1, METRIC_REFUSED_RIGHTS);
     if (!exchange_allot(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);
-    if (now.allotted == ALLOTTED) return WAY_NEXT;
+    if (now.allotted == ALLOTTED) return admit_stream(exchange);
     return now.allotted == ALLOTTED_LATER ? WAY_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);
 }
 
@@ -325,7 +337,7 @@ static void conclude(struct exchange *exchange, struct result result, const stru
 {
     struct error unrecorded = {0};
 
-    if (!result.ok) log_error(exchange->request.route->name, err);
+    if (!result.ok) failure_tell(&exchange->request, err);
     if (!result.ok && err->kind == ERROR_FORKED) sequencer_set_forked(exchange->request.gateway->sequencer, err);
     const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whatever else can't be recorded now */
     if (!ensure_recorded(exchange, &unrecorded).ok ||
@@ -335,20 +347,8 @@ static void conclude(struct exchange *exchange, struct result result, const stru
         answer_unless_denied(exchange, err);
 }
 
-/* Whether one more body may move now. */
-static struct result enter_stream(struct exchange *exchange, struct error *err)
-{
-    const int64_t most = exchange->request.gateway->settings->streams_max;
-
-    exchange->is_stream = true;
-    metric_add(&metrics_gateway[METRIC_STREAMS_NOW], 1);
-    if (atomic_fetch_add(&exchange->server->streams, 1) < most) return SUCCESS;
-    return failure(err, ERROR_UNAVAILABLE, "%lld bodies are being taken in already", (long long)most);
-}
-
 static struct result begin_handler(struct exchange *exchange, struct pg *pg, struct error *err)
 {
-    TRY(enter_stream(exchange, err));
     exchange->has_begun = true;
     return exchange->request.route->handler->begin(&exchange->request, pg, err);
 }

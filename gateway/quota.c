@@ -15,6 +15,7 @@
 
 struct slot {
     uint64_t key;         /* 0: never used */
+    uint64_t realm;       /* hashed like a key */
     unsigned at_a_time;
     unsigned rate;
     int64_t held_bytes[QUOTA_HELD];
@@ -69,7 +70,31 @@ static bool is_idle(struct slot *slot, int64_t now_ms)
     return slot->at_a_time == 0 && slot->tokens_milli >= (int64_t)slot->rate * BURST_S * 1000;
 }
 
-static struct slot *find(struct quota *quota, uint64_t key, const struct quota_limits *limits, int64_t now_ms)
+static unsigned places_of(const struct quota *quota, uint64_t key, uint64_t realm)
+{
+    unsigned places = 0;
+
+    for (unsigned i = 0; i < PROBES; i++) places += quota->slots[(key + i) % quota->count].realm == realm;
+    return places;
+}
+
+/* The slot whose loss costs the least: of the realm with the most, and of nobody who is being served. NULL: that is the asker's own. */
+static struct slot *find_crowded(struct quota *quota, uint64_t key, uint64_t realm)
+{
+    unsigned most = places_of(quota, key, realm);
+    struct slot *found = NULL;
+
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct slot *slot = &quota->slots[(key + i) % quota->count];
+        const unsigned places = slot->at_a_time > 0 ? 0 : places_of(quota, key, slot->realm);
+        if (places <= most) continue;
+        most = places;
+        found = slot;
+    }
+    return found;
+}
+
+static struct slot *find(struct quota *quota, uint64_t key, uint64_t realm, const struct quota_limits *limits, int64_t now_ms)
 {
     struct slot *idle = NULL;
 
@@ -78,8 +103,9 @@ static struct slot *find(struct quota *quota, uint64_t key, const struct quota_l
         if (slot->key == key) return slot;
         if (idle == NULL && is_idle(slot, now_ms)) idle = slot;
     }
+    if (idle == NULL) idle = find_crowded(quota, key, realm);
     if (idle == NULL) return NULL;
-    *idle = (struct slot){.key = key, .rate = limits->rate, .filled_ms = now_ms};
+    *idle = (struct slot){.key = key, .realm = realm, .rate = limits->rate, .filled_ms = now_ms};
     idle->tokens_milli = (int64_t)limits->rate * BURST_S * 1000;
     return idle;
 }
@@ -102,11 +128,13 @@ struct result quota_enter(struct quota *quota, const char *kind, const char *key
                           struct quota_ticket *ticket_out, struct error *err)
 {
     const int64_t now_ms = clock_monotonic_ms();
-    uint64_t hashed = 0;
+    uint64_t hashed = 0, realm = 0;
 
     TRY(hash(quota, kind, key, &hashed, err));
+    realm = hashed;
+    if (limits->realm != NULL) TRY(hash(quota, "realm", limits->realm, &realm, err));
     pthread_mutex_lock(&quota->mutex);
-    struct slot *slot = find(quota, hashed, limits, now_ms);
+    struct slot *slot = find(quota, hashed, realm, limits, now_ms);
     const struct result result = take(slot, kind, limits, now_ms, err);
     if (result.ok) ticket_out->slot = (unsigned)(slot - quota->slots) + 1;
     pthread_mutex_unlock(&quota->mutex);

@@ -1,8 +1,9 @@
 /*
  * gateway/quota.h -- how many requests one address or one principal may have at a time, and a second, and how much memory.
  *
- * Nobody can take all workers, or fill the audit log, for others. Keys are hashed; the table has a fixed size, and
- * when it is full a new key is refused like one that has too many.
+ * Nobody can take all workers, or fill the audit log, for others. Keys are hashed; the table has a fixed size. Where it is full, a
+ * new key takes the place of one of the realm that has the most there, if that is not its own: so many robots of one tenant
+ * take the places of each other. Else it is refused like one that has too many.
  */
 #pragma once
 
@@ -16,6 +17,7 @@ struct quota;
 struct quota_limits {
     unsigned at_a_time;
     unsigned rate;       /* a second, with a burst of ten times as many; 0: not limited */
+    const char *realm;   /* whose keys have their places together: an organisation, an issuer; NULL: this key stands alone */
 };
 
 /** Taken by quota_enter(), given back by quota_leave(). Zeroed: none. */

@@ -13,6 +13,7 @@ void regions_of(const struct settings *settings, struct registry_region regions[
                                               .prefix = region->prefix,
                                               .access_key_file = region->access_key_file,
                                               .ca_file = region->ca_file,
-                                              .endpoint_networks = region->endpoint_networks};
+                                              .endpoint_networks = region->endpoint_networks,
+                                              .page_cache_blob_max = (uint64_t)settings->page_cache_blob_max};
     }
 }

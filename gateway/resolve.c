@@ -26,18 +26,22 @@ static bool is_for_repository(const struct action_pair *pair)
     const enum access_right right = action_right(pair->action);
     const bool is_content = right == RIGHT_PULL || right == RIGHT_PUSH || right == RIGHT_DELETE;
 
-    return pair->resource.kind == RESOURCE_REPOSITORY && (is_content || pair->action == ACTION_REPOSITORY_LABEL);
+    const bool is_of_repository = pair->action == ACTION_REPOSITORY_LABEL || pair->action == ACTION_REPOSITORY_DELETE ||
+                                  pair->action == ACTION_DELETION_PLAN;
+
+    return pair->resource.kind == RESOURCE_REPOSITORY && (is_content || is_of_repository);
 }
 
 struct result resolve_repository(const struct request *request, struct pg *pg, struct action_pair *pair, bool *is_later_out,
                                  struct error *err)
 {
     struct registry *registry = request->gateway->registry;
+    const uint64_t version = decider_names_version(request->gateway->decider);
 
     *is_later_out = false;
     if (!is_for_repository(pair) || !resolve_allows(request, pair)) return SUCCESS;
-    if (pg != NULL) return registry_resolve(registry, pg, &pair->resource, err);
-    *is_later_out = !registry_recall(registry, &pair->resource);
+    if (pg != NULL) return registry_resolve(registry, pg, version, &pair->resource, err);
+    *is_later_out = !registry_recall(registry, version, &pair->resource);
     return SUCCESS;
 }
 

@@ -80,5 +80,7 @@ void response_error(struct request *request, unsigned status, const char *code, 
 void response_unknown(struct request *request);
 /** 405, with the methods that the path has (bits of METHOD_BIT) in Allow. */
 void response_not_allowed(struct request *request, unsigned methods);
+/** For the operator's log: what is ours to mend as an error, with the request's id; a caller's mistake as debug. */
+void failure_tell(const struct request *request, const struct error *err);
 /** The answer to a failure, as OCI error on /v2 and as problem elsewhere, by the table in gateway/failure.c. */
 void response_failure(struct request *request, const struct error *err);

@@ -277,7 +277,10 @@ static struct result server_fill(struct server *server, struct error *err)
     const struct link_limits limits = {.idle_ms = settings->idle_timeout * 1000,
                                        .head_ms = settings->header_timeout * 1000,
                                        .window_ms = settings->rate_window * 1000,
-                                       .rate = settings->rate_minimum};
+                                       .rate = settings->rate_minimum,
+                                       .rate_busy = settings->rate_minimum_busy,
+                                       .streams_many = settings->streams_max / 2,
+                                       .streams = &server->streams};
     const struct lease_limits leases = {.time_ms = settings->lease_time * 1000, .size = settings->lease_size};
 
     server->limits = (struct http_limits){.headers = (size_t)settings->header_size_max,

@@ -1,5 +1,7 @@
 #include "gateway/settings.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,11 +31,18 @@ static const struct config_section sections[] = {
     },
 };
 
+static const struct config_gone gone[] = {
+    {"database_owner", "a gateway must not be able to read it. Put its value into the file of sijild --migrate --database-owner=FILE, "
+                       "mode 0600, and change the password"},
+};
+
 static const struct config_form form = {
     .parameters = parameters,
     .parameter_count = sizeof parameters / sizeof parameters[0],
     .sections = sections,
     .section_count = sizeof sections / sizeof sections[0],
+    .gone = gone,
+    .gone_count = sizeof gone / sizeof gone[0],
 };
 
 struct result settings_init(struct settings *settings, struct error *err)
@@ -60,10 +69,10 @@ static bool is_word(const char *text)
     return length > 0 && text[length] == '\0';
 }
 
-static struct result check_file(const char *name, const char *path, struct error *err)
+static void check_file(const char *name, const char *path, struct problems *problems)
 {
-    if (path[0] == '\0' || access(path, R_OK) == 0) return SUCCESS;
-    return failure(err, ERROR_INVALID, "%s = %.180s: this file can't be read", name, path);
+    if (path[0] == '\0' || access(path, R_OK) == 0) return;
+    problems_say(problems, ERROR_INVALID, "%s = %.140s: user %u can't read this file: %s", name, path, geteuid(), strerror(errno));
 }
 
 static bool has_region(const struct settings *settings, const char *id)
@@ -74,64 +83,93 @@ static bool has_region(const struct settings *settings, const char *id)
 }
 
 /* The forms are storage/'s to judge; here is what a person may have left out. */
-static struct result check_bucket(const struct region_settings *region, struct error *err)
+static void check_bucket(const struct region_settings *region, struct problems *problems)
 {
+    char name[128];
+
     if (region->endpoint[0] == '\0' || region->bucket[0] == '\0' || region->bucket_location[0] == '\0' ||
         region->access_key_file[0] == '\0')
-        return failure(err, ERROR_INVALID,
-                       "region %.63s: driver = s3 needs endpoint, bucket, bucket_location and access_key_file", region->title);
-    TRY(check_file("access_key_file", region->access_key_file, err));
-    return check_file("ca_file", region->ca_file, err);
+        problems_say(problems, ERROR_INVALID,
+                     "region %.63s: driver = s3 needs endpoint, bucket, bucket_location and access_key_file", region->title);
+    (void)snprintf(name, sizeof name, "region %.63s: access_key_file", region->title);
+    check_file(name, region->access_key_file, problems);
+    (void)snprintf(name, sizeof name, "region %.63s: ca_file", region->title);
+    check_file(name, region->ca_file, problems);
 }
 
-static struct result check_regions(const struct settings *settings, struct error *err)
+static void check_region(const struct region_settings *region, struct problems *problems)
 {
-    if (settings->region_count == 0)
-        return failure(err, ERROR_INVALID, "there is no region: add region \"provider/region\" { driver = fs ... }");
-    for (size_t i = 0; i < settings->region_count; i++) {
-        const struct region_settings *region = &settings->regions[i];
-        if (strcmp(region->driver, "fs") != 0 && strcmp(region->driver, "s3") != 0 && strcmp(region->driver, "memory") != 0)
-            return failure(err, ERROR_INVALID, "region %.63s: driver = %.40s: fs, s3 or memory", region->title, region->driver);
-        if (strcmp(region->driver, "fs") == 0 && region->location[0] != '/')
-            return failure(err, ERROR_INVALID, "region %.63s: location: an absolute path", region->title);
-        if (strcmp(region->driver, "s3") == 0) TRY(check_bucket(region, err));
-    }
-    if (!has_region(settings, settings->metadata_region))
-        return failure(err, ERROR_INVALID, "metadata_region = %.63s: no region section has this title",
-                       settings->metadata_region);
-    return SUCCESS;
+    if (region->driver[0] == '\0') return; /* that was said */
+    if (strcmp(region->driver, "fs") != 0 && strcmp(region->driver, "s3") != 0 && strcmp(region->driver, "memory") != 0)
+        problems_say(problems, ERROR_INVALID, "region %.63s: driver = %.40s: fs, s3 or memory", region->title, region->driver);
+    if (strcmp(region->driver, "fs") == 0 && region->location[0] != '/')
+        problems_say(problems, ERROR_INVALID, "region %.63s: location: an absolute path", region->title);
+    if (strcmp(region->driver, "s3") == 0) check_bucket(region, problems);
 }
 
-static struct result check_texts(const struct settings *settings, struct error *err)
+static void check_regions(const struct settings *settings, struct problems *problems)
+{
+    if (settings->region_count == 0) {
+        problems_say(problems, ERROR_INVALID, "there is no region: add region \"provider/region\" { driver = fs ... }");
+        return;
+    }
+    for (size_t i = 0; i < settings->region_count; i++) check_region(&settings->regions[i], problems);
+    if (settings->metadata_region[0] != '\0' && !has_region(settings, settings->metadata_region))
+        problems_say(problems, ERROR_INVALID, "metadata_region = %.63s: no region section has this title",
+                     settings->metadata_region);
+}
+
+/* What must be given and is not was said by whoever read the file. */
+static void check_names(const struct settings *settings, struct problems *problems)
+{
+    struct error why = {0};
+
+    if (settings->public_url[0] != '\0' && !is_public_url(settings->public_url))
+        problems_say(problems, ERROR_INVALID, "public_url = %.100s: https://host or https://host:port, without a path",
+                     settings->public_url);
+    if (!hosts_check(settings->allowed_hosts, &why).ok) problems_add(problems, &why);
+    if (!is_word(settings->service)) problems_say(problems, ERROR_INVALID, "service: letters, digits and . - _ : /");
+    if (!is_word(settings->instance) || strlen(settings->instance) > 63)
+        problems_say(problems, ERROR_INVALID, "instance: at most 63 letters, digits and . - _ : /");
+}
+
+void settings_examine(const struct settings *settings, struct problems *problems)
 {
     enum log_level level;
 
-    if (!is_public_url(settings->public_url))
-        return failure(err, ERROR_INVALID, "public_url = %.100s: https://host or https://host:port, without a path",
-                       settings->public_url);
-    TRY(hosts_check(settings->allowed_hosts, err));
-    if (!is_word(settings->service)) return failure(err, ERROR_INVALID, "service: letters, digits and . - _ : /");
-    if (!is_word(settings->instance) || strlen(settings->instance) > 63)
-        return failure(err, ERROR_INVALID, "instance: at most 63 letters, digits and . - _ : /");
+    check_names(settings, problems);
     if (!log_level_find(settings->log_level, &level))
-        return failure(err, ERROR_INVALID, "log_level = %.40s: debug, info, warning or error", settings->log_level);
-    return SUCCESS;
+        problems_say(problems, ERROR_INVALID, "log_level = %.40s: debug, info, warning or error", settings->log_level);
+    check_regions(settings, problems);
+    check_file("tls_certificate", settings->tls_certificate, problems);
+    check_file("tls_key", settings->tls_key, problems);
+    check_file("tls_client_ca", settings->tls_client_ca, problems);
 }
 
 struct result settings_check(const struct settings *settings, struct error *err)
 {
-    TRY(check_texts(settings, err));
-    TRY(check_regions(settings, err));
-    TRY(check_file("tls_certificate", settings->tls_certificate, err));
-    TRY(check_file("tls_key", settings->tls_key, err));
-    return check_file("tls_client_ca", settings->tls_client_ca, err);
+    struct error first;
+    struct problems problems = problems_first(&first);
+
+    settings_examine(settings, &problems);
+    return problems.count == 0 ? SUCCESS : failure(err, first.kind, "%s", first.message);
+}
+
+bool settings_read_all(const char *path, struct settings *settings, struct problems *problems)
+{
+    memset(settings, 0, sizeof *settings);
+    if (!config_read_all(&form, path, settings, problems)) return false;
+    settings_examine(settings, problems);
+    return true;
 }
 
 struct result settings_read(const char *path, struct settings *settings, struct error *err)
 {
-    memset(settings, 0, sizeof *settings);
-    TRY(config_read(&form, path, settings, err));
-    return settings_check(settings, err);
+    struct error first;
+    struct problems problems = problems_first(&first);
+
+    (void)settings_read_all(path, settings, &problems);
+    return problems.count == 0 ? SUCCESS : failure(err, first.kind, "%.60s: %.190s", path, first.message);
 }
 
 struct result settings_sample(struct buffer *text, struct error *err)

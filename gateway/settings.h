@@ -26,7 +26,10 @@ struct settings {
 RESULT settings_init(struct settings *settings, struct error *err);
 /** Reads a file over the defaults and checks it. ERROR_INVALID names file, line, parameter and what is allowed. */
 RESULT settings_read(const char *path, struct settings *settings, struct error *err);
+/** The same, telling everything that is wrong; messages don't name the file. False: the settings mean nothing. */
+bool settings_read_all(const char *path, struct settings *settings, struct problems *problems);
 /** What no single row says: the URL's form, files that can be read, the metadata region is one of the regions. */
 RESULT settings_check(const struct settings *settings, struct error *err);
+void settings_examine(const struct settings *settings, struct problems *problems);
 /** A complete commented configuration file. */
 RESULT settings_sample(struct buffer *text, struct error *err);

@@ -11,6 +11,7 @@
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
 #include "crypto/secret.h"
+#include "gateway/numbers_priv.h"
 
 #define PEM_MAX ((size_t)CERTIFICATE_PEM_MAX)
 
@@ -103,6 +104,50 @@ static struct result credentials_new(const struct settings *settings, const stru
     return SUCCESS;
 }
 
+/* The one that ends first is the one to renew. */
+static void take_expiry(gnutls_x509_crt_t certificate, int64_t *first_s)
+{
+    const int64_t ends_s = (int64_t)gnutls_x509_crt_get_expiration_time(certificate);
+
+    if (*first_s == 0 || ends_s < *first_s) *first_s = ends_s;
+}
+
+static int64_t chain_expiry_s(const struct credentials *credentials)
+{
+    gnutls_x509_crt_t *chain = NULL;
+    unsigned count = 0;
+    int64_t first_s = 0;
+
+    if (gnutls_certificate_get_x509_crt(credentials->certificate, 0, &chain, &count) != GNUTLS_E_SUCCESS) return 0;
+    for (unsigned i = 0; i < count; i++) {
+        take_expiry(chain[i], &first_s);
+        gnutls_x509_crt_deinit(chain[i]);
+    }
+    gnutls_free(chain);
+    return first_s;
+}
+
+static int64_t authorities_expiry_s(const struct credentials *credentials)
+{
+    gnutls_x509_trust_list_t authorities = NULL;
+    gnutls_x509_trust_list_iter_t place = NULL;
+    gnutls_x509_crt_t authority = NULL;
+    int64_t first_s = 0;
+
+    gnutls_certificate_get_trust_list(credentials->certificate, &authorities);
+    while (authorities != NULL && gnutls_x509_trust_list_iter_get_ca(authorities, &place, &authority) == GNUTLS_E_SUCCESS) {
+        take_expiry(authority, &first_s);
+        gnutls_x509_crt_deinit(authority);
+    }
+    return first_s;
+}
+
+static void tell_expiry(const struct credentials *credentials)
+{
+    metric_set(&metrics_gateway[METRIC_EXPIRY_SERVER], chain_expiry_s(credentials));
+    metric_set(&metrics_gateway[METRIC_EXPIRY_CLIENTS], authorities_expiry_s(credentials));
+}
+
 struct result tls_new(const struct settings *settings, struct tls **tls_out, struct error *err)
 {
     OWNED(tls) *tls = memory_zeroed(1, sizeof *tls);
@@ -115,6 +160,7 @@ struct result tls_new(const struct settings *settings, struct tls **tls_out, str
     TRY(read_pair(settings, &tls->certificate_pem, &tls->key_pem, err));
     TRY(credentials_new(settings, &tls->certificate_pem, &tls->key_pem, &tls->current, err));
     tls->current->generation = tls->generation = 1;
+    tell_expiry(tls->current);
     *tls_out = GIVE(tls);
     return SUCCESS;
 }
@@ -135,6 +181,7 @@ struct result tls_reload(struct tls *tls, struct error *err)
     wipe(&key);
     if (!result.ok) return result;
 
+    tell_expiry(fresh);
     pthread_mutex_lock(&tls->mutex);
     struct credentials *old = tls->current;
     tls->current = fresh;

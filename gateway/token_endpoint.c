@@ -210,6 +210,9 @@ struct result target_token_mint(struct request *request, struct pg *pg, struct e
         token_refuse(request, OAUTH_INVALID_REQUEST, "service and audience must be the service of the challenge");
     else if (!read_scopes(request, &wish->scope, &wrong).ok)
         token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
+    /* As many count to the administration as there are events of it, so who gets none has none in the event (docs/keys.md). */
+    if (wish->scope.administration)
+        wish->scope.administration = decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
     return describe_wish(&wish->scope, resource, err);
 }
 
@@ -222,11 +225,13 @@ static struct result narrow(struct request *request, struct pg *pg, struct princ
     struct repository_name name;
     struct resource resource;
     struct error wrong = {0};
+    const uint64_t version = decider_names_version(request->gateway->decider); /* before what is found by it */
 
     if (repository_name_split(bytes_of_text(wanted->name), &name, &wrong).ok) {
         decider_live_access(request->gateway->decider, &request->principal, wanted->name, clock_wall_ms(), &live);
         decider_resolve(request->gateway->decider, wanted->name, &resource);
-        if (live.pull || live.push || live.remove) TRY(registry_resolve(request->gateway->registry, pg, &resource, err));
+        if (live.pull || live.push || live.remove)
+            TRY(registry_resolve(request->gateway->registry, pg, version, &resource, err));
         live.repository = resource.repository;
     }
     scope_narrow(wanted, &live);

@@ -192,7 +192,7 @@ static struct result answer_pin_policy(const struct keyd *keyd, const struct key
     struct policy_pin pin;
 
     (void)scratch;
-    TRY(policy_pin(keyd->ledger, request->as.envelope, &pin, err));
+    TRY(policy_pin(keyd->ledger, &request->as.pin, &pin, err));
     reply->as.policy.epoch = pin.epoch;
     memcpy(reply->as.policy.digest, pin.digest, sizeof pin.digest);
     return SUCCESS;
@@ -214,6 +214,24 @@ static struct result answer_versions_unused(const struct keyd *keyd, const struc
     if (request->as.unused_below > keyring_version(keyd->keyring))
         return failure(err, ERROR_INVALID, "version %u is not there yet", request->as.unused_below);
     return ledger_change(keyd->ledger, set_unused, &request->as.unused_below, err);
+}
+
+static struct result set_finding(const void *context, struct ledger_state *state, struct error *err)
+{
+    (void)err;
+    if (state->finding[0] == '\0') (void)snprintf(state->finding, sizeof state->finding, "%s", (const char *)context);
+    return SUCCESS;
+}
+
+/* The first counts; whoever says more does not make the disk work. */
+static struct result answer_log_forked(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                       struct scratch *scratch, struct error *err)
+{
+    struct ledger_state state;
+
+    (void)reply, (void)scratch;
+    ledger_read(keyd->ledger, &state);
+    return state.finding[0] != '\0' ? SUCCESS : ledger_change(keyd->ledger, set_finding, request->as.finding, err);
 }
 
 static struct result answer_certify_deletion(const struct keyd *keyd, const struct keyd_request *request,

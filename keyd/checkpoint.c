@@ -29,7 +29,8 @@ static struct result check_growth(const struct checkpoint_request *request, cons
         return failure(err, ERROR_CONFLICT, "the last checkpoint has size %llu: prove from there",
                        (unsigned long long)last->log_size);
     if (request->size < last->log_size)
-        return failure(err, ERROR_FORKED, "the log shrank: %llu entries were signed, now it has %llu",
+        return failure(err, ERROR_FORKED, "%llu events of the log were signed, now it has %llu: it was truncated, or restored from an older "
+                       "backup. It is signed again when it has them all; else two officers must sign a new origin",
                        (unsigned long long)last->log_size, (unsigned long long)request->size);
     _Static_assert(KEYD_PROOF_MAX == MERKLE_PROOF_MAX, "every proof can be sent");
     for (size_t i = 0; i < proof.count; i++) memcpy(proof.hashes[i].bytes, request->proof[i], MERKLE_HASH_SIZE);
@@ -45,6 +46,9 @@ static struct result advance(const void *context, struct ledger_state *state, st
 {
     const struct checkpoint_request *request = context;
 
+    if (state->finding[0] != '\0')
+        return failure(err, ERROR_FORKED, "a gateway found the log changed (%.128s); nothing of it is signed until an operator says that it is "
+                       "restored (docs/audit.md)", state->finding);
     TRY(state->log_size == 0 ? check_first(request, err) : check_growth(request, state, err));
     state->log_size = request->size;
     memcpy(state->log_root, request->root, sizeof state->log_root);

@@ -30,6 +30,7 @@ struct ledger_state {
     uint64_t mints[MINT_SCOPES], mints_lost;
     uint64_t mints_reserved; /* in all: so many may be signed before the ledger is written again */
     struct minter minters[MINTERS_MAX]; /* of tokens for /api/v1; the unused ones have a count of 0 */
+    char finding[KEYD_FINDING_MAX + 1]; /* of a gateway, against the log: nothing of it is signed then; "": none */
     uint32_t unused_below; /* versions of key-encryption keys below it: told to be unused, and not asked for since */
 };
 

@@ -6,11 +6,12 @@
 #include "base/text.h"
 #include "crypto/hmac.h"
 
-static const uint8_t magic[5] = {'S', 'J', 'K', 'L', 3};
+static const uint8_t magic[5] = {'S', 'J', 'K', 'L', 4};
+static const uint8_t magic_3[5] = {'S', 'J', 'K', 'L', 3};
 static const uint8_t magic_2[5] = {'S', 'J', 'K', 'L', 2};
 static const uint8_t magic_1[5] = {'S', 'J', 'K', 'L', 1};
 
-enum { BODY_SIZE_1 = 198, BODY_SIZE_2 = 202 };
+enum { BODY_SIZE_1 = 198, BODY_SIZE_2 = 202, BODY_SIZE_3 = LEDGER_BODY_SIZE - KEYD_FINDING_MAX };
 
 _Static_assert(LEDGER_USED_SIZE <= LEDGER_COPY_SIZE, "a copy has room");
 
@@ -55,6 +56,7 @@ void ledger_copy_write(const struct ledger_state *state, uint64_t sequence, cons
     at = put(at, state->unwrap_chain, sizeof state->unwrap_chain);
     store_u32(at, state->unused_below);
     at = put_mints(at + 4, state);
+    at = put(at, state->finding, KEYD_FINDING_MAX);
     assert(at == copy_out + LEDGER_BODY_SIZE);
     hmac_sha256((struct bytes){key, LEDGER_KEY_SIZE}, (struct bytes){copy_out, LEDGER_BODY_SIZE}, at);
 }
@@ -87,6 +89,7 @@ static void get_mints(struct reader *reader, struct ledger_state *state)
 static size_t size_of_body(const uint8_t copy[LEDGER_COPY_SIZE])
 {
     if (memcmp(copy, magic, sizeof magic) == 0) return LEDGER_BODY_SIZE;
+    if (memcmp(copy, magic_3, sizeof magic_3) == 0) return BODY_SIZE_3;
     if (memcmp(copy, magic_2, sizeof magic_2) == 0) return BODY_SIZE_2;
     return memcmp(copy, magic_1, sizeof magic_1) == 0 ? BODY_SIZE_1 : 0;
 }
@@ -109,7 +112,8 @@ bool ledger_copy_read(const uint8_t copy[LEDGER_COPY_SIZE], const uint8_t key[LE
     state.unwrap_count = reader_u64(&reader);
     get(&reader, state.unwrap_chain, sizeof state.unwrap_chain);
     if (size != BODY_SIZE_1) state.unused_below = reader_u32(&reader);
-    if (size == LEDGER_BODY_SIZE) get_mints(&reader, &state);
+    if (size >= BODY_SIZE_3) get_mints(&reader, &state);
+    if (size == LEDGER_BODY_SIZE) get(&reader, state.finding, KEYD_FINDING_MAX);
     assert(reader_is_done(&reader));
     *state_out = state;
     return true;

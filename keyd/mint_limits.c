@@ -7,25 +7,34 @@
 #include "crypto/digest.h"
 #include "keyd/rate.h"
 
+enum { OF_CREDENTIAL, OF_REALM, OF_TENANTS, OF_REGISTRY, BUCKETS };
+enum { ADMINISTRATION, CONTENT, PURPOSES };
+
 struct mint_limits {
-    struct rate *administration, *administrations, *mint, *mints; /* of one credential, of all */
+    struct rate *rates[PURPOSES][BUCKETS];
+};
+
+static const struct rate_limit rows[PURPOSES][BUCKETS] = {
+    [ADMINISTRATION] = {{"tokens for the administration are asked for by one credential", ADMINISTRATION_RATE_PER_S, ADMINISTRATION_BURST},
+                        {"tokens for the administration are asked for by one organisation's robots, or one issuer's subjects,",
+                         ADMINISTRATION_REALM_RATE_PER_S, ADMINISTRATION_REALM_BURST},
+                        {"tokens for the administration are asked for by all organisations together", ADMINISTRATION_TENANTS_RATE_PER_S,
+                         ADMINISTRATION_TENANTS_BURST},
+                        {"tokens for the administration are asked for by the registry's own robots", ADMINISTRATION_REGISTRY_RATE_PER_S,
+                         ADMINISTRATION_REGISTRY_BURST}},
+    [CONTENT] = {{"tokens are asked for by one credential", MINT_RATE_PER_S, MINT_BURST},
+                 {"tokens are asked for by one organisation's robots, or one issuer's subjects,", MINT_REALM_RATE_PER_S, MINT_REALM_BURST},
+                 {"tokens are asked for by all organisations together", MINT_TENANTS_RATE_PER_S, MINT_TENANTS_BURST},
+                 {"tokens are asked for by the registry's own robots", MINT_REGISTRY_RATE_PER_S, MINT_REGISTRY_BURST}},
 };
 
 struct result mint_limits_new(struct mint_limits **limits_out, struct error *err)
 {
-    static const struct rate_limit
-        administration = {"tokens for the administration are asked for by one credential", ADMINISTRATION_RATE_PER_S,
-                          ADMINISTRATION_BURST},
-        administrations = {"tokens for the administration are asked for", ADMINISTRATIONS_RATE_PER_S, ADMINISTRATIONS_BURST},
-        mint = {"tokens are asked for by one credential", MINT_RATE_PER_S, MINT_BURST},
-        mints = {"tokens are asked for", MINTS_RATE_PER_S, MINTS_BURST};
     OWNED(mint_limits) *limits = memory_zeroed(1, sizeof *limits);
 
     if (limits == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the limits of tokens");
-    TRY(rate_new(&administration, &limits->administration, err));
-    TRY(rate_new(&administrations, &limits->administrations, err));
-    TRY(rate_new(&mint, &limits->mint, err));
-    TRY(rate_new(&mints, &limits->mints, err));
+    for (size_t purpose = 0; purpose < PURPOSES; purpose++)
+        for (size_t i = 0; i < BUCKETS; i++) TRY(rate_new(&rows[purpose][i], &limits->rates[purpose][i], err));
     *limits_out = GIVE(limits);
     return SUCCESS;
 }
@@ -44,28 +53,68 @@ enum mint_scope mint_scope_of(const struct keyd_token *token)
     return widest;
 }
 
+static struct uuid key_of(struct bytes text)
+{
+    uint8_t digest[SHA256_SIZE];
+    struct uuid key;
+
+    sha256_of(text, digest);
+    memcpy(key.bytes, digest, sizeof key.bytes);
+    return key;
+}
+
+/* Of "ext:<issuer digest>:<subject>" what all subjects of the issuer have in common. */
+static struct bytes issuer_of(struct bytes subject)
+{
+    const struct bytes rest = {subject.data + 4, subject.length - 4};
+    const uint8_t *colon = memchr(rest.data, ':', rest.length);
+
+    return colon == NULL ? subject : (struct bytes){subject.data, (size_t)(colon - subject.data)};
+}
+
+/* One bucket after the other; what a later one refuses is not charged to those before it. */
+struct charge {
+    struct rate *rate;
+    struct uuid key;
+};
+enum { CHARGES_MAX = 3 };
+
+/* The gateway says of which organisation a robot is. A lie wins nothing: all realms together have a limit, and so has the registry. */
+static size_t charges_of(struct rate *const rates[BUCKETS], const struct keyd_token *token, struct charge charges[CHARGES_MAX])
+{
+    const bool is_external = token->subject.length >= 4 && memcmp(token->subject.data, "ext:", 4) == 0;
+    const struct uuid everybody = {{0}};
+
+    charges[0] = (struct charge){rates[OF_CREDENTIAL], key_of(token->source)};
+    if (!is_external && uuid_is_nil(&token->organisation)) {
+        charges[1] = (struct charge){rates[OF_REGISTRY], everybody};
+        return 2;
+    }
+    charges[1] = (struct charge){rates[OF_REALM], is_external ? key_of(issuer_of(token->subject)) : token->organisation};
+    charges[2] = (struct charge){rates[OF_TENANTS], everybody};
+    return 3;
+}
+
 struct result mint_take(struct mint_limits *limits, struct ledger *ledger, const struct keyd_token *token, int64_t now_ms,
                         struct error *err)
 {
-    static const struct uuid everybody;
     const enum mint_scope scope = mint_scope_of(token);
-    const bool is_administration = scope == MINT_ADMINISTRATION;
-    uint8_t digest[SHA256_SIZE];
-    struct uuid credential;
+    struct charge charges[CHARGES_MAX];
+    const size_t count = charges_of(limits->rates[scope == MINT_ADMINISTRATION ? ADMINISTRATION : CONTENT], token, charges);
+    struct result result = SUCCESS;
+    size_t taken = 0;
 
-    sha256_of(token->source, digest);
-    memcpy(credential.bytes, digest, sizeof credential.bytes);
-    TRY(rate_take(is_administration ? limits->administration : limits->mint, &credential, now_ms, err));
-    TRY(rate_take(is_administration ? limits->administrations : limits->mints, &everybody, now_ms, err));
-    return ledger_count_mint(ledger, scope, credential.bytes, err);
+    while (taken < count && (result = rate_take(charges[taken].rate, &charges[taken].key, now_ms, err)).ok) taken++;
+    if (!result.ok)
+        while (taken-- > 0) rate_return(charges[taken].rate, &charges[taken].key, now_ms);
+    TRY(result);
+    return ledger_count_mint(ledger, scope, charges[0].key.bytes, err);
 }
 
 void mint_limits_free(struct mint_limits *limits)
 {
     if (limits == NULL) return;
-    rate_free(limits->administration);
-    rate_free(limits->administrations);
-    rate_free(limits->mint);
-    rate_free(limits->mints);
+    for (size_t purpose = 0; purpose < PURPOSES; purpose++)
+        for (size_t i = 0; i < BUCKETS; i++) rate_free(limits->rates[purpose][i]);
     free(limits);
 }

@@ -1,5 +1,5 @@
 /*
- * keyd/mint_limits.h -- how many tokens keyd signs: by credential and scope, and in all.
+ * keyd/mint_limits.h -- how many tokens keyd signs: by credential and scope, by organisation, and in all.
  *
  * A gateway that was taken over may ask for any token. It gets no more than these, and the ledger counts each before it
  * is signed (docs/keys.md, "Tokens").

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "audit/format/leaf.h"
+#include "audit/format/policy_load.h"
 #include "base/json.h"
 #include "crypto/digest.h"
 #include "crypto/dsse.h"
@@ -76,15 +78,52 @@ static struct result read_payload(struct bytes payload, struct policy_pin *pin_o
     return SUCCESS;
 }
 
-struct result policy_pin(struct ledger *ledger, struct bytes envelope, struct policy_pin *pin_out,
+/* An event that was denied, that failed, or that came to no change names no set in this way. */
+static struct result check_leaf(const struct policy_pin_request *request, const struct policy_pin *pin, struct error *err)
+{
+    char resource[POLICY_LOAD_DETAIL_SIZE + 1] = "#"; /* of the registry itself: it has no name */
+    struct leaf leaf;
+
+    TRY(leaf_read(request->leaf, &leaf, err));
+    policy_load_detail(request->envelope, pin->epoch, pin->digest, resource + 1);
+    if (leaf.sequence == request->sequence && leaf.target_count == 1 && strcmp(leaf.outcome, POLICY_LOAD_OUTCOME) == 0 &&
+        strcmp(leaf.targets[0].action, POLICY_LOAD_ACTION) == 0 && strcmp(leaf.targets[0].resource, resource) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "entry %llu of the log is not the event that loaded policy epoch %llu",
+                   (unsigned long long)request->sequence, (unsigned long long)pin->epoch);
+}
+
+/* The tree may grow meanwhile, and what stands in it stays there. */
+static struct result check_inclusion(struct ledger *ledger, const struct policy_pin_request *request, struct error *err)
+{
+    struct merkle_proof proof = {.count = request->proof_count};
+    struct merkle_hash hash, root;
+    struct ledger_state state;
+
+    ledger_read(ledger, &state);
+    if (request->size != state.log_size)
+        return failure(err, ERROR_CONFLICT, "the last checkpoint has size %llu: prove from there",
+                       (unsigned long long)state.log_size);
+    for (size_t i = 0; i < proof.count; i++) memcpy(proof.hashes[i].bytes, request->proof[i], MERKLE_HASH_SIZE);
+    memcpy(root.bytes, state.log_root, sizeof root.bytes);
+    merkle_leaf_hash(request->leaf, &hash);
+    if (merkle_verify_inclusion(request->sequence, request->size, &hash, &proof, &root)) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "entry %llu is not in the log of %llu entries that was signed",
+                   (unsigned long long)request->sequence, (unsigned long long)request->size);
+}
+
+struct result policy_pin(struct ledger *ledger, const struct policy_pin_request *request, struct policy_pin *pin_out,
                          struct error *err)
 {
     OWNED(dsse) *dsse = NULL;
     struct policy_pin pin;
 
-    TRY(dsse_read(envelope, KEYD_POLICY_MAX, &dsse, err));
+    _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX, "every entry and every proof can be sent");
+    TRY(dsse_read(request->envelope, KEYD_POLICY_MAX, &dsse, err));
     TRY(check_signer(ledger, dsse, err));
     TRY(read_payload(buffer_bytes(&dsse->payload), &pin, err));
+    TRY(check_leaf(request, &pin, err));
+    TRY(check_inclusion(ledger, request, err));
     TRY(ledger_change(ledger, set_policy, &pin, err));
     *pin_out = pin;
     return SUCCESS;

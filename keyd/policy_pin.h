@@ -3,6 +3,10 @@
  *
  * A set is a DSSE envelope of type POLICY_PIN_TYPE, signed by the pinned approver; its payload is canonical JSON with
  * at least {"digest":"sha256:...","epoch":N}. keyd reads no more of it: the digest covers the rest.
+ *
+ * That the approver signed a set does not bring it into force: somebody must have loaded it, and the log must say so. So a pin
+ * comes with the entry of the event policy.load that names this very envelope, and its inclusion proof in the log as keyd has
+ * signed it last. Neither the gateway nor the database is believed.
  */
 #pragma once
 
@@ -19,6 +23,8 @@ struct policy_pin {
 };
 /**
  * ERROR_DENIED: no approver is pinned, another one signed, or the epoch is not larger than the pinned one (the same
- * set again is no error). ERROR_INVALID: not a policy set. The pin is durable on return.
+ * set again is no error). ERROR_INVALID: not a policy set. ERROR_NOT_FOUND: the log that was signed has no such event.
+ * ERROR_CONFLICT: the proof leads to another size than that of the last checkpoint. The pin is durable on return.
  */
-RESULT policy_pin(struct ledger *ledger, struct bytes envelope, struct policy_pin *pin_out, struct error *err);
+RESULT policy_pin(struct ledger *ledger, const struct policy_pin_request *request, struct policy_pin *pin_out,
+                  struct error *err);

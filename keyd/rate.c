@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include "base/memory.h"
+#include "crypto/hmac.h"
+#include "crypto/random.h"
 
 enum { SETS = 512, WAYS = 8 /* 4,096 at once */ };
 
@@ -15,6 +17,7 @@ struct bucket {
 struct rate {
     pthread_mutex_t lock;
     struct rate_limit limit;
+    uint8_t secret[TABLE_KEY_SIZE]; /* so that nobody can choose names whose buckets keep another's out */
     struct bucket buckets[SETS][WAYS];
 };
 
@@ -25,6 +28,7 @@ struct result rate_new(const struct rate_limit *limit, struct rate **rate_out, s
     if (rate == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the rate limit");
     (void)pthread_mutex_init(&rate->lock, NULL);
     rate->limit = *limit;
+    random_bytes(rate->secret, sizeof rate->secret);
     *rate_out = rate;
     return SUCCESS;
 }
@@ -62,25 +66,28 @@ static struct bucket *find(const struct rate_limit *limit, struct bucket set[WAY
     return free_one;
 }
 
-/* FNV-1a over all bytes: ids need not be random. Who makes them collide is refused, so nothing is won by it. */
-static size_t set_of(const struct uuid *key)
+static struct bucket *set_of(struct rate *rate, const struct uuid *key)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < sizeof key->bytes; i++)
-        hash = (hash ^ key->bytes[i]) * UINT64_C(0x100000001b3);
-    return (hash ^ hash >> 32) % SETS;
+    return rate->buckets[table_hash(rate->secret, uuid_bytes(key)) % SETS];
 }
 
 struct result rate_take(struct rate *rate, const struct uuid *key, int64_t now_ms, struct error *err)
 {
     (void)pthread_mutex_lock(&rate->lock);
-    struct bucket *bucket = find(&rate->limit, rate->buckets[set_of(key)], key, now_ms);
+    struct bucket *bucket = find(&rate->limit, set_of(rate, key), key, now_ms);
     const bool allowed = bucket != NULL && bucket->left >= 1000;
     if (allowed) bucket->left -= 1000;
     (void)pthread_mutex_unlock(&rate->lock);
     if (allowed) return SUCCESS;
     return failure(err, ERROR_LIMIT, "%s more than %d times a second", rate->limit.what, rate->limit.per_s);
+}
+
+void rate_return(struct rate *rate, const struct uuid *key, int64_t now_ms)
+{
+    (void)pthread_mutex_lock(&rate->lock);
+    struct bucket *bucket = find(&rate->limit, set_of(rate, key), key, now_ms);
+    if (bucket != NULL && bucket->left < (int64_t)rate->limit.burst * 1000) bucket->left += 1000;
+    (void)pthread_mutex_unlock(&rate->lock);
 }
 
 void rate_free(struct rate *rate)

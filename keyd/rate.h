@@ -14,16 +14,28 @@
 #define UNWRAP_RATE_PER_S 2000  /* generous: a gateway caches keys */
 #define UNWRAP_BURST      10000
 
-/** Of tokens for /api/v1. A token lives at most 900 s, so a credential has 5,500 at a time at most, and all together 21,000. */
-#define ADMINISTRATION_RATE_PER_S  5
-#define ADMINISTRATION_BURST       1000
-#define ADMINISTRATIONS_RATE_PER_S 20
-#define ADMINISTRATIONS_BURST      3000
+/**
+ * Of tokens for /api/v1. A token lives at most 900 s, so a credential has 5,500 at a time at most, and all together 21,000.
+ * REALM: the robots of one organisation, or the subjects of one issuer. TENANTS: all of those. REGISTRY: the registry's own
+ * robots, whose share no tenant can use up.
+ */
+#define ADMINISTRATION_RATE_PER_S          5
+#define ADMINISTRATION_BURST               1000
+#define ADMINISTRATION_REALM_RATE_PER_S    4
+#define ADMINISTRATION_REALM_BURST         600
+#define ADMINISTRATION_TENANTS_RATE_PER_S  12
+#define ADMINISTRATION_TENANTS_BURST       1800
+#define ADMINISTRATION_REGISTRY_RATE_PER_S 8
+#define ADMINISTRATION_REGISTRY_BURST      1200
 /** Of all others: 460,000 of a credential, 9.1 million of all. */
-#define MINT_RATE_PER_S  500
-#define MINT_BURST       10000
-#define MINTS_RATE_PER_S 10000
-#define MINTS_BURST      100000
+#define MINT_RATE_PER_S          500
+#define MINT_BURST               10000
+#define MINT_REALM_RATE_PER_S    3000
+#define MINT_REALM_BURST         30000
+#define MINT_TENANTS_RATE_PER_S  8000
+#define MINT_TENANTS_BURST       80000
+#define MINT_REGISTRY_RATE_PER_S 2000
+#define MINT_REGISTRY_BURST      20000
 
 struct rate_limit {
     const char *what; /* for people: "the project's keys are unwrapped" */
@@ -35,5 +47,7 @@ struct rate;
 RESULT rate_new(const struct rate_limit *limit, struct rate **rate_out, struct error *err);
 /** Takes one from the key's bucket at `now_ms` (monotonic); ERROR_LIMIT when it is empty. Thread-safe. */
 RESULT rate_take(struct rate *rate, const struct uuid *key, int64_t now_ms, struct error *err);
+/** One was taken at `now_ms`, and not used: it goes back into the key's bucket. */
+void rate_return(struct rate *rate, const struct uuid *key, int64_t now_ms);
 void rate_free(struct rate *rate);
 DEFINE_OWNED(rate);

@@ -2,20 +2,10 @@
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "policy/decider_priv.h"
 #include "policy/metrics.h"
-
-/* Finer than base/clock.h: a decision takes some ten microseconds. */
-static int64_t now_us(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 struct snapshot *decider_take(struct decider *decider)
 {
@@ -39,14 +29,14 @@ static void count(const struct judge *judge, const struct decision *decision, in
 
     metric_add(&policy_metrics_rows[metrics[decision_verdict(decision)]], 1);
     if (judge->is_stale) metric_add(&policy_metrics_rows[POLICY_METRIC_STALE], 1);
-    metric_observe_us(&policy_metrics_rows[POLICY_METRIC_DECIDING], now_us() - started_us);
+    metric_observe_us(&policy_metrics_rows[POLICY_METRIC_DECIDING], clock_monotonic_us() - started_us);
 }
 
 struct result decider_decide(struct decider *decider, const struct decision_request *request,
                              struct decision **decision_out, struct error *err)
 {
     assert(request->principal != NULL && request->pair_count >= 1 && request->pair_count <= ACTION_PAIRS_MAX);
-    const int64_t started_us = now_us();
+    const int64_t started_us = clock_monotonic_us();
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct judge judge = {.snapshot = snapshot,
                                 .request = request,
@@ -69,6 +59,26 @@ struct result decider_may_list(struct decider *decider, const char *name, const 
                                 .is_stale = decider_is_stale(decider, snapshot)};
 
     return judge_listing(&judge, name, may_out, err);
+}
+
+struct result decider_keeping(struct decider *decider, const char *name, int64_t now_ms, struct policy_keeping *keeping_out,
+                              struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct decision_request request = {.now_ms = now_ms};
+    const struct judge judge = {.snapshot = snapshot,
+                                .request = &request,
+                                .metadata_region = decider->metadata_region,
+                                .is_stale = decider_is_stale(decider, snapshot)};
+
+    return judge_keeping(&judge, name, keeping_out, err);
+}
+
+uint64_t decider_names_version(struct decider *decider)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+
+    return snapshot->names->version;
 }
 
 void decider_resolve(struct decider *decider, const char *name, struct resource *resource_out)

@@ -17,11 +17,14 @@
 
 struct decider;
 struct keyd_client;
+struct sequencer;
 struct authz_directory;
 
 struct decider_options {
     const char *conninfo;        /* for the snapshot loader's own connection */
     struct keyd_client *keyd;    /* which policy set is pinned */
+    struct sequencer *sequencer; /* has the log signed that proves to keyd that a set was loaded */
+    void (*notice)(const char *what, const struct error *why); /* NULL, or told what a person should know; seldom */
     struct authz_directory *directory; /* each snapshot's robots and issuers are published here, for authenticate() */
     unsigned poll_ms, stale_ms;  /* 5000 and 30000 */
     const char *metadata_region; /* where PostgreSQL is, for the operations metadata and log; NULL: the home region */
@@ -105,6 +108,35 @@ DEFINE_OWNED(name_ranges);
 RESULT decider_may_list(struct decider *decider, const char *name, const struct sockaddr *client, int64_t now_ms,
                         bool *may_out, struct error *err);
 
+/** A role that a principal has now. */
+struct held_role {
+    const char *role;                 /* static */
+    char scope[RESOURCE_NAME_MAX + 1]; /* "" of the registry, "acme", "acme/models", or a pattern */
+    int64_t expires_ms;               /* 0: without end */
+};
+struct held_roles {
+    size_t count;
+    bool has_more;                    /* than HELD_ROLES_MAX */
+    struct held_role roles[];
+};
+#define HELD_ROLES_MAX 1000
+/** All live roles of the principal, of all organisations. ERROR_NO_MEMORY. The caller frees *roles_out with free(). */
+RESULT decider_roles(struct decider *decider, const struct principal *principal, int64_t now_ms, struct held_roles **roles_out,
+                     struct error *err);
+
+/** How long policies oblige to keep what is stored in a repository. */
+struct policy_keeping {
+    bool for_ever;   /* it stands under a policy that is not in force: a set that has it, or declassifies it, is the way out */
+    int64_t days;    /* since it was stored; 0: no policy says so */
+    char rule[65], policy[80]; /* that say so; "" if none does */
+};
+/**
+ * What the duties retain_min_days of the policies say of the repository `name`, under the operations that a push asks, and whether it
+ * is pinned to a policy that is gone. ERROR_UNAVAILABLE while the policies are not known; ERROR_LIMIT.
+ */
+RESULT decider_keeping(struct decider *decider, const char *name, int64_t now_ms, struct policy_keeping *keeping_out,
+                       struct error *err);
+
 /** Is the credential behind a principal still good (robot enabled, not expired, issuer trusted)? For sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 
@@ -115,6 +147,8 @@ bool decider_has_role(struct decider *decider, const struct principal *principal
 int64_t decider_robot_expires(struct decider *decider, const struct principal *principal);
 
 uint64_t decider_epoch(const struct decider *decider);
+/** Another number once organisations, projects, repositories or labels may be others: what was found by a name holds for one. */
+uint64_t decider_names_version(struct decider *decider);
 /** The snapshot is younger than stale_ms: /readyz. */
 bool decider_is_ready(const struct decider *decider, struct error *err);
 /** Loads a new snapshot now and waits for it; for start-up and tests, never on an event thread. */

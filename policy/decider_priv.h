@@ -10,7 +10,9 @@
 #include "policy/snapshot_priv.h"
 
 struct decider {
-    struct policy_set_source source;       /* of the loader's thread alone */
+    struct policy_set_source source;       /* of the loader's thread alone, and so is `told` */
+    struct strange_sets told;
+    void (*notice)(const char *what, const struct error *why);
     struct authz_directory *directory;
     unsigned poll_ms, stale_ms;
     char metadata_region[REGION_ID_MAX + 1]; /* "": the home region */
@@ -39,5 +41,10 @@ struct judge {
     bool is_stale;
 };
 RESULT judge_request(const struct judge *judge, struct decision **decision_out, struct error *err);
+struct policy_decision;
+/** Policies alone, of one operation on the repository `name` by nobody in particular; whether or not it is there. */
+RESULT judge_place(const struct judge *judge, const char *name, enum policy_operation op, struct policy_decision **decision_out,
+                   struct error *err);
+RESULT judge_keeping(const struct judge *judge, const char *name, struct policy_keeping *keeping_out, struct error *err);
 /** Policies alone, of the operation `list` on the repository `name`. What is too large to be judged may not be listed. */
 RESULT judge_listing(const struct judge *judge, const char *name, bool *may_out, struct error *err);

@@ -85,6 +85,14 @@ struct result duties_merge(struct policy_decision *decision, const struct obliga
     return insert_all(decision->arena, &duties->evidence, &added->evidence, err);
 }
 
+int64_t policy_decision_retains(const struct policy_decision *decision, const char **rule_out, const char **policy_out)
+{
+    if (decision->retaining_rule == NULL) return 0;
+    *rule_out = decision->retaining_rule;
+    *policy_out = decision->retaining_policy;
+    return decision->duties.sums.retain_min_days;
+}
+
 bool policy_decision_allows(const struct policy_decision *decision)
 {
     return decision->denials.count == 0;

@@ -36,6 +36,7 @@ struct policy_decision {
     struct list denials; /* of struct policy_denial */
     struct list lifted, warnings;
     struct duties duties;
+    const char *retaining_rule, *retaining_policy; /* with the longest retain_min_days; NULL: none */
 };
 
 /** Room for one more of `size` bytes, zeroed; ERROR_NO_MEMORY. */

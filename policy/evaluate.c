@@ -199,12 +199,24 @@ static struct result lift(struct judging *judging, const struct policy_document 
 
 /* --- policies --- */
 
+static void note_retention(struct policy_decision *decision, const struct policy_document *policy, const struct rule *rule)
+{
+    const struct obligation *sums = &decision->duties.sums, *added = &rule->oblige;
+
+    if (!added->has_retain_min || (sums->has_retain_min && sums->retain_min_days >= added->retain_min_days)) return;
+    decision->retaining_rule = rule->id;
+    decision->retaining_policy = policy->name;
+}
+
 static struct result judge_rule(struct judging *judging, const struct policy_document *policy,
                                 const struct rule *rule, struct error *err)
 {
     const enum truth harmless = rule->effect == EFFECT_REQUIRE ? TRUTH_TRUE : TRUTH_FALSE;
 
-    if (rule->effect == EFFECT_OBLIGE) return duties_merge(judging->decision, &rule->oblige, err);
+    if (rule->effect == EFFECT_OBLIGE) {
+        note_retention(judging->decision, policy, rule);
+        return duties_merge(judging->decision, &rule->oblige, err);
+    }
     if (rule_holds(rule, judging) == harmless) return SUCCESS;
     const struct policy_exception *exception = lifting_exception(judging, policy, rule);
     if (exception != NULL) return lift(judging, policy, rule, exception, err);

@@ -56,6 +56,8 @@ struct policy_denial {
 };
 
 bool policy_decision_allows(const struct policy_decision *decision);
+/** The longest retain_min_days of its duties, and who says so; 0 and untouched names if there is none. */
+int64_t policy_decision_retains(const struct policy_decision *decision, const char **rule_out, const char **policy_out);
 /** "sha256:..." over facts, policies, groups and evaluator. */
 const char *policy_decision_id(const struct policy_decision *decision);
 size_t policy_decision_denial_count(const struct policy_decision *decision);

@@ -282,27 +282,16 @@ static struct result judge_policies(struct making *making, struct pair *pair, st
     return SUCCESS;
 }
 
-static struct result ask_listing(const struct judge *judge, const char *name, bool *may_out, struct error *err)
+struct result judge_place(const struct judge *judge, const char *name, enum policy_operation op,
+                          struct policy_decision **decision_out, struct error *err)
 {
     const struct making making = {.judge = judge};
-    struct action_pair asked = {.action = ACTION_TAG_LIST};
-    OWNED(policy_decision) *decision = NULL;
+    struct action_pair asked = {.resource = {.kind = RESOURCE_REPOSITORY}};
 
     tenancy_resolve(&judge->snapshot->tenancy, name, &asked.resource);
     struct pair pair = {.pair = &asked, .scope = name, .project = tenancy_project(&judge->snapshot->tenancy, name)};
     TRY(label_pair(&making, &pair, NULL, err));
-    TRY(ask(&making, &pair, OP_LIST, &decision, err));
-    *may_out = policy_decision_allows(decision);
-    return SUCCESS;
-}
-
-struct result judge_listing(const struct judge *judge, const char *name, bool *may_out, struct error *err)
-{
-    struct error problem = {0};
-
-    *may_out = false;
-    if (judge->is_stale || judge->snapshot->set == NULL || ask_listing(judge, name, may_out, &problem).ok) return SUCCESS;
-    return problem.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", problem.message) : SUCCESS;
+    return ask(&making, &pair, op, decision_out, err);
 }
 
 /* --- rights --- */
@@ -319,19 +308,30 @@ static enum verdict verdict_of(enum judgement judgement)
     return VERDICT_CHALLENGE;
 }
 
-/* The name was resolved from an older snapshot, and means something else now. */
-static bool has_moved(const struct pair *pair)
+static bool has_moved_organisation(const struct tenancy *tenancy, const struct resource *resource)
 {
+    const struct tenant_organisation *now = tenancy_organisation(tenancy, resource->name);
+
+    if (uuid_is_nil(&resource->organisation) || resource->name[0] == '\0') return false;
+    return now == NULL || !uuid_equal(&resource->organisation, &now->id);
+}
+
+/* The name was resolved from an older snapshot, and means something else now: what it meant was deleted. */
+static bool has_moved(const struct making *making, const struct pair *pair)
+{
+    const struct tenancy *tenancy = &making->judge->snapshot->tenancy;
     const struct resource *resource = &pair->pair->resource;
 
-    if (resource->kind < RESOURCE_PROJECT || uuid_is_nil(&resource->project)) return false;
+    if (resource->kind == RESOURCE_SYSTEM) return false;
+    if (resource->kind == RESOURCE_ORGANISATION || uuid_is_nil(&resource->project)) return has_moved_organisation(tenancy, resource);
+    if (tenancy_is_buried(tenancy, &resource->repository)) return true;
     return pair->project == NULL || !uuid_equal(&resource->project, &pair->project->id);
 }
 
 static void judge_existence(struct making *making, const struct pair *pair)
 {
-    if (has_moved(pair))
-        refuse(making, VERDICT_DENY, "SYS-STALE", "The name was given to another project meanwhile; ask again.");
+    if (has_moved(making, pair))
+        refuse(making, VERDICT_DENY, "SYS-STALE", "What had this name was deleted meanwhile, or the name is another's now; ask again.");
     else if (pair->pair->resource.kind >= RESOURCE_PROJECT && pair->project == NULL &&
              pair->pair->action != ACTION_PROJECT_CREATE && action_operations(pair->pair->action) != OP_NONE)
         refuse(making, VERDICT_HIDE, "SYS-NOT-FOUND", "There is no project of this name.");
@@ -446,6 +446,7 @@ static void note_dependencies(const struct judge *judge, struct decision_parts *
         const struct resource *resource = &parts->pairs[i].resource;
         depend_on(parts, &resource->organisation);
         if (resource->kind == RESOURCE_SYSTEM && parts->pairs[i].action == ACTION_BINDING_CREATE) parts->is_partial = false;
+        if (parts->pairs[i].action == ACTION_ROBOT_ROTATE) parts->is_partial = false; /* its roles may be anywhere */
     }
 }
 

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "audit/query.h"
 #include "authz/snapshot.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -36,11 +37,28 @@ static void publish(struct decider *decider, struct snapshot *loaded)
     snapshot_free(old); /* the one before, or the second hold of the same */
 }
 
+/* Told once for what is the same: it stays in the database until a person has removed it. */
+static void tell_strange_sets(struct decider *decider)
+{
+    const struct strange_sets now = decider->source.strange;
+    struct error why = {.kind = ERROR_DENIED};
+
+    metric_set(&policy_metrics_rows[POLICY_METRIC_STRANGE_SETS], (int64_t)now.count);
+    const bool is_news = now.count != decider->told.count || now.newest != decider->told.newest;
+    decider->told = now;
+    if (now.count == 0 || !is_news || decider->notice == NULL) return;
+    (void)snprintf(why.message, sizeof why.message,
+                   "%llu newer than the one in force, up to epoch %llu, and no event policy.load of the signed log names them",
+                   (unsigned long long)now.count, (unsigned long long)now.newest);
+    decider->notice("policy sets that nobody loaded stand in the database, and do not come into force: find out who wrote them", &why);
+}
+
 static struct result load(struct decider *decider, struct error *err)
 {
     struct snapshot *loaded = NULL;
 
     TRY(snapshot_load(&decider->source, decider->snapshot, &loaded, err)); /* only this thread replaces it */
+    tell_strange_sets(decider);
     publish(decider, loaded);
     return SUCCESS;
 }
@@ -196,9 +214,11 @@ static void init_lock(struct decider *decider)
 
 static struct result set_up(struct decider *decider, const struct decider_options *options, struct error *err)
 {
-    static const struct pg_table *const tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, NULL};
+    static const struct pg_table *const tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, &audit_tree_table, NULL};
 
     decider->source.keyd = options->keyd;
+    decider->source.sequencer = options->sequencer;
+    decider->notice = options->notice;
     decider->directory = options->directory;
     decider->poll_ms = options->poll_ms;
     decider->stale_ms = options->stale_ms;

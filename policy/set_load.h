@@ -1,17 +1,20 @@
 /*
  * policy/set_load.h -- policy sets in PostgreSQL, appended and never changed: recording one, and the one in force.
  *
- * A stored set is in force only once keyd has pinned it. Recording comes first: the row and its event are durable,
- * then keyd is asked to pin, and a gateway that dies between the two leaves a set that the next start pins.
+ * A stored set is in force only once keyd has pinned it, and keyd pins only what an event policy.load of the signed log names.
+ * Recording comes first: row and event are durable, then the log is signed, then keyd is asked to pin with the event's proof;
+ * a gateway that dies in between leaves a set that the next load pins. A row without such an event counts for nothing, whoever
+ * signed the set in it (docs/decisions/0004).
  */
 #pragma once
 
+#include "audit/format/policy_load.h"
 #include "audit/sequencer.h"
 #include "policy/set.h"
 
 struct keyd_client;
 
-/** What changes of this folder run: for the sequencer, and for the connection of policy_set_install(). */
+/** What changes of this folder run: for the sequencer. */
 extern const struct pg_table policy_set_table;
 
 /** Appends a set and raises the authorization epoch, in the transaction of its event (action policy.load). */
@@ -22,6 +25,7 @@ struct policy_set_change {
     int64_t now_us;
     uint8_t digest[32];
     char loaded_by[256];
+    char detail[POLICY_LOAD_DETAIL_SIZE]; /* of the event: only one with the change names the set */
 };
 /**
  * Fills in `change` for an envelope that policy_set_read() accepted. `before`: the set in force, NULL for none; what it
@@ -31,24 +35,31 @@ struct policy_set_change {
 void policy_set_load_change(struct policy_set_change *change, struct bytes envelope, const struct policy_set *set,
                             const struct policy_set *before, const char *loaded_by);
 
-/**
- * For the first start: appends the set in a transaction of its own and has keyd pin it. `permit` allows policy.load
- * on the system. A set that is stored already is no error.
- */
-RESULT policy_set_install(struct pg *pg, struct keyd_client *keyd, const struct permit *permit,
-                          struct bytes envelope, struct error *err);
+/** Newer than the set in force, and nobody loaded them: somebody wrote them past the application. */
+struct strange_sets {
+    uint64_t count, newest; /* newest: an epoch */
+};
 
+/** `pg` needs policy_set_table and audit_tree_table. */
 struct policy_set_source {
     struct pg *pg;
     struct keyd_client *keyd;
+    struct sequencer *sequencer; /* has the log signed that is to prove an event */
+    struct strange_sets strange; /* as the last policy_set_load() has found them */
 };
 /**
- * The set in force: the stored one that keyd has pinned. A newer one that was recorded but not yet pinned is pinned
- * first. If it is still `current` (may be NULL), that is kept once more. *set_out is NULL when there is none yet.
- * ERROR_CORRUPT when the pinned one is not stored; ERROR_UNAVAILABLE.
+ * The set in force: the stored one that keyd has pinned. A newer one that was loaded but not yet pinned is pinned first. If it is
+ * still `current` (may be NULL), that is kept once more. *set_out is NULL when there is none yet.
+ * ERROR_CORRUPT when the pinned one is not stored; ERROR_UNAVAILABLE. Blocks: the log may have to be signed.
  */
-RESULT policy_set_load(const struct policy_set_source *source, struct policy_set *current,
-                       struct policy_set **set_out, struct error *err);
+RESULT policy_set_load(struct policy_set_source *source, struct policy_set *current, struct policy_set **set_out,
+                       struct error *err);
+
+/**
+ * For the first start, as work of the server's own: records that the set is loaded, unless it was, and has keyd pin it. The
+ * sequencer must know policy_set_table.
+ */
+RESULT policy_set_install(struct policy_set_source *source, struct bytes envelope, struct error *err);
 
 /**
  * What a handler asks before it submits a policy_set_load_change(): is the envelope signed by the approver that keyd

@@ -12,18 +12,24 @@ struct policy_set_row {
     struct bytes envelope;
     const char *loaded_by;
 };
-/** Holds the authorization epoch's lock exclusively until the transaction ends: the same one as the sequencer's
- *  (audit/sequencer.h), which takes it by itself for a change that raises the epoch. */
-RESULT policy_set_lock(struct pg *pg, struct error *err);
-/** Appends a row and raises the authorization epoch. ERROR_CONFLICT if this epoch or a later one is stored. */
+/**
+ * Appends a row and raises the authorization epoch. ERROR_CONFLICT if this epoch or a later one was loaded, or another row of this
+ * epoch is there; the very same row, which nobody has loaded, is as good as a new one.
+ */
 RESULT policy_set_insert(struct pg *pg, const struct policy_set_row *row, struct error *err);
-/** Is exactly this set stored? */
-RESULT policy_set_is_stored(struct pg *pg, const struct policy_set_row *row, bool *is_stored_out, struct error *err);
-/** Envelopes of later epochs, newest first, at most POLICY_SETS_READ, and then that of `epoch`; column 0 of the rows. */
+/**
+ * Envelopes of later epochs that were loaded, newest first, at most POLICY_SETS_READ, each with number and leaf of the event that
+ * says so; and then that of `epoch`, with -1 and "".
+ */
 #define POLICY_SETS_READ 16 /* sets recorded and not yet pinned; there is hardly ever one */
 RESULT policy_set_newest(struct pg *pg, uint64_t epoch, struct pg_rows **rows_out, struct error *err);
-/** Is any set newer than `epoch` stored? Reads no envelope. */
-RESULT policy_set_has_newer(struct pg *pg, uint64_t epoch, bool *has_newer_out, struct error *err);
+
+/** Rows newer than an epoch, by whether the log says that they were loaded. Reads no envelope. */
+struct policy_set_news {
+    bool has_loaded;
+    struct strange_sets strange;
+};
+RESULT policy_set_news(struct pg *pg, uint64_t epoch, struct policy_set_news *news_out, struct error *err);
 
 /** Keeps a label with every repository whose name n has from <= n < until and, behind one more "/", matches. */
 struct stored_label_row {

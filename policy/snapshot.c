@@ -13,7 +13,7 @@ static struct result load_names(struct pg *pg, const struct snapshot *current, c
     if (current != NULL && !news->is_whole && !news->has_names) {
         snapshot->names = shared_names_keep(current->names);
     } else {
-        TRY(shared_names_load(pg, &snapshot->names, err));
+        TRY(shared_names_load(pg, news->epoch, &snapshot->names, err));
     }
     snapshot->tenancy = snapshot->names->tenancy; /* whose memory it is */
     return SUCCESS;
@@ -62,7 +62,7 @@ static struct result load_moment(struct pg *pg, struct policy_set *set, uint64_t
     return load_changed(pg, set, current, &news, snapshot_out, err);
 }
 
-static struct result load_once(const struct policy_set_source *source, struct snapshot *current,
+static struct result load_once(struct policy_set_source *source, struct snapshot *current,
                                struct snapshot **snapshot_out, struct error *err)
 {
     OWNED(policy_set) *set = NULL;
@@ -76,7 +76,7 @@ static struct result load_once(const struct policy_set_source *source, struct sn
     return result;
 }
 
-struct result snapshot_load(const struct policy_set_source *source, struct snapshot *current,
+struct result snapshot_load(struct policy_set_source *source, struct snapshot *current,
                             struct snapshot **snapshot_out, struct error *err)
 {
     for (unsigned i = 0; i < LOAD_TRIES; i++) {

@@ -58,6 +58,9 @@ struct tenancy {
     struct tenant_project *projects;
     struct tenant_repository *repositories;
 
+    size_t buried_count;
+    struct uuid *buried;               /* repositories that were deleted, by id, until nothing of them is left */
+
     size_t stored_count, floor_count;  /* labels of earlier sets: few different ones, of many repositories */
     struct tenant_stored *stored;
     struct stored_floor *floors[STORED_FLOORS_MAX];
@@ -67,6 +70,7 @@ struct tenancy {
 /** Snapshots share it for as long as no organisation, project or label changes. */
 struct shared_names {
     _Atomic unsigned holders;
+    uint64_t version;             /* the epoch that they were read at */
     struct tenancy tenancy;
 };
 
@@ -80,18 +84,18 @@ struct snapshot {
     struct shared_names *names;
 };
 
-/** For pg_open(), with authz_snapshot_table and policy_set_table. */
+/** For pg_open(), with authz_snapshot_table, and what policy_set_load() needs. */
 extern const struct pg_table decider_table;
 
 /**
  * The newest state. If nothing changed since `current` (may be NULL), that is kept and its time renewed; else
  * what did not change is shared with it. All is read in one transaction, again if the policy set was replaced just then. ERROR_UNAVAILABLE, ERROR_CORRUPT, ERROR_NO_MEMORY.
  */
-RESULT snapshot_load(const struct policy_set_source *source, struct snapshot *current, struct snapshot **snapshot_out,
+RESULT snapshot_load(struct policy_set_source *source, struct snapshot *current, struct snapshot **snapshot_out,
                      struct error *err);
 /** Organisations, projects and labels (tenancy_store.c). */
 RESULT tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err);
-RESULT shared_names_load(struct pg *pg, struct shared_names **names_out, struct error *err);
+RESULT shared_names_load(struct pg *pg, uint64_t version, struct shared_names **names_out, struct error *err);
 struct shared_names *shared_names_keep(struct shared_names *names);
 void shared_names_free(struct shared_names *names);
 DEFINE_OWNED(shared_names);
@@ -116,6 +120,8 @@ const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy
 /** By id, one after the other; NULL if there is none. */
 const char *tenancy_organisation_name(const struct tenancy *tenancy, const struct uuid *id);
 const char *tenancy_project_name(const struct tenancy *tenancy, const struct uuid *id);
+/** Was the repository of this id deleted? */
+bool tenancy_is_buried(const struct tenancy *tenancy, const struct uuid *repository);
 /** Kind, ids and home region of a name; see decider_resolve(). */
 void tenancy_resolve(const struct tenancy *tenancy, const char *name, struct resource *resource_out);
 /**

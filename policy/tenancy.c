@@ -1,5 +1,6 @@
 /* Finding a name among organisations and projects, and what label its place gives it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "policy/snapshot_priv.h"
@@ -56,6 +57,17 @@ const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy
     if (tenancy->repository_count == 0) return NULL;
     return bsearch(name, tenancy->repositories, tenancy->repository_count, sizeof *tenancy->repositories,
                    compare_repository);
+}
+
+static int compare_id(const void *a, const void *b)
+{
+    return memcmp(((const struct uuid *)a)->bytes, ((const struct uuid *)b)->bytes, sizeof(struct uuid));
+}
+
+bool tenancy_is_buried(const struct tenancy *tenancy, const struct uuid *repository)
+{
+    return tenancy->buried_count > 0 &&
+           bsearch(repository, tenancy->buried, tenancy->buried_count, sizeof *repository, compare_id) != NULL;
 }
 
 /* The first of that name, or where it would be. */

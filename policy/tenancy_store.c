@@ -13,21 +13,27 @@ static const struct pg_statement statements[] = {
      "", "int8 int8"},
     {"decider_news", "SELECT organisation_id, names_epoch FROM authorization_change WHERE epoch > $1 LIMIT $2", "int8 int8",
      "uuid int8"},
-    {"decider_organisations", "SELECT organisation_id, name, label::text FROM organisation ORDER BY name COLLATE \"C\"",
+    {"decider_organisations", "SELECT organisation_id, name, label::text FROM organisation WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
      "", "uuid text text"},
     {"decider_projects",
      "SELECT p.project_id, p.organisation_id, o.name || '/' || p.name, p.home_region, p.label::text"
-     " FROM project p JOIN organisation o USING (organisation_id) ORDER BY (o.name || '/' || p.name) COLLATE \"C\"",
+     " FROM project p JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL"
+     " ORDER BY (o.name || '/' || p.name) COLLATE \"C\"",
      "", "uuid uuid text text text"},
     {"decider_repositories",
      "SELECT r.repository_id, o.name || '/' || p.name || '/' || r.name, r.label::text FROM repository r"
      " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE r.label <> '{}'"
+     " AND r.deleted_at IS NULL AND p.deleted_at IS NULL"
      " ORDER BY (o.name || '/' || p.name || '/' || r.name) COLLATE \"C\"",
      "", "uuid text text"},
     {"decider_stored",
      "SELECT r.full_name, s.policy_id, s.label FROM stored_label s JOIN repository r USING (repository_id)"
-     " ORDER BY r.full_name",
+     " JOIN project p USING (project_id) WHERE r.deleted_at IS NULL AND p.deleted_at IS NULL ORDER BY r.full_name",
      "", "text text text"},
+    {"decider_buried",
+     "SELECT r.repository_id FROM repository r JOIN project p USING (project_id) WHERE r.deleted_at IS NOT NULL"
+     " AND p.deleted_at IS NULL ORDER BY r.repository_id",
+     "", "uuid"},
 };
 const struct pg_table decider_table = PG_TABLE(statements);
 
@@ -132,6 +138,18 @@ static struct result load_repositories(struct pg *pg, struct tenancy *tenancy, s
     return SUCCESS;
 }
 
+static struct result load_buried(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, "decider_buried", NULL, &rows, err));
+    tenancy->buried = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->buried);
+    if (tenancy->buried == NULL) return no_memory(err);
+    tenancy->buried_count = pg_rows_count(rows);
+    for (size_t i = 0; i < tenancy->buried_count; i++) tenancy->buried[i] = pg_uuid(rows, i, 0);
+    return SUCCESS;
+}
+
 NO_LEAK_BEGIN /* an element of the tenancy, which tenancy_done() frees */
 static struct result read_stored(struct tenancy *tenancy, const char *policy, const char *text,
                                  const struct stored_floor **floor_out, struct error *err)
@@ -187,6 +205,7 @@ struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error 
     TRY(load_organisations(pg, tenancy, err));
     TRY(load_projects(pg, tenancy, err));
     TRY(load_repositories(pg, tenancy, err));
+    TRY(load_buried(pg, tenancy, err));
     return load_stored(pg, tenancy, err);
 }
 
@@ -234,12 +253,13 @@ struct result tenancy_news(struct pg *pg, uint64_t since, struct rights_news *ne
 }
 
 NO_LEAK_BEGIN /* its last holder frees it */
-struct result shared_names_load(struct pg *pg, struct shared_names **names_out, struct error *err)
+struct result shared_names_load(struct pg *pg, uint64_t version, struct shared_names **names_out, struct error *err)
 {
     OWNED(shared_names) *names = memory_zeroed(1, sizeof *names);
 
     if (names == NULL) return no_memory(err);
     atomic_init(&names->holders, 1);
+    names->version = version;
     TRY(tenancy_load(pg, &names->tenancy, err));
     *names_out = GIVE(names);
     return SUCCESS;
@@ -273,4 +293,5 @@ void tenancy_done(struct tenancy *tenancy)
     free(tenancy->organisations);
     free(tenancy->projects);
     free(tenancy->repositories);
+    free(tenancy->buried);
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "registry/collect_priv.h"
+#include "registry/erased.h"
 #include "registry/manifest_use.h"
 
 #define TELL_MS 1000 /* how often the report is written anew; the job saves the newest */
@@ -24,13 +25,21 @@ static void removed(struct record *record)
     (void)sem_post(&removal->batch->done);
 }
 
+static enum action action_of(const struct removal *removal)
+{
+    if (removal->is_end) return ACTION_KEY_FORGOTTEN;
+    return uuid_is_nil(&removal->blob.blob) ? ACTION_MANIFEST_COLLECT : ACTION_BLOB_COLLECT;
+}
+
 static struct result run_removal(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
     const struct removal *removal = (const struct removal *)(const void *)change; /* its first member */
     const bool is_blob = !uuid_is_nil(&removal->blob.blob);
 
-    permit_require(permit, is_blob ? ACTION_BLOB_COLLECT : ACTION_MANIFEST_COLLECT, &removal->where);
+    permit_require(permit, action_of(removal), &removal->where);
+    if (removal->is_end) return erased_project_empty(pg, &removal->where.project, err);
     if (is_blob) return collect_blob_row_delete(pg, &removal->blob.blob, err);
+    if (removal->manifest.is_erased) return erased_manifest_delete(pg, &removal->manifest, err);
     return collect_manifest_row_delete(pg, &removal->manifest, err);
 }
 
@@ -38,13 +47,12 @@ static struct result prepare(const struct collect_run *run, struct removal *remo
                              struct error *err)
 {
     const bool is_blob = !uuid_is_nil(&removal->blob.blob);
-    const struct action_pair pair = {.action = is_blob ? ACTION_BLOB_COLLECT : ACTION_MANIFEST_COLLECT,
-                                     .resource = removal->where};
+    const struct action_pair pair = {.action = action_of(removal), .resource = removal->where};
     char id[UUID_TEXT_SIZE];
 
     removal->batch = batch;
     removal->change = (struct change){.run = run_removal, .reach = CHANGE_REACHES_NOTHING};
-    if (!is_blob) removal->change.reach = CHANGE_REACHES_REPOSITORY;
+    if (!is_blob && !removal->is_end) removal->change.reach = CHANGE_REACHES_REPOSITORY;
     removal->change.repository = removal->manifest.repository;
     TRY(record_prepare_for_job(&pair, &removal->change, &removal->record, err));
     uuid_format(&run->job->job.id, id);
@@ -240,9 +248,11 @@ static struct result collect_project(struct collect_run *run, struct error *err)
     run->gone.count = run->gone.from = 0;
     TRY(read_rules(run, err));
     run->job->job.phase = COLLECT_MANIFESTS;
-    TRY(collect_manifests(run, err));
+    TRY(collect_erased(run, err));
+    if (!run->project.is_deleted) TRY(collect_manifests(run, err));
     run->job->job.phase = COLLECT_BLOBS;
     TRY(collect_blobs(run, err));
+    TRY(collect_erased_project(run, err));
     return report_project(run, &before, err);
 }
 

@@ -50,6 +50,7 @@ struct removal {
     struct resource where;
     struct collect_manifest_row manifest;
     struct collect_blob blob;
+    bool is_end; /* of a deleted project: its row alone stays */
     struct record record;
     struct removal_batch *batch;
 };
@@ -61,6 +62,10 @@ RESULT collect_remove(struct collect_run *run, struct removal *removals, size_t 
 
 /** The project's manifests that its rules no longer keep. */
 RESULT collect_manifests(struct collect_run *run, struct error *err);
+/** What repositories held that were deleted, and what is left of their rows. Before the blobs, which are garbage then. */
+RESULT collect_erased(struct collect_run *run, struct error *err);
+/** Of a project that was deleted, after its blobs: its keys of manifests, if nothing is left that they open. */
+RESULT collect_erased_project(struct collect_run *run, struct error *err);
 /** The project's blobs that no manifest needs. */
 RESULT collect_blobs(struct collect_run *run, struct error *err);
 

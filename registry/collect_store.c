@@ -28,12 +28,14 @@
 
 static const struct pg_statement statements[] = {
     {"collect_project",
-     "SELECT p.project_id, p.organisation_id, o.name || '/' || p.name, p.home_region, coalesce(r.document, '{}'),"
-     " coalesce(r.version, 0) FROM project p JOIN organisation o USING (organisation_id) LEFT JOIN project_rules r"
-     " USING (project_id) WHERE p.project_id > $1 AND ($2::uuid IS NULL OR p.project_id = $2) ORDER BY p.project_id LIMIT 1",
-     "uuid uuid", "uuid uuid text text text int8"},
+     "SELECT p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), p.home_region,"
+     " coalesce(r.document, '{}'), coalesce(r.version, 0), p.deleted_at IS NOT NULL"
+     " FROM project p JOIN organisation o USING (organisation_id) LEFT JOIN project_rules r USING (project_id)"
+     " WHERE p.emptied_at IS NULL AND p.project_id > $1 AND ($2::uuid IS NULL OR p.project_id = $2) ORDER BY p.project_id LIMIT 1",
+     "uuid uuid", "uuid uuid text text text int8 bool"},
     {"collect_repository",
-     "SELECT repository_id, name, full_name FROM repository WHERE project_id = $1 AND name > $2 ORDER BY name LIMIT 1",
+     "SELECT repository_id, name, full_name FROM repository WHERE project_id = $1 AND name > $2 AND deleted_at IS NULL"
+     " ORDER BY name LIMIT 1",
      "uuid text", "uuid text text"},
     {"collect_tags",
      "SELECT t.name, t.manifest_digest, t.updated_at, u.used_at, " IS_ATTACHMENT ","
@@ -59,7 +61,7 @@ static const struct pg_statement statements[] = {
     {"collect_tag_count", "SELECT count(*) FROM (SELECT FROM tag WHERE repository_id = $1 ORDER BY name LIMIT $2) t", "uuid int8",
      "int8"},
     {"collect_count", "SELECT count(*) FROM blob WHERE $1::uuid IS NULL OR project_id = $1", "uuid", "int8"},
-    {"collect_expired", UPLOADS_THAT_END "SELECT count(*) FROM ending", "int8 int8", "int8"},
+    {"collect_expired", UPLOADS_THAT_END "SELECT count(*) FROM ending", "int8 int8 int8 int8", "int8"},
     {"collect_manifest",
      "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m"
      " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest"
@@ -123,7 +125,8 @@ struct result collect_next_project(struct pg *pg, const struct uuid *last, const
     TRY(pg_run(pg, "collect_project", &arguments, &rows, err));
     if (pg_rows_count(rows) > 0) {
         *project = (struct collect_project){.id = pg_uuid(rows, 0, 0), .organisation = pg_uuid(rows, 0, 1),
-                                            .rules = pg_text(rows, 0, 4), .rules_version = pg_int8(rows, 0, 5)};
+                                            .rules = pg_text(rows, 0, 4), .rules_version = pg_int8(rows, 0, 5),
+                                            .is_deleted = pg_bool(rows, 0, 6)};
         (void)snprintf(project->name, sizeof project->name, "%s", pg_text(rows, 0, 2));
         (void)snprintf(project->region, sizeof project->region, "%s", pg_text(rows, 0, 3));
     }
@@ -208,8 +211,7 @@ struct result collect_count_expired(struct pg *pg, const struct session_limits *
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_int8(&arguments, limits->per_client);
-    pg_add_int8(&arguments, limits->per_project);
+    upload_add_limits(&arguments, limits);
     TRY(pg_run(pg, "collect_expired", &arguments, &rows, err));
     *count_out = pg_int8(rows, 0, 0);
     return SUCCESS;

@@ -14,6 +14,7 @@ struct collect_project {
     char name[RESOURCE_NAME_MAX + 1], region[REGION_ID_MAX + 1];
     const char *rules; /* the document; a view of *rows_out */
     int64_t rules_version;
+    bool is_deleted;   /* its name, and those of its repositories, are as they were before */
 };
 /** The first project after `last` (nil: of all), or `only` (NULL: any). No row in *rows_out: there is none. */
 RESULT collect_next_project(struct pg *pg, const struct uuid *last, const struct uuid *only, struct collect_project *project,
@@ -73,6 +74,7 @@ struct collect_manifest_row {
     struct uuid repository, project;
     int64_t rules_version;
     bool is_untagged;
+    bool is_erased; /* its repository was deleted: nothing else is asked */
     struct collect_manifest manifest;
 };
 /** With its tags. ERROR_CONFLICT: it is needed, or not what was judged; no row was touched. */

@@ -29,7 +29,8 @@ struct forgotten_key {
     bool is_stored_again;
 };
 /**
- * `where` is the project, its detail the digest. ERROR_NOT_FOUND when nothing of that digest was deleted here;
+ * `where` is the project, its detail the digest. Without a project of that name it is the last one that was deleted, of the
+ * organisation if there is one. ERROR_NOT_FOUND when nothing of that digest was deleted here;
  * ERROR_CONFLICT while it is stored and never was deleted; ERROR_UNAVAILABLE when its event is not recorded yet.
  */
 RESULT forgotten_key_find(struct pg *pg, const struct permit *permit, const struct resource *where,

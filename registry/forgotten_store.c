@@ -12,7 +12,7 @@ enum {
 
 #define NAMES " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id)"
 #define COLUMNS                                                                                                  \
-    "f.blob_id, f.project_id, p.organisation_id, o.name || '/' || p.name, f.region_id, f.digest, f.size_bytes,"  \
+    "f.blob_id, f.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), f.region_id, f.digest, f.size_bytes,"  \
     " f.key_version, f.forgotten_at"
 #define COLUMN_TYPES "uuid uuid uuid text text text int8 int4 timestamptz"
 
@@ -32,6 +32,12 @@ static const struct pg_statement statements[] = {
      "SELECT " COLUMNS ", f.sequence, EXISTS (SELECT FROM blob b WHERE b.project_id = f.project_id AND b.digest = f.digest)"
      " FROM forgotten_key f" NAMES " WHERE f.project_id = $1 AND f.digest = $2 ORDER BY f.forgotten_at DESC LIMIT 1",
      "uuid text", COLUMN_TYPES " int8 bool"},
+    {"forgotten_find_deleted", /* of a project that was deleted: by the name that it had */
+     "SELECT " COLUMNS ", f.sequence, EXISTS (SELECT FROM blob b WHERE b.project_id = f.project_id AND b.digest = f.digest)"
+     " FROM project p JOIN organisation o USING (organisation_id) JOIN forgotten_key f USING (project_id)"
+     " WHERE p.deleted_at IS NOT NULL AND p.deleted_name = $1 AND ($2::uuid IS NULL OR p.organisation_id = $2) AND f.digest = $3"
+     " ORDER BY f.forgotten_at DESC LIMIT 1",
+     "text uuid text", COLUMN_TYPES " int8 bool"},
     {"forgotten_is_stored", "SELECT EXISTS (SELECT FROM blob WHERE project_id = $1 AND digest = $2)", "uuid text", "bool"},
 };
 const struct pg_table forgotten_statements = PG_TABLE(statements);
@@ -118,13 +124,19 @@ static struct result explain_absence(struct pg *pg, const struct resource *where
 struct result forgotten_key_find(struct pg *pg, const struct permit *permit, const struct resource *where,
                                  struct forgotten_key *key_out, struct error *err)
 {
+    const bool is_deleted = uuid_is_nil(&where->project);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     permit_require(permit, ACTION_DELETION_CERTIFY, where);
-    pg_add_uuid(&arguments, &where->project);
+    if (is_deleted) {
+        pg_add_text(&arguments, where->name);
+        pg_add_uuid(&arguments, uuid_is_nil(&where->organisation) ? NULL : &where->organisation);
+    } else {
+        pg_add_uuid(&arguments, &where->project);
+    }
     pg_add_text(&arguments, where->detail);
-    TRY(pg_run(pg, "forgotten_find", &arguments, &rows, err));
+    TRY(pg_run(pg, is_deleted ? "forgotten_find_deleted" : "forgotten_find", &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return explain_absence(pg, where, err);
     if (pg_is_null(rows, 0, 9))
         return failure(err, ERROR_UNAVAILABLE, "it was just deleted, and its event is about to be recorded: ask again");

@@ -168,9 +168,18 @@ static struct result run_end(struct change *change, struct pg *pg, const struct 
     return job_row_save(pg, &end->run->job, &saving, &ignored, err);
 }
 
-/* `why` is NULL for an end that is none of trouble. */
-static struct result end(struct job_run *run, const char *outcome, const char *why, struct error *err)
+enum ending { ENDED_COMPLETED, ENDED_STOPPED, ENDED_FAILED, ENDINGS };
+static const char *const endings[ENDINGS] = {"completed", "stopped", "failed"};
+
+static void count_end(enum job_kind kind, enum ending ending)
 {
+    metric_add(&registry_metrics_rows[METRIC_SCRUB_COMPLETED + kind * ENDINGS + ending], 1);
+}
+
+/* `why` is NULL for an end that is none of trouble. */
+static struct result end(struct job_run *run, enum ending ending, const char *why, struct error *err)
+{
+    const char *outcome = endings[ending];
     struct end_change change = {
         .change = {.run = run_end, .reach = CHANGE_REACHES_NOTHING}, .run = run, .outcome = outcome};
     struct job_recorder recorder;
@@ -179,8 +188,9 @@ static struct result end(struct job_run *run, const char *outcome, const char *w
     (void)snprintf(run->job.waits_for, sizeof run->job.waits_for, "%.299s", why == NULL ? "" : why);
     (void)snprintf(note, sizeof note, "%s: %" PRIu64 " done, %" PRIu64 " found", outcome, run->job.done, run->job.found);
     job_recorder_init(&recorder, run->registry->sequencer, run->permit);
-    const enum outcome recorded = strcmp(outcome, "failed") == 0 ? OUTCOME_FAILED : OUTCOME_COMPLETED;
+    const enum outcome recorded = ending == ENDED_FAILED ? OUTCOME_FAILED : OUTCOME_COMPLETED;
     TRY(recorder.recorder.record(&recorder.recorder, recorded, note, &change.change, err));
+    count_end(run->job.kind, ending);
     const unsigned kept = run->options->kept == 0 ? JOBS_KEPT : run->options->kept;
     struct error ignored = {0}; /* what stays is pruned by the next one that ends */
     (void)job_rows_prune(run->pg, &run->job, kept, &ignored).ok;
@@ -211,18 +221,19 @@ static struct result work(struct job_run *run, struct error *err)
     const struct result worked = runners[run->job.kind](run, err);
 
     if (!worked.ok && may_be_over_soon(err->kind)) {
-        if (run->job.stop_wanted && !run->is_lost) return end(run, "stopped", NULL, err); /* nobody waits for that any more */
+        if (run->job.stop_wanted && !run->is_lost) return end(run, ENDED_STOPPED, NULL, err); /* nobody waits for that any more */
         (void)snprintf(run->job.waits_for, sizeof run->job.waits_for, "%.255s", err->message);
         release(run);
+        metric_add(&registry_metrics_rows[METRIC_JOBS_RETRIED], 1);
         return worked;
     }
     if (run->is_lost) return SUCCESS;
     if (!worked.ok) {
         const struct error why = *err;
-        return end(run, "failed", why.message, err);
+        return end(run, ENDED_FAILED, why.message, err);
     }
-    if (run->job.phase == JOB_DONE) return end(run, "completed", NULL, err);
-    if (run->job.stop_wanted) return end(run, "stopped", NULL, err);
+    if (run->job.phase == JOB_DONE) return end(run, ENDED_COMPLETED, NULL, err);
+    if (run->job.stop_wanted) return end(run, ENDED_STOPPED, NULL, err);
     release(run);
     return SUCCESS;
 }

@@ -10,7 +10,7 @@
     "job_id, kind, coalesce(region_id, ''), with_digest, rate_bytes, phase, cursor_id, cursor_text, cursor_bytes," \
     " done_count, done_bytes, total_count, total_bytes, found_count, waits_for, runner, runner_epoch,"             \
     " coalesce(lease_until > now(), false), stop_wanted, number, requested_at, started_at, ended_at,"              \
-    " coalesce(outcome, ''), project_id, coalesce((SELECT o.name || '/' || p.name FROM project p"                   \
+    " coalesce(outcome, ''), project_id, coalesce((SELECT coalesce(p.deleted_name, o.name || '/' || p.name) FROM project p" \
     " JOIN organisation o USING (organisation_id) WHERE p.project_id = job.project_id), ''), is_dry_run"
 #define ROW_TYPES                                                                                               \
     "uuid text text bool int8 int4 uuid text int8 int8 int8 int8 int8 int8 text text int8 bool bool int8 timestamptz" \

@@ -5,7 +5,8 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "registry/manifest_names.h"
+#include "base/text.h"
+#include "registry/manifest_members.h"
 
 static const struct media_type_row {
     const char *name;
@@ -69,6 +70,21 @@ static struct result read_media_type(const json_t *object, const char *key, char
     return SUCCESS;
 }
 
+/* The content itself, for clients that would rather not fetch it: they would believe it (image-spec, descriptor.md, "Embedded Content"). */
+static struct result check_data(const json_t *descriptor, const char *where, const struct digest *digest, int64_t size, struct error *err)
+{
+    const char *text = json_text_of(descriptor, "data");
+    struct buffer OWNED_BUFFER content = BUFFER(MANIFEST_SIZE_MAX);
+    struct error wrong = {0};
+
+    if (text == NULL) return SUCCESS;
+    const struct result decoded = text_from_base64(&content, BASE64_STANDARD, bytes_of_text(text), &wrong);
+    if (!decoded.ok && wrong.kind != ERROR_INVALID) return failure(err, wrong.kind, "%s", wrong.message);
+    const struct digest found = digest_of(digest->algorithm, buffer_bytes(&content));
+    if (decoded.ok && size == (int64_t)content.length && digest_equal(&found, digest)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the \"data\" of %s is not, in base64, the content that its digest and size say", where);
+}
+
 /* Descriptor: mediaType, digest and size are required (image-spec, descriptor.md). */
 static struct result read_descriptor(const json_t *value, const char *where, struct manifest_reference *reference_out,
                                      struct error *err)
@@ -85,6 +101,7 @@ static struct result read_descriptor(const json_t *value, const char *where, str
         return failure(err, ERROR_INVALID, "%s has no sha256 or sha512 digest", where);
     if (!json_integer_of(value, "size", &size) || size < 0)
         return failure(err, ERROR_INVALID, "%s has no size of 0 or more", where);
+    TRY(check_data(value, where, &digest, size, err));
     *reference_out = (struct manifest_reference){.size_bytes = size, .is_required = true};
     digest_format(&digest, reference_out->digest);
     return SUCCESS;
@@ -125,21 +142,25 @@ static int compare_references(const void *a, const void *b)
     return order != 0 ? order : (int)left->is_manifest - (int)right->is_manifest;
 }
 
-/* The same layer may be listed twice; what one mention requires is required. */
-static void sort_and_merge(struct manifest *manifest)
+/* The same layer may be listed twice, of one size; what one mention requires is required. */
+static struct result sort_and_merge(struct manifest *manifest, struct error *err)
 {
     struct manifest_reference *references = manifest->references;
     size_t kept = 0;
 
-    if (manifest->reference_count == 0) return;
+    if (manifest->reference_count == 0) return SUCCESS;
     qsort(references, manifest->reference_count, sizeof *references, compare_references);
     for (size_t i = 1; i < manifest->reference_count; i++) {
-        if (compare_references(&references[kept], &references[i]) == 0)
-            references[kept].is_required |= references[i].is_required;
-        else
+        if (compare_references(&references[kept], &references[i]) != 0) {
             references[++kept] = references[i];
+            continue;
+        }
+        if (references[kept].size_bytes != references[i].size_bytes)
+            return failure(err, ERROR_INVALID, "%s is listed with two sizes", references[i].digest);
+        references[kept].is_required |= references[i].is_required;
     }
     manifest->reference_count = kept + 1;
+    return SUCCESS;
 }
 
 static struct result read_config(struct manifest *manifest, const json_t *config, struct error *err)
@@ -165,8 +186,7 @@ static struct result read_references(struct manifest *manifest, const json_t *do
     if (manifest->references == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest's descriptors");
     if (!is_index) TRY(read_config(manifest, config, err));
     TRY(read_list(manifest, list, is_index ? "a manifest of the index" : "a layer", err));
-    sort_and_merge(manifest);
-    return SUCCESS;
+    return sort_and_merge(manifest, err);
 }
 
 /* A list of referrers repeats them, and clients read no answer of more than 4 MiB. */
@@ -246,7 +266,7 @@ struct result manifest_parse(struct bytes body, struct bytes content_type, struc
 
     TRY(json_read_any_number(body, MANIFEST_SIZE_MAX, &document, err));
     TRY(check_document(document, err));
-    TRY(manifest_check_names(document, err));
+    TRY(manifest_check_members(document, err));
     OWNED(manifest) *manifest = memory_zeroed(1, sizeof *manifest);
     if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest");
     TRY(read_kind(manifest, document, content_type, err));

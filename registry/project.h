@@ -82,6 +82,12 @@ RESULT scope_list(struct pg *pg, const struct scope_query *query, struct scope_p
 void scope_page_free(struct scope_page *page);
 DEFINE_OWNED(scope_page);
 
+/**
+ * The sequence number before which no event concerns the organisation or project that an audit.read is permitted for: one of the same
+ * name may have been there and been deleted. 0 for the registry.
+ */
+RESULT scope_born(struct pg *pg, const struct permit *permit, uint64_t *sequence_out, struct error *err);
+
 /** Names of repositories in byte order: "acme/models/digits". Who asks says between which names the reader may look. */
 struct repository_query {
     const struct permit *permit; /* for catalog.list on the system */

@@ -16,46 +16,50 @@
 
 static const struct pg_statement statements[] = {
     {"organisation_insert",
-     "INSERT INTO organisation (organisation_id, name, label) VALUES ($1, $2, $3::text::jsonb)"
+     "INSERT INTO organisation (organisation_id, name, label, born) SELECT $1, $2, $3::text::jsonb, size FROM audit_log"
      " ON CONFLICT DO NOTHING",
      "uuid text text", ""},
     {"project_insert",
-     "INSERT INTO project (project_id, organisation_id, name, home_region, label)"
-     " SELECT $1, o.organisation_id, $3, g.region_id, $5::text::jsonb FROM organisation o, region g"
-     " WHERE o.organisation_id = $2 AND g.region_id = $4 ON CONFLICT DO NOTHING",
+     "INSERT INTO project (project_id, organisation_id, name, home_region, label, born)"
+     " SELECT $1, o.organisation_id, $3, g.region_id, $5::text::jsonb, l.size FROM organisation o, region g, audit_log l"
+     " WHERE o.organisation_id = $2 AND o.deleted_at IS NULL AND g.region_id = $4 ON CONFLICT DO NOTHING",
      "uuid uuid text text text", ""},
     {"project_is_there",
      "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2)", "uuid text", "bool"},
     {"scope_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
      "int8"},
     {"label_of_organisation",
-     "SELECT label::text FROM organisation WHERE organisation_id = $1", "uuid", "text"},
-    {"label_of_project", "SELECT label::text FROM project WHERE project_id = $1", "uuid", "text"},
-    {"label_of_repository", "SELECT label::text FROM repository WHERE repository_id = $1", "uuid", "text"},
+     "SELECT label::text FROM organisation WHERE organisation_id = $1 AND deleted_at IS NULL", "uuid", "text"},
+    {"label_of_project", "SELECT label::text FROM project WHERE project_id = $1 AND deleted_at IS NULL", "uuid", "text"},
+    {"label_of_repository", "SELECT label::text FROM repository WHERE repository_id = $1 AND deleted_at IS NULL", "uuid", "text"},
+    {"scope_born", /* the later of both: whatever older event has their names concerns others */
+     "SELECT coalesce(greatest((SELECT born FROM organisation WHERE organisation_id = $1),"
+     " (SELECT born FROM project WHERE project_id = $2)), 0)",
+     "uuid uuid", "int8"},
     {"label_organisation", "UPDATE organisation SET label = $2::text::jsonb WHERE organisation_id = $1", "uuid text",
      ""},
     {"label_project", "UPDATE project SET label = $2::text::jsonb WHERE project_id = $1", "uuid text", ""},
     {"label_repository", "UPDATE repository SET label = $2::text::jsonb WHERE repository_id = $1", "uuid text", ""},
     {"scope_organisations",
      "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at"
-     " FROM organisation o WHERE ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND "
+     " FROM organisation o WHERE o.deleted_at IS NULL AND ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND "
      PAGE("o.name", "organisation o", "o.organisation_id", "$3", "$4"),
      "uuid uuid uuid int8", SCOPE_TYPES},
     {"scope_projects",
      "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
-     " FROM project p JOIN organisation o USING (organisation_id) WHERE ($1::uuid IS NULL OR o.organisation_id = $1)"
+     " FROM project p JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL AND ($1::uuid IS NULL OR o.organisation_id = $1)"
      " AND ($2::uuid IS NULL OR p.project_id = $2) AND "
      PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
      "uuid uuid uuid int8", SCOPE_TYPES},
     /* Statements of their own: a plan that also fits readers of everything walks everything. */
     {"scope_organisations_of",
      "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at FROM organisation o"
-     " WHERE o.organisation_id = ANY($1) AND " PAGE("o.name", "organisation o", "o.organisation_id", "$2", "$3"),
+     " WHERE o.deleted_at IS NULL AND o.organisation_id = ANY($1) AND " PAGE("o.name", "organisation o", "o.organisation_id", "$2", "$3"),
      "uuid[] uuid int8", SCOPE_TYPES},
     {"scope_projects_of",
      "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
      " FROM project p JOIN organisation o USING (organisation_id)"
-     " WHERE (p.organisation_id = ANY($1) OR p.project_id = ANY($2)) AND "
+     " WHERE p.deleted_at IS NULL AND (p.organisation_id = ANY($1) OR p.project_id = ANY($2)) AND "
      PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
      "uuid[] uuid[] uuid int8", SCOPE_TYPES},
 };
@@ -210,6 +214,19 @@ static struct result run_label(struct change *change, struct pg *pg, const struc
 void label_change_prepare(const struct resource *where, const char *label, struct label_change *change_out)
 {
     *change_out = (struct label_change){.change = {.run = run_label, .raises_epoch = true}, .where = *where, .label = label};
+}
+
+struct result scope_born(struct pg *pg, const struct permit *permit, uint64_t *sequence_out, struct error *err)
+{
+    const struct resource *where = permit_resource(permit, ACTION_AUDIT_READ);
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, &where->organisation);
+    pg_add_uuid(&arguments, &where->project);
+    TRY(pg_run(pg, "scope_born", &arguments, &rows, err));
+    *sequence_out = (uint64_t)pg_int8(rows, 0, 0);
+    return SUCCESS;
 }
 
 static void read_scope(const struct pg_rows *rows, size_t row, struct scope_record *record)

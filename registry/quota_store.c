@@ -47,9 +47,10 @@ static const struct pg_statement statements[] = {
     {"quota_count", "SELECT (" HAS_BYTES ")::int8", "uuid", "int8"},
     {"quota_session_refusal", /* why there was no row */
      "SELECT q.bytes_used >= q.bytes_max, coalesce(q.sessions_max, $2), coalesce(q.client_sessions_max, $3),"
-     " (SELECT count(*) FROM upload u WHERE u.project_id = $1 AND u.bound_to = $4)"
+     " (SELECT count(*) FROM upload u WHERE u.project_id = $1 AND u.bound_to = $4),"
+     " (SELECT count(*) FROM upload u WHERE u.organisation_id = p.organisation_id)"
      " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
-     "uuid int8 int8 bytea", "bool int8 int8 int8"},
+     "uuid int8 int8 bytea", "bool int8 int8 int8 int8"},
     {"quota_events_list",
      "SELECT project_id, events_max FROM project_quota WHERE events_max IS NOT NULL ORDER BY project_id LIMIT $1", "int8",
      "uuid int8"},
@@ -236,7 +237,7 @@ struct result quota_refuse(struct pg *pg, const struct uuid *project, int64_t wa
                    wanted_bytes, use.bytes_used, use.limits.bytes, use.bytes_reserved);
 }
 
-#define WHEN_IDLE "beyond half of them, idle ones end within two hours"
+#define WHEN_IDLE "beyond half of them, idle ones end by themselves"
 
 struct result quota_refuse_session(struct pg *pg, const struct upload_begin *begin, struct error *err)
 {
@@ -255,6 +256,10 @@ struct result quota_refuse_session(struct pg *pg, const struct upload_begin *beg
         return failure(err, ERROR_LIMIT,
                        "you have as many open uploads in this project as one client may, %lld: finish or cancel some, or ask for a quota"
                        " (sessions_per_client); " WHEN_IDLE, own);
+    if (pg_int8(rows, 0, 4) >= begin->limits.per_organisation)
+        return failure(err, ERROR_LIMIT,
+                       "the organisation has as many open uploads as it may, %u, in all its projects: finish or cancel some; " WHEN_IDLE,
+                       begin->limits.per_organisation);
     return failure(err, ERROR_LIMIT,
                    "the project has as many open uploads as it may, %lld, of all its clients: finish or cancel some, or ask for a quota"
                    " (sessions); " WHEN_IDLE, whole);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/metrics.h"
 #include "registry/registry_priv.h"
 #include "registry/stored_blob_store.h"
 #include "storage/region_store.h"
@@ -68,6 +69,18 @@ static void remember(struct registry *registry, char *kept, size_t size, const c
     (void)pthread_mutex_unlock(&registry->looked);
 }
 
+static void measure(struct registry *registry, struct registry_store *place)
+{
+    struct driver_room room = {0};
+    struct error ignored = {0};
+    const bool has_room = blob_store_room(place->blobs, &room, &ignored).ok;
+
+    (void)pthread_mutex_lock(&registry->looked);
+    place->has_room = has_room;
+    place->room = room;
+    (void)pthread_mutex_unlock(&registry->looked);
+}
+
 static struct result check_place(struct registry *registry, size_t index, struct error *err)
 {
     struct registry_store *place = &registry->regions[index];
@@ -77,6 +90,7 @@ static struct result check_place(struct registry *registry, size_t index, struct
     atomic_store(&registry->looking_at, index);
     atomic_store(&registry->looking_ms, clock_monotonic_ms());
     const struct result checked = blob_store_check(place->blobs, &why);
+    measure(registry, place);
     atomic_store(&registry->looking_ms, 0);
     place->checked_ms = clock_monotonic_ms();
     remember(registry, place->problem, sizeof place->problem, !checked.ok && why.kind == ERROR_INVALID ? why.message : "");
@@ -121,17 +135,87 @@ static struct result first_problem(const struct registry *registry, struct error
     return SUCCESS;
 }
 
-struct result registry_regions_ready(struct registry *registry, struct error *err)
+/* NULL: none */
+static const struct registry_store *silent_place(struct registry *registry)
 {
     const int64_t since_ms = atomic_load(&registry->looking_ms);
 
-    if (since_ms != 0 && clock_monotonic_ms() - since_ms > ANSWERS_WITHIN_MS)
-        return failure(err, ERROR_UNAVAILABLE, "region %.63s does not answer",
-                       registry->regions[atomic_load(&registry->looking_at)].id);
+    if (since_ms == 0 || clock_monotonic_ms() - since_ms <= ANSWERS_WITHIN_MS) return NULL;
+    return &registry->regions[atomic_load(&registry->looking_at)];
+}
+
+struct result registry_regions_ready(struct registry *registry, struct error *err)
+{
+    const struct registry_store *silent = silent_place(registry);
+
+    if (silent != NULL) return failure(err, ERROR_UNAVAILABLE, "region %.63s does not answer", silent->id);
     (void)pthread_mutex_lock(&registry->looked);
     const struct result ready = first_problem(registry, err);
     (void)pthread_mutex_unlock(&registry->looked);
     return ready;
+}
+
+bool registry_region_has_problem(struct registry *registry, const char *region)
+{
+    const struct registry_store *silent = silent_place(registry);
+    bool has_problem = false;
+
+    (void)pthread_mutex_lock(&registry->looked);
+    for (size_t i = 0; i < registry->region_count; i++) {
+        const struct registry_store *place = &registry->regions[i];
+        if (strcmp(place->id, region) == 0) has_problem = place->problem[0] != '\0' || place == silent;
+    }
+    (void)pthread_mutex_unlock(&registry->looked);
+    return has_problem;
+}
+
+/* ---- The same in numbers ---- */
+
+enum {
+#define X(constant, name, labels, kind, help) constant,
+#include "registry/region_metrics.def"
+#undef X
+    REGION_METRIC_COUNT
+};
+
+#define REGION_LABEL_SIZE (REGION_ID_MAX + sizeof "region=\"\"")
+
+static const struct metric region_metrics[REGION_METRIC_COUNT] = {
+#define X(constant, metric_name, metric_labels, metric_kind, metric_help) \
+    [constant] = {.name = (metric_name), .labels = (metric_labels), .kind = (metric_kind), .help = (metric_help)},
+#include "registry/region_metrics.def"
+#undef X
+};
+
+static bool value_of(const struct registry_store *place, const struct registry_store *silent, int metric, int64_t *value_out)
+{
+    if (metric == REGION_USABLE) *value_out = place->problem[0] == '\0' && place != silent;
+    if (metric == REGION_SIZE) *value_out = (int64_t)place->room.size_bytes;
+    if (metric == REGION_FREE) *value_out = (int64_t)place->room.free_bytes;
+    return metric == REGION_USABLE || place->has_room;
+}
+
+struct result registry_write_metrics(struct registry *registry, struct buffer *text, struct error *err)
+{
+    struct metric rows[REGION_METRIC_COUNT * REGISTRY_REGIONS_MAX];
+    char labels[REGISTRY_REGIONS_MAX][REGION_LABEL_SIZE];
+    const struct registry_store *silent = silent_place(registry);
+    struct metric_table table = {.metrics = rows};
+    const struct metric_table *const tables[] = {&table};
+
+    (void)pthread_mutex_lock(&registry->looked);
+    for (int metric = 0; metric < REGION_METRIC_COUNT; metric++) {
+        for (size_t i = 0; i < registry->region_count; i++) {
+            int64_t value = 0;
+            if (!value_of(&registry->regions[i], silent, metric, &value)) continue;
+            (void)snprintf(labels[i], sizeof labels[i], "region=\"%s\"", registry->regions[i].id);
+            rows[table.count] = region_metrics[metric];
+            rows[table.count].labels = labels[i];
+            metric_set(&rows[table.count++], value);
+        }
+    }
+    (void)pthread_mutex_unlock(&registry->looked);
+    return metrics_write(text, tables, 1, err);
 }
 
 /* ---- The list ---- */

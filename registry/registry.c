@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "registry/manifest_cache.h"
 #include "registry/manifest_use.h"
 #include "registry/registry_priv.h"
@@ -30,7 +31,7 @@ static struct result open_bucket(const char *database, const struct registry_reg
 static struct result open_driver(const char *database, const struct registry_region *region, struct driver **driver_out,
                                  struct error *err)
 {
-    if (strcmp(region->driver, "fs") == 0) return driver_fs_open(region->location, driver_out, err);
+    if (strcmp(region->driver, "fs") == 0) return driver_fs_open(region->location, region->page_cache_blob_max, driver_out, err);
     if (strcmp(region->driver, "s3") == 0) return open_bucket(database, region, driver_out, err);
     if (strcmp(region->driver, "memory") == 0) return driver_memory_open(NULL, driver_out, err);
     return failure(err, ERROR_INVALID, "there is no driver %.20s", region->driver);
@@ -43,6 +44,8 @@ static struct result open_region(struct registry *registry, const char *database
 
     if (strlen(region->id) > REGION_ID_MAX)
         return failure(err, ERROR_INVALID, "the region id %.80s is longer than %d letters", region->id, REGION_ID_MAX);
+    if (!text_consists_of(bytes_of_text(region->id), "abcdefghijklmnopqrstuvwxyz0123456789-/"))
+        return failure(err, ERROR_INVALID, "the region id %.80s has other letters than a to z, 0 to 9, - and /", region->id);
     OWNED(driver) *driver = NULL;
     struct error why = {0};
     if (!open_driver(database, region, &driver, &why).ok)
@@ -53,6 +56,19 @@ static struct result open_region(struct registry *registry, const char *database
     (void)snprintf(place->id, sizeof place->id, "%s", region->id);
     registry->region_count++;
     return SUCCESS;
+}
+
+static unsigned given_or(unsigned given, unsigned otherwise)
+{
+    return given == 0 ? otherwise : given;
+}
+
+static struct session_limits session_limits_of(const struct session_limits *given)
+{
+    return (struct session_limits){.per_project = given_or(given->per_project, UPLOAD_SESSIONS_PER_PROJECT),
+                                   .per_client = given_or(given->per_client, UPLOAD_SESSIONS_PER_OWNER),
+                                   .per_organisation = given_or(given->per_organisation, UPLOAD_SESSIONS_PER_ORGANISATION),
+                                   .idle_s = given_or(given->idle_s, UPLOAD_IDLE_S)};
 }
 
 struct result registry_new(const struct registry_options *options, struct registry **registry_out, struct error *err)
@@ -69,9 +85,7 @@ struct result registry_new(const struct registry_options *options, struct regist
     (void)pthread_mutex_init(&registry->looked, NULL);
     registry->keyd = options->keyd;
     registry->sequencer = options->sequencer;
-    registry->uploads_open = (struct session_limits){
-        .per_project = options->uploads_open.per_project == 0 ? UPLOAD_SESSIONS_PER_PROJECT : options->uploads_open.per_project,
-        .per_client = options->uploads_open.per_client == 0 ? UPLOAD_SESSIONS_PER_OWNER : options->uploads_open.per_client};
+    registry->uploads_open = session_limits_of(&options->uploads_open);
     registry->lease_s = options->lease_s == 0 ? LEASE_DEFAULT_S : options->lease_s;
     TRY(key_cache_new(options->key_count, options->key_lifetime_ms, &registry->keys, err));
     TRY(repository_cache_new(&registry->repositories, err));

@@ -14,8 +14,9 @@ struct registry;
 
 /** The statements of this folder: for pg_open() of every worker, and for the sequencer's changes. */
 extern const struct pg_table project_statements, repository_statements, seal_statements, stored_blob_statements,
-    upload_statements, stored_manifest_statements, tag_statements, job_statements, scrub_statements,
-    rewrap_statements, forgotten_statements, quota_statements, rules_statements, collect_statements, region_store_table;
+    upload_statements, upload_admin_statements, stored_manifest_statements, tag_statements, job_statements, scrub_statements,
+    rewrap_statements, forgotten_statements, quota_statements, rules_statements, collect_statements, region_store_table,
+    erase_statements, erased_statements;
 
 /** A region that this gateway serves; its row must be in the database before a project can have it as its home. */
 struct registry_region {
@@ -24,12 +25,14 @@ struct registry_region {
     const char *location; /* fs: the folder; its parent must exist */
     /* s3: as storage/driver_s3.h has them; none is NULL */
     const char *endpoint, *bucket, *bucket_location, *prefix, *access_key_file, *ca_file, *endpoint_networks;
+    uint64_t page_cache_blob_max; /* fs: driver_fs_open()'s cached_max */
 };
 #define REGISTRY_REGIONS_MAX 32 /* as many as the configuration may name */
 
-/** Open uploads that a project, and one client (subject and credential) in it, may have without a quota of their own. */
+/** Open uploads that a project, one client (subject and credential) in it, and all projects of an organisation may have; the first
+ *  two without a quota of their own. Of more than half, those end with which nothing got on for idle_s. */
 struct session_limits {
-    unsigned per_project, per_client;
+    unsigned per_project, per_client, per_organisation, idle_s;
 };
 
 struct registry_options {
@@ -42,7 +45,7 @@ struct registry_options {
     unsigned key_count;          /* how many: 4096 */
     unsigned uploads_max;        /* uploads that write at the same time: 256; more are ERROR_LIMIT */
     unsigned uploads_idle_max;   /* of them, writers kept between two PATCHes, 1.2 MiB each: 32 */
-    struct session_limits uploads_open; /* 0: UPLOAD_SESSIONS_PER_PROJECT, UPLOAD_SESSIONS_PER_OWNER */
+    struct session_limits uploads_open; /* 0: as registry/upload.h has them */
     unsigned lease_s;            /* how long what was pushed, mounted or told of is safe from collection; 0: 24 hours */
 };
 
@@ -66,6 +69,10 @@ RESULT registry_check_served(struct registry *registry, struct pg *pg, struct er
  * or that does not answer at all. A bucket's store that can't be reached just now is the store's outage, not ours.
  */
 RESULT registry_regions_ready(struct registry *registry, struct error *err);
+/** Of one region, from memory. */
+bool registry_region_has_problem(struct registry *registry, const char *region);
+/** The same for each region, for Prometheus, with the room that it has. Never waits for a region. */
+RESULT registry_write_metrics(struct registry *registry, struct buffer *text, struct error *err);
 
 /** A region as this gateway sees it. */
 struct region_view {
@@ -87,11 +94,12 @@ DEFINE_OWNED(registry);
 
 /**
  * Fills in the id of the repository that resource->project and resource->name say; leaves it nil if there is none.
- * Used before the decision, so it tells the caller nothing by itself. ERROR_UNAVAILABLE.
+ * Used before the decision, so it tells the caller nothing by itself. `version` is of the names (decider_names_version()), asked
+ * before: what is remembered under another one is not believed. ERROR_UNAVAILABLE.
  */
-RESULT registry_resolve(struct registry *registry, struct pg *pg, struct resource *resource, struct error *err);
+RESULT registry_resolve(struct registry *registry, struct pg *pg, uint64_t version, struct resource *resource, struct error *err);
 /** The same, if it can be done without asking the database; false: nothing was done. */
-bool registry_recall(struct registry *registry, struct resource *resource);
+bool registry_recall(struct registry *registry, uint64_t version, struct resource *resource);
 
 /**
  * One round of cleaning: ends sessions that expired, each with its event, and removes the bytes of ended ones. At

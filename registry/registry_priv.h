@@ -28,6 +28,7 @@ struct registry {
     _Atomic int64_t looking_ms; /* monotonic: since then a region is asked how it is; 0: none */
     atomic_size_t looking_at;
     char unserved[REGION_ID_MAX + 1]; /* under `looked`: has blobs, and is not configured here; "": none */
+    _Atomic int64_t looked_again_ms; /* monotonic: when a marked blob was last verified for a read; 0: never */
     _Atomic int copies; /* of uploads that are read again (upload_close.c) */
     struct session_limits uploads_open;
     int64_t lease_s; /* how long a fresh blob, or one that somebody was told of, is safe from collection */
@@ -38,6 +39,8 @@ struct registry {
         const char *driver; /* "fs", "s3" or "memory" */
         int64_t checked_ms; /* monotonic; the checking thread's alone, 0: not yet */
         char problem[sizeof((struct error *)0)->message]; /* under `looked`: what a person must mend; "": nothing */
+        bool has_room;           /* under `looked`, as is the next */
+        struct driver_room room; /* when it was last looked at */
         size_t unremovable; /* of the oldest abandoned objects: could not be removed lately; the janitor's alone */
     } regions[REGISTRY_REGIONS_MAX];
 };

@@ -7,11 +7,12 @@
 
 #define PLACES 8192 /* names that are remembered; 2.5 MB */
 
-/* Repositories are never renamed or deleted, so what was found once holds for ever. */
+/* What was found holds for one version of the names: a repository that is deleted changes it (gateway/resolve.c). */
 struct repository_cache {
     pthread_mutex_t lock;
     struct place {
         struct uuid project, repository;
+        uint64_t version;
         char path[RESOURCE_NAME_MAX + 1];
     } places[PLACES];
 };
@@ -33,46 +34,45 @@ void repository_cache_free(struct repository_cache *cache)
     free(cache);
 }
 
-static bool cache_get(struct repository_cache *cache, const struct uuid *project, const char *path,
-                      struct uuid *repository_out)
+static bool cache_get(struct repository_cache *cache, uint64_t version, struct resource *resource, const char *path)
 {
-    const struct place *place = &cache->places[registry_place(project, path, PLACES)];
+    const struct place *place = &cache->places[registry_place(&resource->project, path, PLACES)];
 
     (void)pthread_mutex_lock(&cache->lock);
-    const bool found = uuid_equal(&place->project, project) && strcmp(place->path, path) == 0;
-    if (found) *repository_out = place->repository;
+    const bool found =
+        place->version == version && uuid_equal(&place->project, &resource->project) && strcmp(place->path, path) == 0;
+    if (found) resource->repository = place->repository;
     (void)pthread_mutex_unlock(&cache->lock);
     return found;
 }
 
-static void cache_put(struct repository_cache *cache, const struct uuid *project, const char *path,
-                      const struct uuid *repository)
+static void cache_put(struct repository_cache *cache, uint64_t version, const struct resource *resource, const char *path)
 {
-    struct place *place = &cache->places[registry_place(project, path, PLACES)];
+    struct place *place = &cache->places[registry_place(&resource->project, path, PLACES)];
 
     (void)pthread_mutex_lock(&cache->lock);
-    place->project = *project;
-    place->repository = *repository;
+    place->project = resource->project;
+    place->repository = resource->repository;
+    place->version = version;
     memcpy(place->path, path, strlen(path) + 1);
     (void)pthread_mutex_unlock(&cache->lock);
 }
 
-bool registry_recall(struct registry *registry, struct resource *resource)
+bool registry_recall(struct registry *registry, uint64_t version, struct resource *resource)
 {
     const char *path = repository_path(resource->name);
 
     if (uuid_is_nil(&resource->project) || path[0] == '\0') return true;
-    return cache_get(registry->repositories, &resource->project, path, &resource->repository);
+    return cache_get(registry->repositories, version, resource, path);
 }
 
-struct result registry_resolve(struct registry *registry, struct pg *pg, struct resource *resource,
+struct result registry_resolve(struct registry *registry, struct pg *pg, uint64_t version, struct resource *resource,
                                struct error *err)
 {
     const char *path = repository_path(resource->name);
 
-    if (registry_recall(registry, resource)) return SUCCESS;
+    if (registry_recall(registry, version, resource)) return SUCCESS;
     TRY(repository_find(pg, &resource->project, path, &resource->repository, err));
-    if (!uuid_is_nil(&resource->repository))
-        cache_put(registry->repositories, &resource->project, path, &resource->repository);
+    if (!uuid_is_nil(&resource->repository)) cache_put(registry->repositories, version, resource, path);
     return SUCCESS;
 }

@@ -16,7 +16,8 @@ static const struct pg_statement statements[] = {
      " SELECT repository_id FROM repository WHERE project_id = $2 AND name = $3 LIMIT 1",
      "uuid uuid text", "uuid"},
     {"repository_list",
-     "SELECT full_name FROM repository WHERE full_name >= $1 AND full_name < $2 AND full_name > $3"
+     "SELECT full_name FROM repository r WHERE full_name >= $1 AND full_name < $2 AND full_name > $3"
+     " AND NOT EXISTS (SELECT FROM project p WHERE p.project_id = r.project_id AND p.deleted_at IS NOT NULL OFFSET 0)"
      " ORDER BY full_name LIMIT $4",
      "text text text int8", "text"},
 };

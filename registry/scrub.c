@@ -5,8 +5,8 @@
 #include "crypto/keyd_client.h"
 #include "registry/job_priv.h"
 #include "registry/metrics.h"
-#include "registry/recorder.h"
 #include "registry/scrub_store.h"
+#include "registry/stored_blob.h"
 
 enum {
     PAGE = 32,          /* blobs that are read from the table together */
@@ -176,37 +176,13 @@ static struct result check(struct checking *checking, enum answer *answer_out, s
 
 /* ---- What is done about it ---- */
 
-struct unmark_change {
-    struct change change;
-    const struct scrub_blob *blob;
-};
-
-static struct result run_unmark(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
-{
-    const struct unmark_change *unmark = (const struct unmark_change *)(const void *)change; /* its first member */
-
-    permit_require(permit, ACTION_BLOB_SOUND, &unmark->blob->where);
-    return scrub_blob_unmark(pg, &unmark->blob->row.key.id, err);
-}
-
 /* Marked by a read that met bad memory, say, or while the region was not what it should be. */
 static struct result unmark(struct job_run *run, const struct scrub_blob *blob, struct error *err)
 {
-    const struct action_pair pair = {.action = ACTION_BLOB_SOUND, .resource = blob->where};
-    struct unmark_change change = {.change = {.run = run_unmark, .reach = CHANGE_REACHES_NOTHING}, .blob = blob};
-    struct job_recorder recorder;
-    OWNED(permit) *permit = NULL;
     bool there = false;
 
     TRY(scrub_blob_is_there(run->pg, blob, &there, err));
-    if (!there) return SUCCESS;
-    TRY(permit_for_job(run->registry->sequencer, &pair, &permit, err));
-    job_recorder_init(&recorder, run->registry->sequencer, permit);
-    const struct result recorded = recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED,
-                                                            "every record verifies", &change.change, err);
-    if (!recorded.ok && err->kind == ERROR_NOT_FOUND) return SUCCESS; /* another was first */
-    if (recorded.ok) metric_add(&registry_metrics_rows[METRIC_SOUND], 1);
-    return recorded; /* cppcheck-suppress returnDanglingLifetime ; a result is a truth value, and keeps no address */
+    return there ? stored_blob_unmark(run->registry, &blob->where, &blob->row.key.id, err) : SUCCESS;
 }
 
 /* A blob whose row has gone meanwhile was collected with its bytes: nothing is wrong with that. */

@@ -8,7 +8,7 @@
 
 #define BLOBS                                                                                                             \
     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"        \
-    " b.digest, p.organisation_id, b.project_id, o.name || '/' || p.name FROM blob b JOIN project p USING (project_id)"    \
+    " b.digest, p.organisation_id, b.project_id, coalesce(p.deleted_name, o.name || '/' || p.name) FROM blob b JOIN project p USING (project_id)"    \
     " JOIN organisation o USING (organisation_id) WHERE b.region_id = $1 AND b.blob_id "
 #define BLOB_TYPES "uuid int4 bytea bytea int8 int8 bool text uuid uuid text"
 
@@ -19,7 +19,7 @@ static const struct pg_statement statements[] = {
     {"scrub_blob_unmark", "UPDATE blob SET damaged_at = NULL WHERE blob_id = $1 AND damaged_at IS NOT NULL", "uuid", ""},
     {"scrub_manifests",
      "SELECT k.key_id, k.key_version, k.wrapped_key, k.commitment, m.size_bytes, m.sealed, m.digest, p.organisation_id,"
-     " p.project_id, m.repository_id, r.full_name FROM manifest m JOIN project_key k USING (key_id)"
+     " p.project_id, m.repository_id, coalesce(r.deleted_name, r.full_name) FROM manifest m JOIN project_key k USING (key_id)"
      " JOIN repository r USING (repository_id) JOIN project p ON p.project_id = r.project_id"
      " WHERE k.region_id = $1 AND (m.repository_id, m.digest) > ($2, $3) ORDER BY m.repository_id, m.digest LIMIT $4",
      "text uuid text int8", "uuid int4 bytea bytea int4 bytea text uuid uuid uuid text"},

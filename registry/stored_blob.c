@@ -4,11 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "registry/metrics.h"
 #include "registry/recorder.h"
 #include "registry/registry_priv.h"
+#include "registry/scrub_store.h"
 #include "registry/stored_blob_store.h"
+
+#define LOOK_AGAIN_MAX      ((uint64_t)64 << 20) /* larger ones wait for a scrub, or a push */
+#define LOOK_AGAIN_EVERY_MS 2000
 
 struct stored_blob {
     struct registry *registry;
@@ -85,6 +90,36 @@ static void mark_damaged(struct stored_blob *blob)
         metric_add(&registry_metrics_rows[METRIC_DAMAGE_READ], 1);
 }
 
+struct sound_change {
+    struct change change;
+    struct resource where;
+    const struct uuid *blob;
+};
+
+static struct result run_sound(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct sound_change *sound = (const struct sound_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, ACTION_BLOB_SOUND, &sound->where);
+    return scrub_blob_unmark(pg, sound->blob, err);
+}
+
+struct result stored_blob_unmark(struct registry *registry, const struct resource *where, const struct uuid *blob, struct error *err)
+{
+    const struct action_pair pair = {.action = ACTION_BLOB_SOUND, .resource = *where};
+    struct sound_change change = {.change = {.run = run_sound, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .blob = blob};
+    struct job_recorder recorder;
+    OWNED(permit) *permit = NULL;
+
+    TRY(permit_for_job(registry->sequencer, &pair, &permit, err));
+    job_recorder_init(&recorder, registry->sequencer, permit);
+    const struct result recorded =
+        recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "every record verifies", &change.change, err);
+    if (!recorded.ok && err->kind == ERROR_NOT_FOUND) return SUCCESS; /* another was first */
+    if (recorded.ok) metric_add(&registry_metrics_rows[METRIC_SOUND], 1);
+    return recorded; /* cppcheck-suppress returnDanglingLifetime ; a result is a truth value, and keeps no address */
+}
+
 struct result stored_blob_open(struct stored_blob *blob, struct error *err)
 {
     assert(blob->may_read);
@@ -94,13 +129,13 @@ struct result stored_blob_open(struct stored_blob *blob, struct error *err)
 }
 
 /* A file that is gone is damage as well: the row says that it must be there. But the whole region may be away. */
-static struct result explain_missing(struct blob_store *blobs, struct error *err)
+static struct result explain_missing(struct blob_store *blobs, const char *region, struct error *err)
 {
     struct error why = {0};
 
     if (err->kind != ERROR_NOT_FOUND) return (struct result){.ok = false};
     if (!blob_store_check(blobs, &why).ok)
-        return failure(err, ERROR_UNAVAILABLE, "the region can't be used: %.200s", why.message);
+        return failure(err, ERROR_UNAVAILABLE, "region %.63s can't be used: %.160s", region, why.message);
     err->kind = ERROR_CORRUPT;
     return (struct result){.ok = false};
 }
@@ -115,7 +150,7 @@ static struct result open_reader(struct stored_blob *blob, bool again, struct er
     TRY(registry_blobs(blob->registry, blob->where.region, &blobs, err));
     const struct result opened =
         (again ? blob_reader_open_again : blob_reader_open)(blobs, &identity, &blob->row.content, blob->key, &blob->reader, err);
-    if (!opened.ok) return explain_missing(blobs, err);
+    if (!opened.ok) return explain_missing(blobs, blob->where.region, err);
     secret_free(GIVE(blob->key)); /* it has its own */
     return SUCCESS;
 }
@@ -142,6 +177,40 @@ struct result stored_blob_read(struct stored_blob *blob, uint64_t offset, uint8_
         if (!read.ok && err->kind == ERROR_CORRUPT) mark_damaged(blob);
     }
     return read;
+}
+
+/* No more bytes a second than a scrub reads, by default: a mark that is right costs little, however often its blob is asked for. */
+static bool may_look_again(struct registry *registry, uint64_t length_bytes)
+{
+    int64_t last_ms = atomic_load(&registry->looked_again_ms);
+    const int64_t now_ms = clock_monotonic_ms();
+
+    if (length_bytes > LOOK_AGAIN_MAX || (last_ms != 0 && now_ms - last_ms < LOOK_AGAIN_EVERY_MS)) return false;
+    return atomic_compare_exchange_strong(&registry->looked_again_ms, &last_ms, now_ms);
+}
+
+static struct result verify_whole(struct stored_blob *blob, struct error *err)
+{
+    const struct blob_verify_options options = {0};
+
+    TRY(stored_blob_open(blob, err));
+    TRY(open_reader(blob, true, err));
+    const struct result verified = blob_verify(blob->reader, &options, err);
+    blob_reader_free(GIVE(blob->reader)); /* what comes next opens it anew, with its key */
+    return verified;
+}
+
+bool stored_blob_is_sound_now(struct stored_blob *blob)
+{
+    struct resource where = blob->where;
+    struct error ignored = {0}; /* the mark stays, for whatever reason */
+
+    if (!blob->row.is_damaged) return true;
+    if (!blob->may_read || !may_look_again(blob->registry, blob->row.content.length)) return false;
+    (void)snprintf(where.detail, sizeof where.detail, "%s", blob->digest);
+    if (!verify_whole(blob, &ignored).ok) return false;
+    blob->row.is_damaged = !stored_blob_unmark(blob->registry, &where, &blob->row.key.id, &ignored).ok;
+    return !blob->row.is_damaged;
 }
 
 bool stored_blob_read_at_once(struct stored_blob *blob, uint64_t offset, uint8_t *into, size_t length)

@@ -24,6 +24,13 @@ RESULT stored_blob_find(struct registry *registry, struct pg *pg, const struct b
                         struct stored_blob **blob_out, struct error *err);
 uint64_t stored_blob_size(const struct stored_blob *blob);
 bool stored_blob_is_damaged(const struct stored_blob *blob);
+/**
+ * For ACTION_BLOB_READ: true if it is not marked as damaged, or if it is and every record verifies now: then the mark goes, with an
+ * event. At most 64 MiB every two seconds are looked at; what is not looked at keeps its mark. Blocks.
+ */
+bool stored_blob_is_sound_now(struct stored_blob *blob);
+/** The mark goes, with an event. For whoever has verified all of it. No mark is a success. */
+RESULT stored_blob_unmark(struct registry *registry, const struct resource *where, const struct uuid *blob, struct error *err);
 /** Unwraps its key; asks nothing of the region. */
 RESULT stored_blob_open(struct stored_blob *blob, struct error *err);
 /** As stored_blob_read() if that needs no waiting; false: it does, or it fails. */

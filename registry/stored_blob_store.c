@@ -46,8 +46,8 @@ static const struct pg_statement statements[] = {
     {"blob_find",
      "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"
      " b.lease_until < now() + $5::int8 * interval '0.5 second'"
-     " FROM repository_blob r JOIN blob b USING (blob_id)"
-     " WHERE r.repository_id = $1 AND r.digest = $2 AND b.project_id = $3 AND b.region_id = $4",
+     " FROM repository_blob r JOIN LATERAL (SELECT * FROM blob WHERE blob_id = r.blob_id OFFSET 0) b"
+     " ON b.project_id = $3 AND b.region_id = $4 WHERE r.repository_id = $1 AND r.digest = $2",
      "uuid text uuid text int8", "uuid int4 bytea bytea int8 int8 bool bool"},
     {"blob_renew",
      "UPDATE blob SET lease_until = greatest(lease_until, " LEASE("$2") ") WHERE blob_id = $1", "uuid int8", ""},

@@ -221,7 +221,7 @@ static struct result add_referrer(struct registry *registry, struct referrer_rea
     struct referrer_page *page = reading->page;
     const size_t before = page->descriptors.length;
 
-    reading->is_full = before > 0 && reading->read_bytes >= reading->query->read_bytes;
+    reading->is_full = before > reading->query->page_bytes || (before > 0 && reading->read_bytes >= reading->query->read_bytes);
     if (reading->is_full) return SUCCESS;
     TRY(unseal(registry, reading->query->where, row, &body, err));
     TRY(add_descriptor(row, buffer_bytes(&body), &page->descriptors, err));

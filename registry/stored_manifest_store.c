@@ -21,6 +21,7 @@
 #define NO_ROOM   2
 #define LISTED    3
 #define TYPE_STAYS 4
+#define WRONG_SIZE 5
 #define TEXT_OF(number) #number
 #define SQL(number)     TEXT_OF(number)
 
@@ -33,6 +34,13 @@ static const struct pg_statement statements[] = {
      " WHERE r.repository_id = $1 AND r.digest = d OFFSET 0)"
      " UNION ALL SELECT d, " SQL(MISSING) " FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
      " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0)"
+     " UNION ALL SELECT d || ' has ' || b.size_bytes || ' bytes, not ' || size, " SQL(WRONG_SIZE)
+     " FROM unnest($2::text[], $9::int8[]) AS n (d, size) JOIN LATERAL (SELECT s.size_bytes FROM repository_blob r JOIN LATERAL"
+     " (SELECT size_bytes FROM blob WHERE blob_id = r.blob_id OFFSET 0) s ON true"
+     " WHERE r.repository_id = $1 AND r.digest = d OFFSET 0) b ON b.size_bytes <> size"
+     " UNION ALL SELECT d || ' has ' || m.size_bytes || ' bytes, not ' || size, " SQL(WRONG_SIZE)
+     " FROM unnest($3::text[], $10::int8[]) AS n (d, size) JOIN LATERAL"
+     " (SELECT size_bytes FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0) m ON m.size_bytes <> size"
      " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND name = ANY($4) AND manifest_digest <> $5"
      " AND tag_is_immutable($1, name)"
      " UNION ALL SELECT t.name, " SQL(TYPE_STAYS) " FROM manifest m JOIN tag t ON t.repository_id = m.repository_id"
@@ -40,7 +48,7 @@ static const struct pg_statement statements[] = {
      " AND tag_is_immutable($1, t.name)"
      " UNION ALL SELECT '', " SQL(NO_ROOM) " FROM project_quota q WHERE q.project_id = $6 AND q.bytes_used + $7 > q.bytes_max"
      " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5) LIMIT 1",
-     "uuid text[] text[] text[] text uuid int8 text", "text int4"},
+     "uuid text[] text[] text[] text uuid int8 text int8[] int8[]", "text int4"},
     {"manifest_insert",
      "WITH counted AS (UPDATE project_quota SET bytes_used = bytes_used + $4 WHERE project_id = $9"
      " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $2))"
@@ -58,17 +66,17 @@ static const struct pg_statement statements[] = {
      " ON CONFLICT (repository_id, name) DO UPDATE SET manifest_digest = excluded.manifest_digest, updated_at = now()",
      "uuid text text[]", ""},
     {"manifest_by_digest", COLUMNS " WHERE m.repository_id = $1 AND m.digest = $2", "uuid text", COLUMN_TYPES},
-    {"manifest_by_tag",
-     COLUMNS " JOIN tag t ON t.repository_id = m.repository_id AND t.manifest_digest = m.digest"
-             " WHERE t.repository_id = $1 AND t.name = $2",
+    {"manifest_by_tag", /* first the tag, then the one manifest: as a join it was all manifests times all tags, by a young plan */
+     COLUMNS " WHERE m.repository_id = $1 AND m.digest = (SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2)",
      "uuid text", COLUMN_TYPES},
     {"manifest_referring",
      VALUES "(SELECT *, sum(size_bytes) OVER (ORDER BY digest) - size_bytes AS bytes_before FROM ("
             "(SELECT s.* FROM manifest s WHERE s.repository_id = $1 AND s.subject_digest = $2 AND " AFTER("s")
             " UNION ALL"
-            " (SELECT s.* FROM tag t JOIN manifest_reference r ON r.repository_id = $1 AND r.is_manifest"
-            " AND r.manifest_digest = t.manifest_digest JOIN manifest s ON s.repository_id = $1 AND s.digest = r.digest"
-            " WHERE t.repository_id = $1 AND t.name = $7 AND s.subject_digest IS NULL AND " AFTER("s")
+            " (SELECT s.* FROM manifest_reference r JOIN LATERAL"
+            " (SELECT * FROM manifest WHERE repository_id = $1 AND digest = r.digest OFFSET 0) s ON s.subject_digest IS NULL"
+            " WHERE r.repository_id = $1 AND r.is_manifest AND r.manifest_digest ="
+            " (SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $7) AND " AFTER("s")
             ") u ORDER BY digest LIMIT $5) m JOIN project_key k USING (key_id) WHERE m.bytes_before < $6"
             " ORDER BY m.digest",
      "uuid text text text int8 int8 text", COLUMN_TYPES},
@@ -86,9 +94,10 @@ static const struct pg_statement statements[] = {
 };
 const struct pg_table stored_manifest_statements = PG_TABLE(statements);
 
-/* The digests of a manifest's references, by kind; all and required ones. */
+/* The digests and sizes of a manifest's references, by kind; all and required ones. */
 struct digest_lists {
     struct bytes *blobs, *manifests;
+    int64_t *blob_sizes, *manifest_sizes;
     size_t blob_count, manifest_count;
 };
 
@@ -96,6 +105,8 @@ static void digest_lists_free_owned(struct digest_lists *lists)
 {
     free(lists->blobs);
     free(lists->manifests);
+    free(lists->blob_sizes);
+    free(lists->manifest_sizes);
 }
 
 static struct result list_digests(const struct manifest *manifest, bool only_required, struct digest_lists *lists,
@@ -103,16 +114,21 @@ static struct result list_digests(const struct manifest *manifest, bool only_req
 {
     lists->blobs = memory_zeroed(manifest->reference_count + 1, sizeof *lists->blobs);
     lists->manifests = memory_zeroed(manifest->reference_count + 1, sizeof *lists->manifests);
-    if (lists->blobs == NULL || lists->manifests == NULL)
+    lists->blob_sizes = memory_zeroed(manifest->reference_count + 1, sizeof *lists->blob_sizes);
+    lists->manifest_sizes = memory_zeroed(manifest->reference_count + 1, sizeof *lists->manifest_sizes);
+    if (lists->blobs == NULL || lists->manifests == NULL || lists->blob_sizes == NULL || lists->manifest_sizes == NULL)
         return failure(err, ERROR_NO_MEMORY, "no memory for a manifest's digests");
     for (size_t i = 0; i < manifest->reference_count; i++) {
         const struct manifest_reference *reference = &manifest->references[i];
         const struct bytes digest = bytes_of_text(reference->digest);
         if (only_required && !reference->is_required) continue;
-        if (reference->is_manifest)
+        if (reference->is_manifest) {
+            lists->manifest_sizes[lists->manifest_count] = reference->size_bytes;
             lists->manifests[lists->manifest_count++] = digest;
-        else
+        } else {
+            lists->blob_sizes[lists->blob_count] = reference->size_bytes;
             lists->blobs[lists->blob_count++] = digest;
+        }
     }
     return SUCCESS;
 }
@@ -134,6 +150,8 @@ static struct result refuse(struct pg *pg, struct manifest_push *push, const str
                        push->digest, what);
     case TAG_STAYS:
         return failure(err, ERROR_DENIED, "the tag %s can't be moved: the project's rules make it immutable", what);
+    case WRONG_SIZE:
+        return failure(err, ERROR_INVALID, "%s, as the manifest says: no client could pull it", what);
     default: return quota_refuse(pg, &push->where.project, (int64_t)push->size_bytes, err);
     }
     (void)snprintf(push->missing, sizeof push->missing, "%s", what);
@@ -156,6 +174,8 @@ static struct result check_missing(struct pg *pg, struct manifest_push *push, st
     pg_add_uuid(&arguments, &push->where.project);
     pg_add_int8(&arguments, (int64_t)push->size_bytes);
     pg_add_text(&arguments, push->manifest->media_type);
+    pg_add_int8_array(&arguments, lists.blob_sizes, lists.blob_count);
+    pg_add_int8_array(&arguments, lists.manifest_sizes, lists.manifest_count);
     TRY(pg_run(pg, "manifest_missing", &arguments, &rows, err));
     return pg_rows_count(rows) == 0 ? SUCCESS : refuse(pg, push, rows, err);
 }

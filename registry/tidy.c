@@ -23,6 +23,7 @@ struct expire_change {
     struct change change;
     struct resource where;
     struct uuid upload;
+    const struct session_limits *limits;
 };
 
 static struct result run_expire(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
@@ -30,7 +31,7 @@ static struct result run_expire(struct change *change, struct pg *pg, const stru
     const struct expire_change *expire = (const struct expire_change *)(const void *)change; /* its first member */
 
     permit_require(permit, ACTION_UPLOAD_REAP, &expire->where);
-    return upload_row_expire(pg, &expire->upload, err);
+    return upload_row_expire(pg, &expire->upload, expire->limits, err);
 }
 
 static struct result expire(struct registry *registry, const struct expired_upload *expired, bool *ended_out, struct error *err)
@@ -47,7 +48,8 @@ static struct result expire(struct registry *registry, const struct expired_uplo
     memcpy(where->region, expired->region, sizeof where->region);
     uuid_format(&expired->upload, where->detail);
     TRY(permit_for_job(registry->sequencer, &pair, &permit, err));
-    struct expire_change change = {.change = {.run = run_expire, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = expired->upload};
+    struct expire_change change = {.change = {.run = run_expire, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .upload = expired->upload,
+                                   .limits = &registry->uploads_open};
     job_recorder_init(&recorder, registry->sequencer, permit);
     const struct result recorded =
         recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, expired->makes_room ? "idle, made room" : "expired",

@@ -198,7 +198,7 @@ struct result upload_claim(struct upload *upload, struct pg *pg, struct error *e
     assert(!upload->is_claimed);
     TRY(upload_table_take(upload->registry->uploads, &upload->row.upload, &upload->live, err));
     upload->is_claimed = true;
-    upload->safe_ms = clock_monotonic_ms();
+    upload->safe_ms = upload->shown_ms = clock_monotonic_ms();
     if (kept_writer_fits(upload)) return SUCCESS;
     upload->is_dead = true; /* until it is open */
     TRY(open_writer(upload, pg, err));
@@ -212,10 +212,23 @@ void upload_expect(struct upload *upload, uint64_t length)
     blob_writer_expect(upload->live.writer, length);
 }
 
+/* A session that ended while this request wrote to it had its bytes removed then; what was written since is nobody's. */
+static void remove_again(const struct upload *upload)
+{
+    struct error err = {0};
+
+    if (!blob_remove(upload->blobs, &upload->row.blob, &err).ok)
+        log_error("bytes of an upload that ended can't be removed", &err);
+}
+
 struct result upload_write(struct upload *upload, struct bytes content, struct error *err)
 {
     assert(upload->is_claimed && !upload->is_dead);
-    upload_table_touch(upload->registry->uploads, &upload->live);
+    if (!upload_table_touch(upload->registry->uploads, &upload->live)) {
+        upload->is_dead = true;
+        remove_again(upload);
+        return no_such_upload(err);
+    }
     const struct result written = blob_writer_write(upload->live.writer, content, err);
     upload->is_dead = !written.ok;
     return written.ok ? SUCCESS : upload_note_loss(upload, err);
@@ -232,18 +245,27 @@ bool upload_must_save(const struct upload *upload)
     return blob_writer_is_checkpoint_due(upload->live.writer) || clock_monotonic_ms() - upload->safe_ms >= UPLOAD_SAVE_EVERY_MS;
 }
 
-/*
- * A session that ended while this request wrote to it had its bytes removed then; what was written since is nobody's. Asked
- * after the refusal is recorded: in the transaction that refused, the end could still be rolled back.
- */
-static void remove_if_gone(const struct upload *upload, struct pg *pg, const struct error *refusal)
+/* Asked after the refusal is recorded: in the transaction that refused, the end could still be rolled back. */
+void upload_note_end(const struct upload *upload, struct pg *pg, struct error *refusal)
 {
     struct error err = {0};
     bool is_gone = false;
 
     if (refusal->kind != ERROR_CONFLICT || !upload_row_is_gone(pg, &upload->row, &is_gone, &err).ok || !is_gone) return;
-    if (!blob_remove(upload->blobs, &upload->row.blob, &err).ok)
-        log_error("bytes of an upload that ended can't be removed", &err);
+    remove_again(upload);
+    (void)no_such_upload(refusal).ok;
+}
+
+struct result upload_show(struct upload *upload, struct pg *pg, struct error *err)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    if (now_ms - upload->shown_ms < UPLOAD_SHOW_EVERY_MS) return SUCCESS;
+    upload->shown_ms = now_ms;
+    const struct result shown = upload_row_go_on(pg, &upload->row, err);
+    if (!shown.ok) upload_note_end(upload, pg, err);
+    upload->is_dead |= !shown.ok && err->kind != ERROR_UNAVAILABLE;
+    return shown.ok || err->kind == ERROR_UNAVAILABLE ? SUCCESS : shown; /* what can't be asked now is asked again */
 }
 
 struct save_change {
@@ -268,7 +290,7 @@ static struct result save(struct upload *upload, struct pg *pg, struct recorder 
     TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are safe", change.checkpoint.offset);
     const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err);
-    if (!recorded.ok) remove_if_gone(upload, pg, err);
+    if (!recorded.ok) upload_note_end(upload, pg, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
     upload->row.checkpoint = change.checkpoint;
@@ -352,7 +374,7 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
     if (uuid_equal(&commit.closed.key.id, &upload->row.blob)) commit.change.add = add_commit;
     (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
     const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err);
-    if (!recorded.ok) remove_if_gone(upload, pg, err);
+    if (!recorded.ok) upload_note_end(upload, pg, err);
     TRY(recorded);
     blob_writer_committed(upload->live.writer);
     blob_writer_free(GIVE(upload->live.writer));

@@ -2,7 +2,8 @@
  * registry/upload.h -- upload sessions: begun, written in pieces, resumed anywhere, committed once.
  *
  * A session belongs to one subject, credential, repository and region, is known by a secret in its Location, and
- * ends 24 hours after it last got on, or after one hour where its owner or project has half of what it may have. Its row says what is safe; a writer that still lives in this process goes on in its
+ * ends 24 hours after it last got on, or once it is idle where its owner, project or organisation has half of what it may have, or
+ * when an administrator ends it (registry/upload_admin.h). Its row says what is safe; a writer that still lives in this process goes on in its
  * extent, any other resumes from the last checkpoint (docs/formats/sjb1.md, "Uploads that pause"). Only the writer
  * that claimed the row last can save or commit.
  * OCI Distribution Specification 1.1.1, "Pushing blobs".
@@ -18,7 +19,10 @@
 
 #define UPLOAD_SESSIONS_PER_PROJECT 1000 /* open at the same time by default; more are ERROR_LIMIT */
 #define UPLOAD_SESSIONS_PER_OWNER   250  /* of them by one subject and credential, so that nobody takes them all */
-#define UPLOAD_SAVE_EVERY_MS        900000 /* a slow body is made safe so often; well under the hour after which a session is idle */
+#define UPLOAD_SESSIONS_PER_ORGANISATION 5000 /* of all its projects */
+#define UPLOAD_IDLE_S               3600   /* without a request that gets on */
+#define UPLOAD_SHOW_EVERY_MS        10000  /* a body that comes shows so often that it does, and looks whether its session has ended */
+#define UPLOAD_SAVE_EVERY_MS        900000 /* a slow body is made safe so often */
 #define UPLOAD_COPIES_MAX           2    /* are read again for their SHA-512 at the same time; more are ERROR_LIMIT */
 
 /* ---- POST ---- */
@@ -33,6 +37,7 @@ struct upload_begin {
     struct uuid blob;
     struct key_record key;
     uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE];
+    char issuer[256], subject[256]; /* of who began it, for lists (registry/upload_admin.h) */
     struct session_limits limits; /* of open uploads, where the project has no quota of them */
     bool is_counted; /* set by the change: the project has a quota of bytes; true if nobody knows */
 };
@@ -95,6 +100,13 @@ void upload_expect(struct upload *upload, uint64_t length);
 RESULT upload_write(struct upload *upload, struct bytes content, struct error *err);
 /** 64 MiB or a quarter of an hour since the last time. */
 bool upload_must_save(const struct upload *upload);
+/**
+ * While a body comes: shows every few seconds that it does, so that the session is not idle. ERROR_NOT_FOUND when the session was
+ * ended meanwhile, ERROR_CONFLICT when another writer has it.
+ */
+RESULT upload_show(struct upload *upload, struct pg *pg, struct error *err);
+/** Whoever was refused with ERROR_CONFLICT because the session has ended is told so: ERROR_NOT_FOUND. What was written since goes. */
+void upload_note_end(const struct upload *upload, struct pg *pg, struct error *refusal);
 /** What had been made safe is gone or damaged, so that nobody can go on: to be dropped. Decision 24. */
 bool upload_is_lost(const struct upload *upload);
 /** Its writer is sound: what it wrote so far can be kept. */
@@ -127,5 +139,5 @@ struct upload_cancel {
 };
 void upload_cancel_prepare(const struct resource *where, const struct principal *principal,
                            const struct upload_location *location, struct upload_cancel *cancel_out);
-/** After the change: removes the bytes now; what fails is done later by registry_tidy(). */
+/** After the change: stops the writer, if this gateway has it, and removes the bytes now; what fails is done later by registry_tidy(). */
 void upload_cancel_finish(struct registry *registry, struct pg *pg, const struct upload_cancel *cancel);

@@ -91,6 +91,8 @@ struct result upload_begin_prepare(struct registry *registry, const struct resou
 
     begin.repository = where->repository;
     begin.limits = registry->uploads_open;
+    memcpy(begin.issuer, principal->issuer, sizeof begin.issuer);
+    memcpy(begin.subject, principal->subject, sizeof begin.subject);
     if (!uuid_is_nil(&where->repository)) begin.change.add = add_begin; /* a new one is made first */
     if (uuid_is_nil(&where->project)) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     begin.location.upload = uuid_random();
@@ -135,6 +137,7 @@ void upload_cancel_finish(struct registry *registry, struct pg *pg, const struct
 {
     struct abandoned_object object = {.blob = cancel->blob};
 
+    upload_table_end(registry->uploads, &cancel->upload);
     (void)snprintf(object.region, sizeof object.region, "%s", cancel->where.region);
     (void)upload_sweep(registry, pg, &object);
 }

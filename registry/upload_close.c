@@ -40,7 +40,7 @@ static struct result go_on(struct upload *upload, struct pg *pg, int64_t *shown_
 {
     const int64_t now_ms = clock_monotonic_ms();
 
-    upload_table_touch(upload->registry->uploads, &upload->live);
+    if (!upload_table_touch(upload->registry->uploads, &upload->live)) return no_such_upload(err);
     if (now_ms - *shown_ms < UPLOAD_SAVE_EVERY_MS) return SUCCESS;
     *shown_ms = now_ms;
     return upload_row_go_on(pg, &upload->row, err);

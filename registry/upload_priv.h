@@ -17,7 +17,7 @@ struct upload {
     struct upload_row row;
     struct blob_store *blobs;
     struct live_upload live; /* while is_claimed */
-    int64_t safe_ms;         /* monotonic; when it was claimed, or last saved */
+    int64_t safe_ms, shown_ms; /* monotonic; when it was claimed, or last saved, or shown */
     bool is_claimed;
     bool is_dead;            /* the writer may not go on */
     bool is_lost;            /* nor may any other: what was safe is gone, or damaged */

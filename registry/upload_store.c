@@ -11,26 +11,22 @@
 #define CHECKPOINT_COLUMNS "writer_epoch, sequence, offset_bytes, checkpoint_epoch, checkpoint_digest"
 #define CHECKPOINT_TYPES   "int8 int8 int8 int8 bytea"
 #define OWNER              "upload_id = $1 AND repository_id = $2 AND region_id = $3 AND bound_to = $4 AND secret_hash = $5"
-/* What ends a session gives back what it had reserved. */
-#define RETURNING_ENDED " RETURNING blob_id, region_id, project_id, reserved_bytes"
-#define RELEASE                                                                                                         \
-    " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - g.reserved_bytes FROM gone g"                  \
-    " WHERE q.project_id = g.project_id AND g.reserved_bytes > 0)"
-
 /* Moves the end, now and then only: the index need not know of each piece. */
 #define GOES_ON                                                                                                    \
-    "expires_at = CASE WHEN expires_at < now() + interval '23 hours' THEN now() + interval '24 hours' ELSE expires_at END"
+    "moved_at = now(), expires_at = CASE WHEN expires_at < now() + interval '23 hours' THEN now() + interval '24 hours' ELSE expires_at END"
 
 #define IS_COUNTED(project) "EXISTS (SELECT FROM project_quota q WHERE q.project_id = " project " AND q.bytes_max IS NOT NULL)"
 
 #define INSERT                                                                                                      \
     "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, digest_algorithm, key_version,"   \
-    " wrapped_key, commitment, bound_to, secret_hash, writer_epoch) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $14" \
-    " FROM (SELECT count(*) AS whole, count(*) FILTER (WHERE bound_to = $10) AS own FROM upload WHERE project_id = $3) n" \
-    " LEFT JOIN project_quota q ON q.project_id = $3"                                                                \
-    " WHERE n.whole < coalesce(q.sessions_max, $12) AND n.own < coalesce(q.client_sessions_max, $13)"                                                 \
+    " wrapped_key, commitment, bound_to, secret_hash, writer_epoch, organisation_id, issuer, subject)"              \
+    " SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $14, p.organisation_id, $16, $17 FROM project p,"         \
+    " LATERAL (SELECT count(*) AS whole, count(*) FILTER (WHERE bound_to = $10) AS own FROM upload WHERE project_id = $3) n," \
+    " LATERAL (SELECT count(*) AS together FROM upload u WHERE u.organisation_id = p.organisation_id) s"             \
+    " LEFT JOIN project_quota q ON q.project_id = $3 WHERE p.project_id = $3"                                        \
+    " AND n.whole < coalesce(q.sessions_max, $12) AND n.own < coalesce(q.client_sessions_max, $13) AND s.together < $15" \
     " AND (q.bytes_max IS NULL OR q.bytes_used < q.bytes_max)"
-#define INSERT_TYPES "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8 int8"
+#define INSERT_TYPES "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8 int8 int8 text text"
 
 static const struct pg_statement statements[] = {
     {"upload_insert", "WITH made AS (" INSERT " RETURNING 1) SELECT count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES, "int8 bool"},
@@ -70,23 +66,22 @@ static const struct pg_statement statements[] = {
      "SELECT NOT EXISTS (SELECT FROM upload WHERE upload_id = $1) AND NOT EXISTS (SELECT FROM blob WHERE blob_id = $2)",
      "uuid uuid", "bool"},
     {"upload_drop",
-     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2" RETURNING_ENDED ")," RELEASE
+     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2" UPLOAD_ENDED ")," UPLOAD_RELEASE
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
      "uuid int8", ""},
     {"upload_cancel",
-     "WITH gone AS (DELETE FROM upload WHERE " OWNER RETURNING_ENDED ")," RELEASE
+     "WITH gone AS (DELETE FROM upload WHERE " OWNER UPLOAD_ENDED ")," UPLOAD_RELEASE
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id",
      "uuid uuid text bytea bytea", "uuid"},
     {"upload_expired",
      UPLOADS_THAT_END "SELECT u.upload_id, u.blob_id, p.organisation_id, u.project_id, u.repository_id,"
-     " o.name || '/' || p.name || '/' || r.name, u.region_id, u.expires_at > now()"
-     " FROM ending u JOIN repository r USING (repository_id)"
-     " JOIN project p ON p.project_id = u.project_id JOIN organisation o USING (organisation_id)"
-     " ORDER BY u.expires_at LIMIT $3", "int8 int8 int8", "uuid uuid uuid uuid uuid text text bool"},
+     " coalesce(r.deleted_name, r.full_name), u.region_id, u.expires_at > now()"
+     " FROM ending u JOIN repository r USING (repository_id) JOIN project p ON p.project_id = u.project_id"
+     " ORDER BY u.expires_at LIMIT $5", "int8 int8 int8 int8 int8", "uuid uuid uuid uuid uuid text text bool"},
     {"upload_expire", /* unless it got on since it was listed */
-     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND " UPLOAD_IS_IDLE RETURNING_ENDED ")," RELEASE
+     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND (expires_at <= now() OR " UPLOAD_IS_IDLE("$2") ")" UPLOAD_ENDED ")," UPLOAD_RELEASE
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
-     "uuid", ""},
+     "uuid int8", ""},
     {"tidy_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"},
     {"tidy_unlock", "SELECT pg_advisory_unlock(7307, 4)", "", "bool"},
     {"abandoned_insert", "INSERT INTO abandoned_object (blob_id, region_id) VALUES ($1, $2)", "uuid text", ""},
@@ -119,6 +114,9 @@ static void add_begun(struct pg_arguments *arguments, const struct upload_begin 
     pg_add_int8(arguments, begin->limits.per_project);
     pg_add_int8(arguments, begin->limits.per_client);
     pg_add_int8(arguments, UPLOAD_FIRST_EPOCH);
+    pg_add_int8(arguments, begin->limits.per_organisation);
+    pg_add_text(arguments, begin->issuer);
+    pg_add_text(arguments, begin->subject);
 }
 
 struct result upload_row_insert(struct pg *pg, struct upload_begin *begin, struct error *err)
@@ -403,14 +401,21 @@ struct result upload_row_cancel(struct pg *pg, const struct upload_key *key, str
     return SUCCESS;
 }
 
+void upload_add_limits(struct pg_arguments *arguments, const struct session_limits *limits)
+{
+    pg_add_int8(arguments, limits->per_client);
+    pg_add_int8(arguments, limits->per_project);
+    pg_add_int8(arguments, limits->per_organisation);
+    pg_add_int8(arguments, limits->idle_s);
+}
+
 struct result upload_rows_expired(struct pg *pg, const struct session_limits *limits, struct expired_upload *expired_out,
                                   size_t capacity, size_t *count_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_int8(&arguments, limits->per_client);
-    pg_add_int8(&arguments, limits->per_project);
+    upload_add_limits(&arguments, limits);
     pg_add_int8(&arguments, (int64_t)capacity);
     TRY(pg_run(pg, "upload_expired", &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
@@ -426,12 +431,13 @@ struct result upload_rows_expired(struct pg *pg, const struct session_limits *li
     return SUCCESS;
 }
 
-struct result upload_row_expire(struct pg *pg, const struct uuid *upload, struct error *err)
+struct result upload_row_expire(struct pg *pg, const struct uuid *upload, const struct session_limits *limits, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, upload);
+    pg_add_int8(&arguments, limits->idle_s);
     TRY(pg_run(pg, "upload_expire", &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the session is gone, or got on");
 }

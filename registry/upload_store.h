@@ -87,18 +87,31 @@ RESULT upload_row_is_gone(struct pg *pg, const struct upload_row *upload, bool *
 /** Ends the session of this owner; its object is in abandoned_object. ERROR_NOT_FOUND. */
 RESULT upload_row_cancel(struct pg *pg, const struct upload_key *key, struct uuid *blob_out, struct error *err);
 
+/* What ends a session gives back what it had reserved: "WITH gone AS (DELETE FROM upload WHERE ..." UPLOAD_ENDED ")," UPLOAD_RELEASE. */
+#define UPLOAD_ENDED " RETURNING blob_id, region_id, project_id, reserved_bytes"
+#define UPLOAD_RELEASE                                                                                                  \
+    " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - g.reserved_bytes FROM gone g"                  \
+    " WHERE q.project_id = g.project_id AND g.reserved_bytes > 0)"
+
 /*
- * Sessions that end: those that expired, and idle ones that make room. Idle is one in which nothing was saved for an hour: a save, or a
- * claim, moves the end to 24 hours from then, once less than 23 are left. Room is made where its owner or its project has more than
- * half of what it may have: $1 and $2, per_client and per_project, unless there is a quota.
+ * Sessions that end: those that expired, and idle ones that make room. Idle is one with which no request got on for so many seconds;
+ * what gets on moves the end to 24 hours from then, once less than 23 are left, so the index over the ends knows where to look. Room
+ * is made where its owner, its project or its organisation has more than half of what it may have: $1, $2 and $3, per_client,
+ * per_project and per_organisation, unless there is a quota; $4: the seconds.
  */
-#define UPLOAD_IS_IDLE "expires_at < now() + interval '22 hours'"
+#define UPLOAD_IS_IDLE(seconds)                                                                                         \
+    "(expires_at < now() + interval '24 hours' - " seconds " * interval '1 s' AND moved_at < now() - " seconds " * interval '1 s')"
 #define UPLOADS_THAT_END                                                                                                    \
-    "WITH counted AS (SELECT project_id, bound_to, count(*) AS own, sum(count(*)) OVER (PARTITION BY project_id) AS whole"   \
-    " FROM upload WHERE project_id IN (SELECT project_id FROM upload WHERE " UPLOAD_IS_IDLE ") GROUP BY project_id, bound_to)," \
-    " ending AS (SELECT u.* FROM upload u JOIN counted c USING (project_id, bound_to) LEFT JOIN project_quota q USING (project_id)" \
-    " WHERE u.expires_at <= now() OR (u." UPLOAD_IS_IDLE                                                                     \
-    " AND (2 * c.own > coalesce(q.client_sessions_max, $1) OR 2 * c.whole > coalesce(q.sessions_max, $2)))) "
+    "WITH idle AS (SELECT upload_id, project_id, organisation_id FROM upload WHERE " UPLOAD_IS_IDLE("$4") "),"               \
+    " counted AS (SELECT project_id, bound_to, count(*) AS own, sum(count(*)) OVER (PARTITION BY project_id) AS whole"       \
+    " FROM upload WHERE project_id IN (SELECT project_id FROM idle) GROUP BY project_id, bound_to),"                         \
+    " summed AS (SELECT organisation_id, count(*) AS together FROM upload"                                                   \
+    " WHERE organisation_id IN (SELECT organisation_id FROM idle) GROUP BY organisation_id),"                                \
+    " ending AS (SELECT u.* FROM upload u WHERE u.expires_at <= now() UNION SELECT u.* FROM upload u JOIN idle USING (upload_id)" \
+    " JOIN counted c ON c.project_id = u.project_id AND c.bound_to = u.bound_to"                                             \
+    " JOIN summed s ON s.organisation_id = u.organisation_id"                                                                \
+    " LEFT JOIN project_quota q ON q.project_id = u.project_id WHERE 2 * c.own > coalesce(q.client_sessions_max, $1)"         \
+    " OR 2 * c.whole > coalesce(q.sessions_max, $2) OR 2 * s.together > $3) "
 
 struct expired_upload {
     struct uuid upload, blob, organisation, project, repository;
@@ -109,7 +122,9 @@ struct expired_upload {
 RESULT upload_rows_expired(struct pg *pg, const struct session_limits *limits, struct expired_upload *expired_out, size_t capacity,
                            size_t *count_out, struct error *err);
 /** Ends such a session. ERROR_NOT_FOUND if it is gone, or got on meanwhile. */
-RESULT upload_row_expire(struct pg *pg, const struct uuid *upload, struct error *err);
+RESULT upload_row_expire(struct pg *pg, const struct uuid *upload, const struct session_limits *limits, struct error *err);
+/** The first four parameters of UPLOADS_THAT_END. */
+void upload_add_limits(struct pg_arguments *arguments, const struct session_limits *limits);
 
 struct abandoned_object {
     struct uuid blob;

@@ -10,7 +10,7 @@
 #define BEGUN_MAX 256 /* sessions between their POST and what follows at once; the others are claimed again */
 
 struct slot {
-    bool is_used, is_busy, is_overtaken;
+    bool is_used, is_busy, is_overtaken, is_ended;
     struct live_upload live;
     int64_t used_ms; /* monotonic; when it was reserved, moved, or given back */
 };
@@ -165,10 +165,25 @@ void upload_table_note_begun(struct upload_table *table, const struct uuid *uplo
     (void)pthread_mutex_unlock(&table->lock);
 }
 
-void upload_table_touch(struct upload_table *table, const struct live_upload *live)
+bool upload_table_touch(struct upload_table *table, const struct live_upload *live)
 {
     (void)pthread_mutex_lock(&table->lock);
-    find_reservation(table, live->ticket)->used_ms = clock_monotonic_ms();
+    struct slot *slot = find_reservation(table, live->ticket);
+    const bool goes_on = !slot->is_ended;
+    slot->used_ms = clock_monotonic_ms();
+    (void)pthread_mutex_unlock(&table->lock);
+    return goes_on;
+}
+
+void upload_table_end(struct upload_table *table, const struct uuid *upload)
+{
+    OWNED(blob_writer) *evicted = NULL;
+
+    (void)pthread_mutex_lock(&table->lock);
+    struct slot *slot = find(table, upload);
+    if (slot != NULL && slot->is_busy) slot->is_ended = slot->is_overtaken = true;
+    /* NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): freed on leaving */
+    else if (slot != NULL) evicted = evict(table, slot);
     (void)pthread_mutex_unlock(&table->lock);
 }
 

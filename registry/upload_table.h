@@ -34,10 +34,12 @@ void upload_table_note_begun(struct upload_table *table, const struct uuid *uplo
  *  ERROR_LIMIT when all are taken. */
 RESULT upload_table_take(struct upload_table *table, const struct uuid *upload, struct live_upload *live_out,
                          struct error *err);
-/** The reservation's request moves. */
-void upload_table_touch(struct upload_table *table, const struct live_upload *live);
+/** The reservation's request moves. False: upload_table_end() was called for its session. */
+bool upload_table_touch(struct upload_table *table, const struct live_upload *live);
 /** Ends the reservation; a writer that is given is kept, or freed. */
 void upload_table_give(struct upload_table *table, struct live_upload *live);
+/** The session has ended, and its writer with it: one that was kept is freed, one that writes hears of it when it next moves. */
+void upload_table_end(struct upload_table *table, const struct uuid *upload);
 /** Frees writers that nobody asked for since `before_ms` (monotonic). */
 void upload_table_expire(struct upload_table *table, int64_t before_ms);
 /** Frees all kept writers, as a restart would. */

@@ -19,11 +19,23 @@ build_packages="build-essential ca-certificates cmake git ninja-build pkg-config
     libcmocka-dev libconfuse-dev libcurl4-openssl-dev libexpat1-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev
     liboauth2-dev libp11-kit-dev libpq-dev libseccomp-dev libsodium-dev libssl-dev"
 run_packages="postgresql-15 curl openssl skopeo python3-sklearn python3-onnx"
-test_packages="universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema jq netcat-openbsd procps psmisc softhsm2"
+test_packages="universal-ctags groff-base man-db zsh python3 python3-cryptography python3-jsonschema python3-yaml jq netcat-openbsd procps psmisc softhsm2"
 # Only script/check needs these.
 check_packages="clang clang-tidy cppcheck gcovr"
 # Only script/fuzz needs these: libFuzzer, and names in stack traces.
 fuzz_packages="clang libclang-rt-14-dev llvm"
+# Only script/package needs these; the second list only script/interop package.
+package_packages="debhelper dpkg-dev"
+package_test_packages="$package_packages lintian debootstrap systemd systemd-container buildah"
+
+# source_files: what git knows here and what is new and not ignored, changes included; names end in NUL.
+source_files() {
+    (cd "$root" && git ls-files -z --cached --others --exclude-standard |
+        xargs -0 sh -c 'for f; do [ ! -e "$f" ] || printf "%s\0" "$f"; done' sh)
+}
+
+# copy_source FOLDER
+copy_source() { source_files | tar -c -C "$root" --null -T - -f - | tar -x -C "$1"; }
 
 missing_packages() {
     local package
@@ -65,12 +77,12 @@ make_users() {
     done
 }
 
-# build PRESET [TARGET...]: configures once, then builds what changed.
+# build PRESET [TARGET...]: configures once, then builds what changed of the targets, or of everything.
 build() {
     local preset=$1; shift
     command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
     mkdir -p "$root/build"
     local log="$root/build/configure-$preset.log"
     (cd "$root" && cmake --preset "$preset") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $preset failed"; }
-    (cd "$root" && cmake --build --preset "$preset" ${1:+--target "$@"})
+    (cd "$root" && cmake --build --preset "$preset" --target "${@:-all}")
 }

@@ -179,5 +179,7 @@ bool blob_reader_names(const struct blob_reader *reader, const struct driver_ent
 RESULT blob_has(struct blob_store *store, const struct driver_entry *entry, bool *has_out, struct error *err);
 /** Asks the driver whether the region's bytes are where the configuration says; refused until a later check says so. */
 RESULT blob_store_check(struct blob_store *store, struct error *err);
+/** The room of its file system; ERROR_NOT_FOUND where there is no such bound: a bucket. */
+RESULT blob_store_room(struct blob_store *store, struct driver_room *room_out, struct error *err);
 /** Calls `visit` for each object of the region, in no order; its failure ends the listing and is returned. */
 RESULT blob_list(struct blob_store *store, driver_visit *visit, void *context, struct error *err);

@@ -123,3 +123,9 @@ struct result blob_store_check(struct blob_store *store, struct error *err)
 {
     return store->operations->check == NULL ? SUCCESS : store->operations->check(store->driver, err);
 }
+
+struct result blob_store_room(struct blob_store *store, struct driver_room *room_out, struct error *err)
+{
+    if (store->operations->room == NULL) return failure(err, ERROR_NOT_FOUND, "this store has no bound that it knows of");
+    return store->operations->room(store->driver, room_out, err);
+}

@@ -53,6 +53,11 @@ struct driver_history {
     uint64_t expected; /* bytes it will have as an object of its own, as far as anybody knows; 0: nobody does */
 };
 
+/** Of a file system, in bytes. */
+struct driver_room {
+    uint64_t size_bytes, free_bytes;
+};
+
 /** What one kind of driver does; `driver->operations->extent_append(extent, ...)`. The closers take NULL. */
 struct driver_operations {
     const char *kind; /* "fs", "s3", "memory"; as in table region */
@@ -109,6 +114,8 @@ struct driver_operations {
     /** Asks whether the place can be used and is where the configuration says: ERROR_INVALID if not, a person must mend it;
      *  of a bucket (bucket_location), everything is ERROR_UNAVAILABLE until it is asked again. NULL: nothing can happen to it. */
     struct result (*check)(struct driver *driver, struct error *err);
+    /** How large the file system is, and how much of it this user may still fill. NULL: there is no such bound. */
+    struct result (*room)(struct driver *driver, struct driver_room *room_out, struct error *err);
     void (*close)(struct driver *driver);
 };
 
@@ -123,12 +130,10 @@ DEFINE_OWNED(driver);
 
 /**
  * A folder of a local file system. Makes `root` (its parent must exist) and the folders "00" .. "ff" in it, mode
- * 0700. Names: docs/formats/sjb1.md, "Files".
+ * 0700. Names: docs/formats/sjb1.md, "Files". Extents of at most `cached_max` bytes are written into the page cache and read from
+ * it, longer ones go past it, where that works; an extent whose length nobody announced, from there on.
  */
-RESULT driver_fs_open(const char *root, struct driver **driver_out, struct error *err);
-/** As if that had been measured, of 256 KiB that go into the page cache or come from it, and as if nothing had been pulled yet:
- *  UINT32_MAX has all long appends go past it but each 16th extent's first, and first pulls but each 32nd 2 MiB. For tests. */
-void driver_fs_set_cost(struct driver *driver, uint32_t cost_ns);
+RESULT driver_fs_open(const char *root, uint64_t cached_max, struct driver **driver_out, struct error *err);
 
 struct driver_memory_options {
     uint64_t capacity_bytes; /* ERROR_FULL beyond it; 0: no limit */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -264,6 +265,17 @@ static struct result fs_check(struct driver *driver, struct error *err)
     return SUCCESS;
 }
 
+static struct result fs_room(struct driver *driver, struct driver_room *room_out, struct error *err)
+{
+    struct statvfs status;
+
+    if (fault_is_due(FAULT_FILE) || fstatvfs(fs_of(driver)->root, &status) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "its file system does not say what room it has: %s", strerror(errno));
+    room_out->size_bytes = (uint64_t)status.f_blocks * status.f_frsize;
+    room_out->free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
+    return SUCCESS;
+}
+
 static const struct driver_operations fs_operations = {
     .kind = "fs",
     .is_flat = false,
@@ -288,6 +300,7 @@ static const struct driver_operations fs_operations = {
     .remove = fs_remove,
     .list = fs_list,
     .check = fs_check,
+    .room = fs_room,
     .close = fs_close,
 };
 
@@ -319,7 +332,7 @@ static struct result make_folders(int root, struct error *err)
 }
 
 NO_LEAK_BEGIN /* the caller owns it through its first member; fs_close() frees it */
-struct result driver_fs_open(const char *root, struct driver **driver_out, struct error *err)
+struct result driver_fs_open(const char *root, uint64_t cached_max, struct driver **driver_out, struct error *err)
 {
     OWNED_FD folder = -1;
 
@@ -334,7 +347,7 @@ struct result driver_fs_open(const char *root, struct driver **driver_out, struc
     path = NULL;
     fs->driver.operations = &fs_operations;
     fs->root = folder;
-    driver_fs_set_cost(&fs->driver, FS_COST_UNKNOWN_NS);
+    fs->cached_max = cached_max;
     (void)pthread_mutex_init(&fs->queues.lock, NULL);
     (void)pthread_mutex_init(&fs->streams.lock, NULL);
     folder = -1;
@@ -342,13 +355,6 @@ struct result driver_fs_open(const char *root, struct driver **driver_out, struc
     return SUCCESS;
 }
 NO_LEAK_END
-
-void driver_fs_set_cost(struct driver *driver, uint32_t cost_ns)
-{
-    atomic_store(&fs_of(driver)->append_ns, cost_ns);
-    atomic_store(&fs_of(driver)->read_ns, cost_ns);
-    for (size_t i = 0; i < FS_PULLED_KEPT; i++) atomic_store(&fs_of(driver)->pulled[i], 0);
-}
 
 void driver_free(struct driver *driver)
 {

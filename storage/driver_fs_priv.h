@@ -10,12 +10,8 @@
 
 enum {
     FS_PATH_SIZE = 96, /* "ab/", 32 digits, '.', the longest small name */
-    FS_WEIGHED = 256 << 10,     /* bytes whose cost is asked for */
-    FS_COST_UNKNOWN_NS = 50000, /* what they cost where memory is cheap (measured) */
-    FS_COST_MAX_NS = 400000,    /* one that was only unlucky doesn't count for more */
-    FS_QUEUES_KEPT = 16,        /* queues of writes that wait for their next extent; more are made while more write */
-    FS_STREAMS_MAX = 16,        /* parts that are read past the page cache at a time: a megabyte each */
-    FS_PULLED_KEPT = 1 << 12,   /* stretches of parts that were pulled before; a new one takes the place of an old one */
+    FS_QUEUES_KEPT = 16, /* queues of writes that wait for their next extent; more are made while more write */
+    FS_STREAMS_MAX = 16, /* parts that are read past the page cache at a time: a megabyte each */
 };
 
 struct file_queue;
@@ -41,12 +37,8 @@ struct fs_driver {
     char *path; /* of the root, as it was given */
     struct fs_queues queues;
     struct fs_streams streams;
-    atomic_bool is_direct;      /* a write past the page cache has worked */
-    _Atomic uint64_t append_ns; /* what FS_WEIGHED bytes cost into the page cache, of late */
-    _Atomic uint64_t read_ns;   /* what they are thought to cost from it before any of a part were read; tests change it */
-    atomic_uint extents;        /* begun so far */
-    atomic_uint windows;        /* pulled past the page cache, or as a probe, so far */
-    _Atomic uint64_t pulled[FS_PULLED_KEPT]; /* names of stretches, each in the place that it says */
+    atomic_bool is_direct; /* a write past the page cache has worked */
+    uint64_t cached_max;   /* longer extents go past the page cache */
 };
 
 static inline struct fs_driver *fs_of(struct driver *driver)
@@ -61,15 +53,6 @@ RESULT fs_open_folder(int root, const char *path, int *folder_out, struct error 
 RESULT fs_sync_folder(int root, const char *path, struct error *err);
 /** Whether the file has O_DIRECT now as asked; *is_direct is what it had, and has. */
 bool fs_set_direct(int file, bool wanted, bool *is_direct);
-
-/**
- * A running mean of what FS_WEIGHED bytes through the page cache cost a thread of its own time (others that run meanwhile don't
- * count), in which a new one counts for 1 / weight.
- */
-static inline uint64_t fs_mean_ns(uint64_t mean_ns, uint64_t cost_ns, uint64_t weight)
-{
-    return (mean_ns * (weight - 1) + (cost_ns < FS_COST_MAX_NS ? cost_ns : FS_COST_MAX_NS)) / weight;
-}
 
 /** driver_operations, as far as they write extents. */
 RESULT fs_extent_create(struct driver *driver, const struct uuid *blob, const struct driver_history *history,

@@ -1,7 +1,6 @@
 /*
- * Pulls come from the page cache, where uploads leave their bytes while memory is cheap. While it is dear, what is not there is read
- * past it when it is pulled for the first time, four pieces at a time; whoever pulls it again fills the page cache for all who come
- * then. docs/decisions/0023-past-the-page-cache.md.
+ * Short parts are read through the page cache, where pushes leave them. Long ones are read past it, as they were written, four
+ * pieces at a time; docs/decisions/0043-a-size-for-the-page-cache.md.
  *
  * What of a part is under way or ready is its stream: pieces from `begin` to `end`, of which the first is read from. Any range
  * that it doesn't hold is read as usual, so nothing depends on the order of reads but how fast they are.
@@ -11,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/file_queue.h"
@@ -21,11 +19,7 @@
 enum {
     PIECE = 256 << 10, /* what a blob is read in */
     PIECES = 4,        /* with four under way the disk measured on is never idle */
-    PROBE_EVERY = 32,  /* windows, of which one comes through the page cache though it is dear, to see whether it still is */
-    COST_WEIGHT = 4,   /* what a new one counts for: a quarter */
-    DEAR_NS = 150000,  /* for FS_WEIGHED bytes; where memory is cheap 50,000 from the page cache, 100,000 through it (measured) */
 };
-#define STRETCH (UINT64_C(64) << 20) /* of a part: what is pulled for the first or second time; clients pull ranges side by side */
 
 _Static_assert(PIECES <= FILE_QUEUE_DEPTH_MAX && PIECE % FILE_QUEUE_ALIGNMENT == 0, "a piece is a read");
 
@@ -40,16 +34,11 @@ struct fs_stream {
 struct fs_part {
     struct fs_driver *fs;
     int file;
-    uint64_t size, name; /* name: of the part, among those pulled */
+    uint64_t size;
     bool is_open_direct; /* the file has O_DIRECT now */
-    bool is_past;        /* what was asked for last goes past the page cache */
-    bool is_refused;     /* that does not work here */
-    bool is_first_pull;  /* of `stretch` */
-    uint64_t stretch;
+    bool is_past;        /* what was asked for last comes past the page cache */
+    bool is_refused;     /* that does not work here, or all memory for it was used: it is read as usual */
     struct fs_stream *stream;
-    bool is_pulled;    /* by somebody who serves it: what that costs is weighed */
-    uint64_t mean_ns;  /* what FS_WEIGHED bytes of it cost through the page cache, of late */
-    uint64_t ahead_ns; /* what it cost to ask for them */
 };
 
 static struct fs_part *part_of(struct driver_part *part)
@@ -122,27 +111,10 @@ void fs_streams_done(struct fs_streams *streams)
 
 /* ---- Past the page cache ---- */
 
-/* Whether nobody pulled the part's stretch as long as is remembered; from now on somebody has. */
-static bool is_first_pull(struct fs_part *part, uint64_t stretch)
+/* A rest shorter than a piece is not worth the disk's wait for it alone. */
+static bool goes_past(const struct fs_part *part, uint64_t offset)
 {
-    uint64_t name = (part->name ^ stretch) * UINT64_C(0x9e3779b97f4a7c15);
-
-    name = (name ^ name >> 32) | 1; /* no name is 0 */
-    return atomic_exchange(&part->fs->pulled[name >> 1 & (FS_PULLED_KEPT - 1)], name) != name;
-}
-
-/* However it is read: the first pull finds it in the page cache, or goes past it, the second one fills it. */
-static void enter_stretch(struct fs_part *part, uint64_t stretch)
-{
-    if (part->stretch == stretch) return;
-    part->is_first_pull = is_first_pull(part, stretch);
-    part->stretch = stretch;
-}
-
-static bool goes_past(struct fs_part *part, uint64_t offset)
-{
-    enter_stretch(part, offset / STRETCH);
-    return part->is_first_pull && part->mean_ns >= DEAR_NS && !part->is_refused && offset % FILE_QUEUE_ALIGNMENT == 0 &&
+    return part->size > part->fs->cached_max && !part->is_refused && offset % FILE_QUEUE_ALIGNMENT == 0 &&
            part->size - offset >= PIECE;
 }
 
@@ -236,17 +208,14 @@ struct result fs_part_open(struct driver *driver, const struct uuid *blob, uint3
     OWNED_FD file = -1;
     struct fs_part *opened = NULL;
     char path[FS_PATH_SIZE];
-    uint64_t size = 0, name = 0;
+    uint64_t size = 0;
 
     fs_extent_path(blob, number, path);
     TRY(file_open_at(fs_of(driver)->root, path, O_RDONLY | O_NOFOLLOW, 0, &file, err));
     TRY(file_size(file, &size, err));
     opened = memory_zeroed(1, sizeof *opened);
     if (opened == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a file");
-    memcpy(&name, blob->bytes, sizeof name); /* random, so that no two blobs share it */
-    *opened = (struct fs_part){
-        .fs = fs_of(driver), .file = file, .size = size, .name = name + ((uint64_t)number << 40), .stretch = UINT64_MAX,
-        .mean_ns = atomic_load(&fs_of(driver)->read_ns)};
+    *opened = (struct fs_part){.fs = fs_of(driver), .file = file, .size = size};
     file = -1;
     *part_out = (struct driver_part *)opened;
     return SUCCESS;
@@ -257,22 +226,11 @@ uint64_t fs_part_size(const struct driver_part *part)
     return ((const struct fs_part *)part)->size;
 }
 
-/* What a read through the page cache has cost; ahead_ns: asking for FS_WEIGHED bytes of it before. */
-static void weigh(struct fs_part *part, size_t length, uint64_t spent_ns, uint64_t ahead_ns)
-{
-    if (part->is_pulled && length >= FS_WEIGHED)
-        part->mean_ns = fs_mean_ns(part->mean_ns, spent_ns * FS_WEIGHED / length + ahead_ns, COST_WEIGHT);
-}
-
 static struct result read_usual(struct fs_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err)
 {
-    const uint64_t began = clock_thread_ns();
-
     if (!fs_set_direct(part->file, false, &part->is_open_direct))
         return failure(err, ERROR_UNAVAILABLE, "can't read a file: %s", strerror(errno));
-    TRY(file_read_at(part->file, into, length, offset, err));
-    weigh(part, length, clock_thread_ns() - began, part->ahead_ns);
-    return SUCCESS;
+    return file_read_at(part->file, into, length, offset, err);
 }
 
 struct result fs_part_read(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err)
@@ -286,13 +244,9 @@ bool fs_part_read_at_once(struct driver_part *handle, uint64_t offset, uint8_t *
 {
     struct fs_part *part = part_of(handle);
 
-    if (part->is_past || part->stream != NULL || (part->is_pulled && goes_past(part, offset)) ||
-        !fs_set_direct(part->file, false, &part->is_open_direct))
+    if (part->is_past || part->stream != NULL || goes_past(part, offset) || !fs_set_direct(part->file, false, &part->is_open_direct))
         return false;
-    const uint64_t began = clock_thread_ns();
-    if (!file_read_at_once(part->file, into, length, offset)) return false;
-    weigh(part, length, clock_thread_ns() - began, 0);
-    return true;
+    return file_read_at_once(part->file, into, length, offset);
 }
 
 void fs_part_ahead(struct driver_part *part, uint64_t offset, uint64_t length)
@@ -300,12 +254,12 @@ void fs_part_ahead(struct driver_part *part, uint64_t offset, uint64_t length)
     (void)posix_fadvise(part_of(part)->file, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
 }
 
-/* Whether the way past the page cache is taken, and not left to see what the other one costs now. */
 static bool pull_past(struct fs_part *part, uint64_t offset, uint64_t length)
 {
-    part->is_past = goes_past(part, offset);
-    if (!part->is_past || atomic_fetch_add(&part->fs->windows, 1) % PROBE_EVERY == PROBE_EVERY - 1) return false;
-    part->is_past = part->is_first_pull = extend(part, offset, length); /* when all memory for that is used, the stretch is read as usual */
+    const bool is_wanted = goes_past(part, offset);
+
+    part->is_past = is_wanted && extend(part, offset, length);
+    part->is_refused = part->is_refused || (is_wanted && !part->is_past);
     return part->is_past;
 }
 
@@ -313,14 +267,11 @@ void fs_part_pull(struct driver_part *handle, uint64_t offset, uint64_t length)
 {
     struct fs_part *part = part_of(handle);
 
-    part->is_pulled = true;
     if (offset >= part->size || length == 0) return;
     if (length > part->size - offset) length = part->size - offset;
     if (pull_past(part, offset, length)) return;
     if (part->stream != NULL && offset < part->stream->begin) drop_stream(part); /* its reader went back */
-    const uint64_t began = clock_thread_ns();
     fs_part_ahead(handle, offset, length);
-    part->ahead_ns = (clock_thread_ns() - began) * FS_WEIGHED / length;
 }
 
 void fs_part_forget(struct driver_part *part, uint64_t offset, uint64_t length)

@@ -1,7 +1,6 @@
 /*
- * Where memory is cheap, extents are written into the page cache, and pulled from it soon. Where it is dear (the host of a
- * virtual machine gives it slowly, or the kernel has to free it first), long appends go past it, and go on while the caller
- * hashes and seals what comes next. What either costs is measured all the time; docs/decisions/0023-past-the-page-cache.md.
+ * An extent is written into the page cache up to a size that is set: small blobs are often pulled right after they were pushed. What is
+ * longer goes past it, and goes on while the caller hashes and seals what comes next; docs/decisions/0043-a-size-for-the-page-cache.md.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/file_queue.h"
@@ -20,10 +18,7 @@
 enum {
     WRITES_AT_ONCE = 2,  /* measured: with one that is written and one that waits, a disk is never idle */
     PARTS_MAX = 1 << 20, /* tries for a free extent number; far above what an upload may have */
-    LONG_APPEND = 256 << 10, /* a blob's first append with fewer bytes is all of it, or little comes at a time */
-    COST_WEIGHT = 8,         /* an eighth */
-    DEAR_NS = 100000,        /* for FS_WEIGHED bytes; 25,000 past the page cache, 50,000 where memory is cheap (measured) */
-    PROBE_EVERY = 16,        /* extents, of which one is begun in the page cache though it is dear, to see whether it still is */
+    LONG_APPEND = 256 << 10, /* shorter ones are the end of an extent, or little comes at a time */
     ROOM_MIN = 2 << 20,  /* reserved at first, then as much again, */
     ROOM_MAX = 16 << 20, /* up to this, which is what a crash may leave unused behind an extent */
     PUSH_OUT_EVERY =
@@ -36,7 +31,6 @@ struct fs_extent {
     int file;
     uint32_t part;
     bool is_named;       /* the folder was fsynced since the file was made */
-    bool is_probe;       /* its next long append goes into the page cache */
     bool is_open_direct; /* the file has O_DIRECT now */
     bool has_direct;     /* it was written past the page cache: so is what follows */
     bool is_refused;     /* that does not work here */
@@ -112,7 +106,6 @@ struct result fs_extent_create(struct driver *driver, const struct uuid *blob, c
     if (extent == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an extent");
     extent->fs = fs_of(driver);
     extent->expected = history->expected;
-    extent->is_probe = atomic_fetch_add(&extent->fs->extents, 1) % PROBE_EVERY == PROBE_EVERY - 1;
     extent->part = history->count == 0 ? 0 : history->pieces[history->count - 1].part + 1;
     const struct result result = create_file(fs_of(driver), blob, extent, err);
     if (result.ok)
@@ -182,21 +175,20 @@ static bool begins_direct(struct fs_extent *extent, struct bytes bytes)
     return extent->has_direct;
 }
 
+/* As soon as it is known. */
+static bool is_large(const struct fs_extent *extent, size_t more)
+{
+    return extent->expected > extent->fs->cached_max || extent->written + more > extent->fs->cached_max;
+}
+
 static bool goes_direct(struct fs_extent *extent, struct bytes bytes)
 {
     struct error ignored;
 
     if (extent->is_refused || !is_aligned(extent, bytes.data) || bytes.length < FILE_QUEUE_ALIGNMENT) return false;
-    if (!extent->has_direct)
-        return bytes.length >= LONG_APPEND && !extent->is_probe && atomic_load(&extent->fs->append_ns) > DEAR_NS &&
-               begins_direct(extent, bytes);
+    if (!extent->has_direct) return bytes.length >= LONG_APPEND && is_large(extent, bytes.length) && begins_direct(extent, bytes);
     return fs_set_direct(extent->file, true, &extent->is_open_direct) &&
            (extent->queue != NULL || take_queue(&extent->fs->queues, &extent->queue, &ignored).ok);
-}
-
-static void weigh(struct fs_driver *fs, uint64_t cost_ns)
-{
-    atomic_store(&fs->append_ns, fs_mean_ns(atomic_load(&fs->append_ns), cost_ns, COST_WEIGHT));
 }
 
 /* ---- Appending ---- */
@@ -218,12 +210,7 @@ static struct result append_usual(struct fs_extent *extent, struct bytes bytes, 
     if (bytes.length == 0) return SUCCESS;
     if (!fs_set_direct(extent->file, false, &extent->is_open_direct))
         return failure(err, ERROR_UNAVAILABLE, "can't write %s: %s", extent->path, strerror(errno));
-    const uint64_t began = clock_thread_ns();
     TRY(file_write_at(extent->file, bytes.data, bytes.length, extent->written, err));
-    if (bytes.length >= LONG_APPEND) {
-        weigh(extent->fs, (clock_thread_ns() - began) * FS_WEIGHED / bytes.length);
-        extent->is_probe = false;
-    }
     extent->written += bytes.length;
     return push_out(extent, err);
 }

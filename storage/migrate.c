@@ -22,6 +22,16 @@ static const struct pg_statement write_statements[] = {
     {"schema_migration_insert", "INSERT INTO schema_migration (number, name, checksum) VALUES ($1, $2, $3)",
      "int4 text text", ""},
 };
+static const struct pg_statement role_statements[] = {
+    {"schema_role_owns", "SELECT pg_has_role(current_user, relowner, 'MEMBER'), current_user::text FROM pg_class"
+     " WHERE oid = 'schema_migration'::regclass", "", "bool text"},
+};
+static const struct pg_statement owner_statements[] = {
+    {"schema_owner_owns", "SELECT pg_has_role(current_user, datdba, 'USAGE'), current_user::text, current_database()::text FROM pg_database"
+     " WHERE datname = current_database()", "", "bool text text"},
+};
+static const struct pg_table role_table = PG_TABLE(role_statements);
+static const struct pg_table owner_table = PG_TABLE(owner_statements);
 static const struct pg_table read_table = PG_TABLE(read_statements);
 static const struct pg_table write_table = PG_TABLE(write_statements);
 
@@ -160,4 +170,31 @@ struct result storage_check_schema(const char *conninfo, struct error *err)
         return failure(err, ERROR_CONFLICT, "the database lacks migration %s: run sijild --migrate",
                        storage_migrations[count].name);
     return SUCCESS;
+}
+
+struct result storage_check_role(const char *conninfo, struct error *err)
+{
+    const struct pg_table *const tables[] = {&role_table, NULL};
+    OWNED(pg) *pg = NULL;
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_open(conninfo, tables, &pg, err));
+    TRY(pg_run(pg, "schema_role_owns", NULL, &rows, err));
+    if (pg_rows_count(rows) == 1 && !pg_bool(rows, 0, 0)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the role \"%.63s\" owns the tables, or is a superuser: a gateway must not be able to change the "
+                                      "audit log. Use the application's role, sijil_app",
+                   pg_rows_count(rows) == 1 ? pg_text(rows, 0, 1) : "");
+}
+
+struct result storage_check_owner(const char *conninfo, struct error *err)
+{
+    const struct pg_table *const tables[] = {&owner_table, NULL};
+    OWNED(pg) *pg = NULL;
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_open(conninfo, tables, &pg, err));
+    TRY(pg_run(pg, "schema_owner_owns", NULL, &rows, err));
+    if (pg_rows_count(rows) == 1 && pg_bool(rows, 0, 0)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the role \"%.63s\" does not own the database \"%.63s\": use the owner, sijil_owner",
+                   pg_rows_count(rows) == 1 ? pg_text(rows, 0, 1) : "", pg_rows_count(rows) == 1 ? pg_text(rows, 0, 2) : "");
 }

@@ -41,3 +41,7 @@ RESULT storage_migrate_with(const char *conninfo, const struct migration *migrat
  * has other files. For the application's role; changes nothing.
  */
 RESULT storage_check_schema(const char *conninfo, struct error *err);
+/** Refuses (ERROR_DENIED) to serve as a role that owns the tables, or may do as it likes: it could rewrite the log. */
+RESULT storage_check_role(const char *conninfo, struct error *err);
+/** Refuses (ERROR_DENIED) a role that can't migrate, because it does not own the database. Changes nothing. */
+RESULT storage_check_owner(const char *conninfo, struct error *err);

@@ -38,6 +38,8 @@ struct pg_table {
  */
 RESULT pg_open(const char *conninfo, const struct pg_table *const *tables, struct pg **pg_out,
                struct error *err);
+/** The form of a connection string, without a connection. The error quotes nothing: a password may stand anywhere in it. */
+RESULT pg_conninfo_check(const char *conninfo, bool *has_password_out, struct error *err);
 /** The connection broke; pg_reopen() is needed. */
 bool pg_is_broken(const struct pg *pg);
 /**

@@ -136,3 +136,17 @@ struct result pg_reopen(struct pg *pg, struct error *err)
     if (!ready.ok) pg_break(pg); /* half prepared is of no use */
     return ready;
 }
+
+struct result pg_conninfo_check(const char *conninfo, bool *has_password_out, struct error *err)
+{
+    PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+
+    if (options == NULL)
+        return failure(err, ERROR_INVALID,
+                       "no connection string: pairs name=value with blanks between, and values with blanks in single quotes");
+    *has_password_out = false;
+    for (const PQconninfoOption *option = options; option->keyword != NULL; option++)
+        if (strcmp(option->keyword, "password") == 0 && option->val != NULL) *has_password_out = true;
+    PQconninfoFree(options);
+    return SUCCESS;
+}

@@ -109,6 +109,8 @@ static void check_promises(const struct ledger_state *before, const struct ledge
     assert(after->policy_epoch > before->policy_epoch || memcmp(after->policy_digest, before->policy_digest, 32) == 0);
     if (!all_zero(before->approver, sizeof before->approver))
         assert(memcmp(after->approver, before->approver, sizeof after->approver) == 0);
+    assert(before->finding[0] == '\0' || strcmp(before->finding, after->finding) == 0);
+    assert(before->finding[0] == '\0' || reply->type != KEYD_CHECKPOINT);
     assert(after->unwrap_count >= before->unwrap_count && after->unwrap_count <= before->unwrap_count + 1);
     if (reply->type == KEYD_ERROR) return;
     assert(reply->type == request->type && reply->id == request->id);

@@ -51,13 +51,15 @@ __attribute__((visibility("default"))) int epoll_ctl(int epoll, int operation, i
     return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
 }
 
+/* The first letter of a name stands for its organisation. */
 static struct result target_named(struct request *request, struct pg *pg, struct error *err)
 {
     const char *name = request->name == NULL ? request->reference : request->name;
 
     (void)pg;
     (void)err;
-    (void)request_add_pair(request, ACTION_PING, name == NULL ? "" : name);
+    struct resource *resource = request_add_pair(request, ACTION_PING, name == NULL ? "" : name);
+    if (name != NULL) resource->organisation.bytes[0] = (uint8_t)name[0];
     return SUCCESS;
 }
 
@@ -316,6 +318,10 @@ static void set(struct settings *settings, const char *argument)
     NUMBER(reader_threads)
     NUMBER(gathered_size_max)
     NUMBER(queue_max)
+    NUMBER(streams_max)
+    NUMBER(streams_per_organisation)
+    NUMBER(streams_per_principal)
+    NUMBER(rate_minimum_busy)
     NUMBER(queue_timeout)
     NUMBER(lease_time)
     NUMBER(lease_size)

@@ -1,5 +1,6 @@
 """Limits: size, number, time and rate. Each has its status, and each refusal is counted."""
 import socket
+import threading
 import time
 from support import PATIENCE, Server, check, check_soon, finish, read_all, statuses
 
@@ -164,6 +165,94 @@ for connection in announced + whole + strangers:
 check_soon("all of it is given back", lambda: gathered() == 0)
 check("and there is room again", full.get("/taken/a", "POST", b"x" * (MIB - 1))[0] == 201)
 full.stop()
+
+# Bodies that stream in: no organisation has all of them.
+few = Server(streams_max=16, streams_per_organisation=8, streams_per_principal=16, rate_window=120)
+WHOLE = b"x" * 1000
+
+
+def half_streamed(name, server):
+    connection = server.connect()
+    connection.sendall(b"PUT /v2/%s/sink HTTP/1.1\r\n" % name + H + b"Content-Length: 1000000\r\n\r\nx")
+    return connection
+
+
+def streams(number):
+    few.wait_for(f"{number} bodies come in", lambda state: state["sinks"] == number)
+
+
+def put(name):
+    status, headers, data = few.get(f"/v2/{name}/sink", "PUT", WHOLE)
+    return status, headers["Retry-After"] is not None, data.decode()
+
+
+held = [half_streamed(b"acme", few) for _ in range(8)]
+streams(8)
+status, says_when, data = put("acme")
+check("an organisation has no more than its share of bodies", status == 429 and says_when and "this organisation" in data, (status, data))
+check("which is counted", few.metric('sijil_refused_total{why="organisation_limit"}') == 1)
+check("another one's come in", put("globex")[0] == 201)
+held += [half_streamed(b"globex", few) for _ in range(4)]
+streams(12)
+held += [half_streamed(b"new", few)]
+streams(13)
+codes = [put(name)[0] for name in ("globex", "new", "other")]
+check("the last quarter is for who has little", codes == [429, 429, 201], codes)
+held += [half_streamed(name, few) for name in (b"k", b"l", b"m")]
+streams(16)
+status, says_when, data = put("z")
+check("when all are taken it is 503, which says what is", status == 503 and says_when and "16 bodies" in data, (status, data))
+for connection in held:
+    connection.close()
+streams(0)
+check("there is room again", put("z")[0] == 201)
+few.stop()
+of_one = Server(streams_max=64, streams_per_organisation=32, streams_per_principal=2)
+held = [half_streamed(b"acme", of_one) for _ in range(2)]
+of_one.wait_for("two bodies come in", lambda state: state["sinks"] == 2)
+status, headers, data = of_one.get("/v2/globex/sink", "PUT", WHOLE)
+check("a client has no more than its share", status == 429 and b"this client" in data, (status, data))
+of_one.stop()
+
+# When few places are left, no body that drips keeps one.
+slow, dripping = Server(streams_max=8, rate_window=2, rate_minimum=10, rate_minimum_busy=100_000), []
+
+
+def drip():
+    while slow.process.poll() is None:
+        for connection in list(dripping):
+            try:
+                connection.sendall(b"x" * 50)
+            except OSError:
+                dripping.remove(connection)
+        time.sleep(0.1)
+
+
+threading.Thread(target=drip, daemon=True).start()
+dripping += [half_streamed(b"acme", slow) for _ in range(4)]
+slow.wait_for("four bodies come in", lambda state: state["sinks"] == 4)
+time.sleep(5)
+check("who drips is let be while there is room", slow.state()["sinks"] == 4, slow.state()["sinks"])
+dripping += [half_streamed(b"globex", slow)]
+check_soon("and cut when few places are left", lambda: slow.metric('sijil_connections_cut_total{why="rate"}') >= 1)
+check_soon("so there are some", lambda: slow.state()["sinks"] <= 4)
+slow.stop()
+
+# While the queue is half full, one address has an eighth of it, so that another one comes through.
+pressed = Server(reader_threads=1, queue_max=64, queue_timeout=60000, requests_per_address=250)
+waiting = [pressed.connect() for _ in range(60)]
+for number, connection in enumerate(waiting):
+    connection.sendall(b"GET /a?sleep_ms=%d HTTP/1.1\r\n" % (1 if number else 8000) + H + b"\r\n")
+    if number == 0:
+        time.sleep(1)  # until the only worker is busy with it: who comes then waits
+time.sleep(1)
+other = pressed.http()
+other.source_address = ("127.0.0.9", 0)
+other.request("GET", "/a")
+check("another address's requests wait in a queue that one has filled", other.getresponse().status == 200)
+codes = [statuses(read_all(connection, 0.05)[0]) for connection in waiting]
+check("because it has no more than half of it", 24 <= codes.count([429]) <= 27 and codes.count([200]) + codes.count([429]) == 60, codes)
+pressed.stop()
 
 tiny = Server(reader_threads=1, queue_max=2)
 busy = [tiny.connect() for _ in range(8)]

@@ -98,6 +98,19 @@ check("a decision that is always stale is 503", server.get("/v2/")[0] == 503)
 check("also for a change", server.get("/change/a", "POST")[0] == 503)
 server.state("?stale=0")
 
+# A caller's mistake is answered, and no error of the service; what is ours to mend is one, with the request's id.
+def errors():
+    return [line for line in server.log_text().splitlines() if '"level":"error"' in line]
+
+
+before = len(errors())
+check("a name that is none", server.get("/change/a?invalid=1", "POST")[0] == 400)
+check("a conflict", server.get("/change/a?conflict=1", "POST")[0] == 409)
+check("neither is an error in the log", len(errors()) == before, errors()[before:])
+status, headers, _ = server.get("/v2/x/sink?fail_at=1", "PUT", "x")
+told = errors()[before:]
+check("a full disk is", status == 507 and len(told) == 1 and headers["X-Request-Id"] in told[0] and "the disk is full" in told[0], told)
+
 # Who leaves before the answer, also while the event is on its way into the log, leaves one trace.
 before = server.state()
 for _ in range(100):

@@ -74,6 +74,24 @@ unix.sendall(b"GET /v2/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 check("plain HTTP on the unix socket", statuses(read_all(unix, 2)[0]) == [200])
 check("the socket is for owner and group", oct(os.stat(socket_path).st_mode & 0o777) == "0o660", oct(os.stat(socket_path).st_mode))
 
+
+
+def end_of(path):
+    return ssl.cert_time_to_seconds(openssl("x509", "-noout", "-enddate", "-in", path, folder=work).strip().partition("=")[2])
+
+
+def told_end(of, path):
+    """As /metrics has it, asked through the socket at `path`, which needs no certificate."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(path)
+        link.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        text = read_all(link, 2)[0].decode()
+    return next(int(line.split()[-1]) for line in text.splitlines() if line.startswith(f'sijil_certificate_expiry_timestamp_seconds{{of="{of}"}} '))
+
+
+check("the end of the certificate is told", told_end("server", socket_path) == end_of(server.path("server.pem")))
+check("there is no authority of clients whose end could be told", told_end("client_ca", socket_path) == 0)
+
 # New certificate while 8 clients ask without pause; connections that live go on.
 stop = threading.Event()
 errors = []
@@ -120,6 +138,7 @@ def issuer_of_new():
 
 
 check_soon("a new connection sees the new certificate", lambda: issuer_of_new() == "fresh")
+check("the end of the new certificate is told", told_end("server", socket_path) == end_of(os.path.join(work, "server.pem")))
 reloaded = list(answers)
 check_soon("all are served on", lambda: all(now > then for now, then in zip(answers, reloaded)) or errors)
 stop.set()
@@ -135,6 +154,7 @@ server.process.send_signal(signal.SIGHUP)
 check_soon("a broken file is told", lambda: '"reload"' in server.log_text())
 fresh = context.wrap_socket(socket.create_connection(("127.0.0.1", server.port)), server_hostname="localhost")
 check("a broken file changes nothing", fresh.version() == "TLSv1.3")
+check("the end that is told is that of the one in use", told_end("server", socket_path) == end_of(os.path.join(work, "server.pem")))
 server.stop()
 
 # Client certificates.
@@ -159,7 +179,9 @@ def with_certificate(name):
 
 
 trust("clients")
-mutual = Server(tls_client_ca=ca)
+mutual_path = os.path.join(work, "mutual")
+mutual = Server(tls_client_ca=ca, listen_socket=mutual_path)
+check("the end of the clients' authority is told", told_end("client_ca", mutual_path) == end_of(ca))
 check("no client certificate is fine", with_certificate(None)[0] == [200])
 codes, alice = with_certificate("alice")
 check("a good client certificate", codes == [200], codes)

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/query.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "policy/decider.h"
 #include "policy/set_load.h"
 #include "policy/set_store.h"
@@ -36,7 +38,7 @@ struct place {
     struct decider *decider;
 };
 
-static const struct pg_table *const tables[] = {&policy_set_table, NULL};
+static const struct pg_table *const tables[] = {&policy_set_table, &audit_tree_table, NULL};
 
 /* As place_open(), before anybody has pinned who approves policy sets. */
 static inline void place_open_unpinned(struct place *place)
@@ -72,6 +74,7 @@ static inline struct decider_options options_of(const struct place *place, unsig
 {
     return (struct decider_options){.conninfo = database_app(place->log.database),
                                     .keyd = keyd_process_client(place->log.keyd),
+                                    .sequencer = place->log.sequencer,
                                     .poll_ms = poll_ms,
                                     .stale_ms = stale_ms};
 }
@@ -122,15 +125,13 @@ static inline void sign(const struct place *place, uint64_t epoch, struct buffer
 
 static inline bool install(struct place *place, uint64_t epoch, struct error *err)
 {
-    static const struct action_pair load = {.action = ACTION_POLICY_LOAD, .resource = {.kind = RESOURCE_SYSTEM}};
     struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
-    OWNED(permit) *permit = NULL;
     OWNED(pg) *pg = NULL;
 
     sign(place, epoch, &envelope);
-    assert_true(permit_for_job(place->log.sequencer, &load, &permit, err).ok);
     assert_true(pg_open(database_app(place->log.database), tables, &pg, err).ok);
-    return policy_set_install(pg, keyd_process_client(place->log.keyd), permit, buffer_bytes(&envelope), err).ok;
+    struct policy_set_source source = {pg, keyd_process_client(place->log.keyd), place->log.sequencer, {0}};
+    return policy_set_install(&source, buffer_bytes(&envelope), err).ok;
 }
 
 static inline void install_well(struct place *place, uint64_t epoch)
@@ -174,4 +175,65 @@ static inline void refresh(struct place *place)
     struct error err = {0};
 
     if (!decider_refresh(place->decider, &err).ok) fail_msg("%s", err.message);
+}
+
+static inline struct policy_set *set_in_force(struct place *place)
+{
+    OWNED(pg) *pg = NULL;
+    struct policy_set *set = NULL;
+    struct error err = {0};
+
+    assert_true(pg_open(database_app(place->log.database), tables, &pg, &err).ok);
+    struct policy_set_source source = {pg, keyd_process_client(place->log.keyd), place->log.sequencer, {0}};
+    if (!policy_set_load(&source, NULL, &set, &err).ok) fail_msg("%s", err.message);
+    return set;
+}
+
+/* As a handler does: checked, then recorded together with its event. */
+static inline enum record_status load_over(struct place *place, struct bytes envelope, const struct policy_set *before)
+{
+    OWNED(ecdsa_key) *officer = NULL;
+    OWNED(policy_set) *set = NULL;
+    struct policy_set_change change;
+    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:test", .pair_count = 1};
+    struct record record = {.change = &change.change};
+    uint8_t public_key[ECDSA_PUBLIC_SIZE];
+    struct error err = {0};
+
+    ecdsa_key_public(place->officer, public_key);
+    assert_true(ecdsa_key_from_public(public_key, &officer, &err).ok);
+    assert_true(policy_set_read(envelope, officer, &set, &err).ok);
+    policy_set_load_change(&change, envelope, set, before, "robot$ci");
+    parts.pairs[0].action = ACTION_POLICY_LOAD;
+    assert_true(text_to_u64(bytes_of_text(database_ask(place->log.database, "SELECT epoch FROM authorization_epoch")),
+                            UINT32_MAX, &parts.epoch));
+    assert_true(decision_make(&parts, &record.decision, &err).ok);
+    sequencer_submit_and_wait(place->log.sequencer, &record);
+    const enum record_status status = record.status;
+    record_done(&record);
+    return status;
+}
+
+static inline enum record_status load_signed(struct place *place, struct bytes envelope)
+{
+    OWNED(policy_set) *before = set_in_force(place);
+
+    return load_over(place, envelope, before);
+}
+
+static inline enum record_status load(struct place *place, uint64_t epoch)
+{
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+
+    sign(place, epoch, &envelope);
+    return load_signed(place, buffer_bytes(&envelope));
+}
+
+static inline uint64_t pinned(const struct place *place)
+{
+    struct keyd_identity identity;
+    struct error err = {0};
+
+    assert_true(keyd_identify(keyd_process_client(place->log.keyd), &identity, &err).ok);
+    return identity.policy_epoch;
 }

@@ -120,7 +120,8 @@ is_ready || die "the first one suffered"
 say "stop and start: everything is kept"
 stop
 [ ! -e "/run/sijil-$(id -u)-$(cut -c1-8 "$directory/instance")" ] || die "the sockets' folder is left"
-start
+start --geo DE
+grep -q '"option":"--geo","value":"DE"' "$log" || die "a country that comes too late is ignored without a word"
 [ "$(sha256sum <"$directory/ca.pem")" = "$ca" ] || die "another certificate authority"
 [ "$(admin .password)" = "$secret" ] || die "another administrator"
 [ "$(projects "$name" "$secret")" = main/models ] || die "the project is gone"
@@ -221,6 +222,9 @@ start --new-admin
 [ "$(admin .password)" != "$secret" ] || die "the old secret is still there"
 [ "$(projects "$(admin .username)" "$(admin .password)")" = main/models ] || die "the new administrator can't log in"
 if get -u "$name:$secret" "$url/token?service=sijil&scope=registry:admin:*" >/dev/null; then die "the old secret still works"; fi
+token=$(get -u "$(admin .username):$(admin .password)" "$url/token?service=sijil&scope=registry:admin:*" | jq -r .token)
+[ "$(get -H "Authorization: Bearer $token" "$url/api/v1/audit/events?limit=100" |
+    jq '[.events[] | select(.entry.act == "administrator.replace")] | length')" = 1 ] || die "the log does not say so"
 stop
 
 say "a lost passphrase"

@@ -46,7 +46,6 @@ public_url = "$url"
 tls_certificate = "$work/server.pem"
 tls_key = "$work/server.key"
 database = "host=$socket user=sijil_app dbname=sijil_template"
-database_owner = "host=$socket user=sijil_owner dbname=sijil_template"
 keyd_socket = "$work/socket"
 metadata_region = "local/main"
 region "local/main" {
@@ -59,13 +58,121 @@ region "local/other" {
 }
 END
 sijild() { "$programs/sijild" --config="$work/sijild.conf" "$@"; }
+(umask 077 && echo "host=$socket user=sijil_owner dbname=sijil_template" >"$work/owner")
+mkdir -m 700 "$work/main" "$work/other"
 sijild --check-config >>"$log" 2>&1 || die "the configuration is refused"
+
+# complains COUNT OPTIONS -- WORDS...: --check-config tells so many problems, and among them these, at once.
+complains() {
+    local count=$1 out status options=() ; shift
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    out=$("$programs/sijild" --check-config "${options[@]}" 2>&1 >/dev/null) && status=0 || status=$?
+    [ "$status" = 2 ] || { say "$out"; die "--check-config ends with $status"; }
+    [ "$(grep -vc '^{' <<<"$out")" = "$count" ] || { say "$out"; die "--check-config does not tell $count problems"; }
+    for words; do grep -qF -- "$words" <<<"$out" || { say "$out"; die "--check-config does not say '$words'"; }; done
+}
+
+say "all that is wrong is told at once, with the way out"
+openssl ecparam -name prime256v1 -genkey -noout -out "$work/other.key"
+cat >"$work/wrong.conf" <<END
+listen_prot = 443
+listen_port = 70000
+public_url = "https://registry.example"
+allowed_hosts = "127.0.0.1:* elsewhere.example"
+tls_certificate = "$work/server.pem"
+tls_key = "$work/other.key"
+tls_client_ca = "/nowhere/ca.pem"
+database = "host=$socket user=sijil_app dbname=sijil_template"
+database_owner = "user=sijil_owner password=in-the-wrong-place"
+keyd_socket = "$work/nobody"
+metadata_region = "local/none"
+region "local/main" {
+    driver = "tape"
+}
+END
+complains 9 --config="$work/wrong.conf" -- "did you mean 'listen_port'?" "listen_port = 70000" \
+    "a gateway must not be able to read it" "/nowhere/ca.pem" "driver = tape" "local/none" \
+    "the private key does not belong to the certificate" "is not for registry.example, which public_url names" \
+    "is not for elsewhere.example, which allowed_hosts names" "$work/wrong.conf: line 1"
+/usr/bin/python3 - "$work" <<'END'
+import datetime, ipaddress, sys
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+with open(sys.argv[1] + "/server.key", "rb") as file:
+    key = serialization.load_pem_private_key(file.read(), None)
+name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+for title, first, last in (("old", 2020, 2021), ("young", 2098, 2099)):
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1).not_valid_before(
+        datetime.datetime(first, 1, 1)).not_valid_after(datetime.datetime(last, 1, 1)).add_extension(
+        x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False).sign(key, hashes.SHA256())
+    with open(f"{sys.argv[1]}/{title}.pem", "wb") as file:
+        file.write(made.public_bytes(serialization.Encoding.PEM))
+END
+for title in old young; do sed "s|server.pem|$title.pem|" "$work/sijild.conf" >"$work/$title.conf"; done
+complains 1 --config="$work/old.conf" -- "has ended at 2021-01-01T00:00:00"
+complains 1 --config="$work/young.conf" -- "is good from 2098-01-01T00:00:00"
+if "$programs/sijild" --check-config --config="$work/wrong.conf" 2>&1 | grep -q in-the-wrong-place; then die "a password is shown"; fi
+
+sed "s|^database = .*|database = \"host=$socket user sijil_app password=in-the-wrong-place\"|" "$work/sijild.conf" >"$work/form.conf"
+complains 1 --config="$work/form.conf" -- "database: no connection string: pairs name=value"
+if "$programs/sijild" --check-config --config="$work/form.conf" 2>&1 | grep -q in-the-wrong-place; then die "a password is shown"; fi
+sed '$d' "$work/sijild.conf" >"$work/cut.conf"
+complains 1 --config="$work/cut.conf" -- "a closing } is missing"
+sed "s|^database = .*|database = \"host=$socket user=sijil_app password=x\"|" "$work/sijild.conf" >"$work/readable.conf"
+chmod 644 "$work/readable.conf"
+complains 1 --config="$work/readable.conf" -- "everybody may read the password in \`database\`: chmod o= $work/readable.conf"
+chmod 640 "$work/readable.conf"
+"$programs/sijild" --check-config --config="$work/readable.conf" >>"$log" 2>&1 || die "the group may not read the file"
+complains 1 --config="$work" -- "Is a directory"
+complains 1 --config="$work/nofile" -- "No such file"
+
+say "options that do not belong together"
+misplaced() { # WORDS OPTIONS...
+    local words=$1 out status; shift
+    out=$(timeout 60 "$programs/sijild" "$@" 2>&1) && status=0 || status=$?
+    [ "$status" = 2 ] || { say "$out"; die "it ends with $status: $*"; }
+    grep -qF -- "$words" <<<"$out" || { say "$out"; die "it does not say '$words'"; }
+}
+misplaced "--listen-port belongs to --embedded" --config="$work/sijild.conf" --listen-port=9999
+misplaced "--new-admin belongs to --embedded" --new-admin
+misplaced "one of --check-config" --embedded="$work/none" --check-config
+misplaced "one of --check-config" --found="$work/x" --migrate
+misplaced "--config belongs to" --config="$work/sijild.conf" --embedded="$work/none"
+misplaced "--approver belongs to --found" --approver="$work/approver.pub.pem" --migrate
+misplaced "--database-owner belongs to --migrate or --check-config" --found="$work/x" --database-owner="$work/owner"
+misplaced "--online belongs to --check-config" --online
+misplaced "--geo XYZ" --embedded="$work/none" --geo=XYZ
+misplaced "--network 300.1.1.1/8" --embedded="$work/none" --network=300.1.1.1/8
+misplaced "--listen-address foo" --embedded="$work/none" --listen-address=foo
+if [ -e "$work/none" ] || [ -e "$work/x" ]; then die "it made something"; fi
+
+say "what it needs is asked, all of it"
+sed "s|^database = .*|database = \"host=$socket user=nobody_here dbname=sijil_template\"|; s|^keyd_socket = .*|keyd_socket = \"$work/nobody\"|
+    s|location = \"$work/main\"|location = \"/nowhere/main\"|; s|location = \"$work/other\"|location = \"$work/file\"|" \
+    "$work/sijild.conf" >"$work/absent.conf"
+touch "$work/file"
+complains 4 --online --config="$work/absent.conf" -- 'role "nobody_here" does not exist' "sijil-keyd can't be reached at $work/nobody" \
+    "--allow-uid=$(id -u)" "location = /nowhere/main: No such file or directory" "location = $work/file"
 
 say "a schema that is missing is named, with the way out"
 wait_until 10 test -S "$work/socket" || die "no socket of sijil-keyd"
 fails_with "run sijild --migrate" sijild
-sijild --migrate >>"$log" 2>&1 || die "--migrate"
-sijild --migrate >>"$log" 2>&1 || die "--migrate again"
+complains 1 --online --config="$work/sijild.conf" -- "database: the database has no tables of sijil: run sijild --migrate"
+migrate() { "$programs/sijild" --migrate --database-owner="$work/owner" "$@"; } # of the gateway's configuration it needs nothing
+chmod 640 "$work/owner"
+fails_with "chmod 600 $work/owner" migrate
+chmod 600 "$work/owner"
+migrate >>"$log" 2>&1 || die "--migrate"
+migrate >>"$log" 2>&1 || die "--migrate again"
+sijild --check-config --online --database-owner="$work/owner" >>"$log" 2>&1 || die "--online finds something"
+sed "s|user=sijil_app|user=sijil_owner|" "$work/sijild.conf" >"$work/owner.conf"
+complains 1 --online --config="$work/owner.conf" -- 'the role "sijil_owner" owns the tables'
+sed "s|user=sijil_app|user=postgres|" "$work/sijild.conf" >"$work/super.conf"
+complains 1 --online --config="$work/super.conf" -- 'the role "postgres" owns the tables, or is a superuser'
+fails_with "owns the tables, or is a superuser" timeout 60 "$programs/sijild" --config="$work/owner.conf"
+(umask 077 && echo "host=$socket user=sijil_app dbname=sijil_template" >"$work/not-owner")
+complains 1 --config="$work/sijild.conf" --database-owner="$work/not-owner" -- 'the role "sijil_app" does not own the database'
 
 say "founding"
 cat >"$work/set.json" <<'END'
@@ -85,7 +192,15 @@ fails_with "give --policy-set" sijild --found="$work/admin.json" --approver="$wo
 sijild --found="$work/admin.json" --approver="$work/approver.pub.pem" --policy-set="$work/set.dsse" >>"$log" 2>&1 ||
     die "--found"
 [ "$(stat -c %a "$work/admin.json")" = 600 ] || die "others may read the secret"
-fails_with "admin.json" sijild --found="$work/admin.json"
+
+say "founding again touches no administrator"
+admins() { psql -XAtq -h "$socket" -U postgres -d sijil_template -c "SELECT robot_id, name, secret_hash, revoked_at, expires_at FROM robot ORDER BY 1"; }
+before=$(admins) secret=$(cat "$work/admin.json")
+sijild --found="$work/admin.json" >>"$log" 2>&1 || die "--found can't be repeated"
+sijild --found="$work/another.json" >>"$log" 2>&1 || die "--found can't be repeated without the file"
+[ "$(admins)" = "$before" ] || die "--found changed an administrator"
+[ "$(cat "$work/admin.json")" = "$secret" ] || die "--found changed the administrator's file"
+[ ! -e "$work/another.json" ] || die "a file without an administrator is left"
 
 say "serving"
 ROOTS_OWN_SECRET=in-the-environment "$programs/sijild" --config="$work/sijild.conf" >>"$log" 2>&1 & # not the function: its process would be a shell
@@ -104,11 +219,19 @@ project='{"organisation": "main", "name": "second", "region": "local/other"}'
 get -H "Authorization: Bearer $token" -H "Content-Type: application/json" -d "$project" "$url/api/v1/projects" >/dev/null ||
     die "no project in the second region"
 
-say "another administrator, while it serves"
-sijild --found="$work/again.json" >>"$log" 2>&1 || die "--found again"
+say "a lost administrator is replaced while it serves, and the log has it"
+fails_with "admin.json" sijild --replace-admin="$work/admin.json"
+sijild --replace-admin="$work/again.json" >>"$log" 2>&1 || die "--replace-admin"
 can_login() { login "$1" >/dev/null; }
 wait_until 20 can_login "$work/again.json" || die "the new administrator can't log in"
 if can_login "$work/admin.json"; then die "the old administrator still can"; fi
+token=$(login "$work/again.json")
+[ "$(get -H "Authorization: Bearer $token" "$url/api/v1/audit/events?limit=100" |
+    jq '[.events[] | select(.entry.act == "administrator.replace")] | length')" = 1 ] || die "the log does not say so"
+psql -XAtq -h "$socket" -U postgres -d sijil_template -c "UPDATE robot SET revoked_at = now()" >>"$log"
+before=$(admins)
+sijild --found="$work/revoked.json" >>"$log" 2>&1 || die "--found after a revocation"
+[ "$(admins)" = "$before" ] || die "--found brought a revoked administrator back"
 say "SIGTERM ends it well"
 kill "$server"
 wait "$server" || die "it ended with status $?"

@@ -4,9 +4,9 @@ struct fixture fixture;
 
 static const struct pg_table *const tables[] = {
     &project_statements, &repository_statements,      &seal_statements, &stored_blob_statements,
-    &upload_statements,  &stored_manifest_statements, &tag_statements,  &region_store_table,
+    &upload_statements, &upload_admin_statements,  &stored_manifest_statements, &tag_statements,  &region_store_table,
     &job_statements,     &scrub_statements,           &rewrap_statements, &turn_statements,
-    &quota_statements,   &rules_statements,           &collect_statements, NULL};
+    &quota_statements,   &rules_statements,           &collect_statements,       &erase_statements, &erased_statements, NULL};
 
 #define PERMITS_MAX 4096 /* permits of one test program; uploads borrow them */
 static struct permit *permits[PERMITS_MAX];
@@ -113,7 +113,7 @@ struct resource fixture_repository(const struct uuid *project, const char *name)
 
     (void)snprintf(where.name, sizeof where.name, "acme/%s/%s",
                    uuid_equal(project, &fixture.models) ? "models" : "other", name);
-    MUST(registry_resolve(fixture.registry, fixture.stack->pg, &where, &err));
+    MUST(registry_resolve(fixture.registry, fixture.stack->pg, 1, &where, &err));
     return where;
 }
 
@@ -233,4 +233,36 @@ void fixture_flip(const char *path, long offset)
     assert_int_equal(fseek(file, offset, SEEK_SET), 0);
     assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
     assert_int_equal(fclose(file), 0);
+}
+
+struct stored_blob *fixture_find_blob(const struct resource *where, const char *digest, struct permit **permit_out,
+                                      struct error *err)
+{
+    struct stored_blob *blob = NULL;
+
+    *permit_out = stack_permit(fixture.stack, ACTION_BLOB_READ, where);
+    const struct blob_query query = {.permit = *permit_out, .action = ACTION_BLOB_READ, .where = where, .digest = digest};
+    return stored_blob_find(fixture.registry, fixture.stack->pg, &query, &blob, err).ok ? blob : NULL;
+}
+
+void fixture_damage(const char *digest, long offset)
+{
+    char path[256];
+
+    fixture_path_of(digest, path);
+    fixture_flip(path, offset);
+}
+
+void fixture_read_damaged(const struct resource *where, const char *digest)
+{
+    OWNED(permit) *permit = NULL;
+    struct error problem = {0};
+    uint8_t byte[1];
+    OWNED(stored_blob) *blob = fixture_find_blob(where, digest, &permit, &problem);
+
+    assert_non_null(blob);
+    MUST(stored_blob_open(blob, &err));
+    MUST(stored_blob_read(blob, 0, byte, 1, &err)); /* the first record is sound */
+    MUST_FAIL(ERROR_CORRUPT, stored_blob_read(blob, 70000, byte, 1, &err));
+    assert_true(stored_blob_is_damaged(blob));
 }

@@ -73,6 +73,13 @@ void fixture_push(struct resource *repository, uint64_t seed, size_t length, cha
 void fixture_path_of(const char *digest, char path_out[256]);
 /** Changes a bit of one byte of a file. */
 void fixture_flip(const char *path, long offset);
+/** Finds a blob, or NULL and why; the caller frees it and the permit. */
+struct stored_blob *fixture_find_blob(const struct resource *where, const char *digest, struct permit **permit_out,
+                                      struct error *err);
+/** Changes a bit of one byte of the only file with a blob's content. */
+void fixture_damage(const char *digest, long offset);
+/** Reads a blob of more than a record whose second record is damaged: that is found, and marks it. */
+void fixture_read_damaged(const struct resource *where, const char *digest);
 /** Reads a blob whole and compares. */
 void fixture_check(const struct resource *repository, uint64_t seed, size_t length);
 /** The same by any digest. */

@@ -149,6 +149,11 @@ static void payloads_open_for_auditors_only(void **state)
     assert_true(audit_find(pg, permit, 7, &page, &err).ok);
     assert_false(audit_page_payload(page, 0, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok);
     assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_null(audit_page_missing(page, 0));
+    database_execute(log.database, "DELETE FROM audit_payload WHERE seq = 7");
+    audit_page_free(GIVE(page));
+    assert_true(audit_find(pg, permit, 7, &page, &err).ok);
+    assert_string_equal(audit_page_missing(page, 0), "payload");
     /* An erased subject: the event stays, who it was is gone. */
     database_execute(log.database, "DELETE FROM audit_subject WHERE subject = (SELECT subject FROM audit_payload WHERE seq = 5)");
     audit_page_free(GIVE(page));
@@ -156,6 +161,7 @@ static void payloads_open_for_auditors_only(void **state)
     payload.length = 0;
     assert_true(audit_page_payload(page, 0, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok);
     assert_int_equal(payload.length, 0);
+    assert_string_equal(audit_page_missing(page, 0), "key");
     audit_log_close(&log);
 }
 
@@ -216,6 +222,31 @@ static void a_page_opens_many_payloads(void **state)
     assert_false(audit_page_payload(page, 0, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok);
     assert_int_equal(err.kind, ERROR_CORRUPT);
     assert_int_equal(payload.length, 0);
+    audit_log_close(&log);
+}
+
+/* An entry of a newer gateway is shown by its number; one whose hash it has not is a change of the log. */
+static void what_cannot_be_read_is_no_change(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+
+    (void)state;
+    fill(&log);
+    OWNED(pg) *pg = reader(&log);
+    OWNED(permit) *everything = auditor(RESOURCE_SYSTEM, "");
+    OWNED(permit) *models = auditor(RESOURCE_PROJECT, "acme/models");
+    struct audit_page *page = NULL;
+    database_execute(log.database, "UPDATE audit_entry SET leaf = '{}', leaf_hash = sha256('\\x00' || '{}'::bytea) WHERE seq = 2");
+    assert_true(audit_list(pg, everything, &(struct audit_filter){.until = INT64_MAX, .limit = 10}, &page, &err).ok);
+    for (size_t i = 0; i < audit_page_count(page); i++)
+        assert_int_equal(audit_page_is_readable(page, i), audit_page_sequence(page, i) != 2);
+    audit_page_free(GIVE(page));
+    assert_true(!audit_find(pg, models, 2, &page, &err).ok && err.kind == ERROR_NOT_FOUND);
+    assert_true(audit_find(pg, everything, 2, &page, &err).ok);
+    audit_page_free(GIVE(page));
+    database_execute(log.database, "UPDATE audit_entry SET leaf = leaf || ' ' WHERE seq = 3");
+    assert_true(!audit_list(pg, everything, &(struct audit_filter){.until = INT64_MAX, .limit = 10}, &page, &err).ok && err.kind == ERROR_FORKED);
     audit_log_close(&log);
 }
 
@@ -394,6 +425,33 @@ static struct result read_all(const struct reading *reading, struct error *err)
     return SUCCESS;
 }
 
+/* However large the pieces are that it is counted in, and whatever else stands between. */
+static void tokens_are_counted_piece_by_piece(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+
+    (void)state;
+    fill(&log);
+    for (unsigned i = 0; i < 7; i++) record_of(&log, ACTION_TOKEN_MINT, i < 3 ? "registry:admin:*" : "acme/models", "alice@example", VERDICT_ALLOW);
+    record_of(&log, ACTION_TOKEN_MINT, "acme/models", "alice@example", VERDICT_DENY);
+    OWNED(pg) *pg = reader(&log);
+    for (uint64_t most = 1; most < 40; most += 9) {
+        struct audit_mints mints = {0};
+        uint64_t next = 0;
+        do {
+            assert_true(audit_count_more_mints(pg, &mints, &next, most, &err).ok);
+        } while (next < mints.log_size);
+        assert_true(mints.log_size >= 18 && next == mints.log_size);
+        assert_int_equal(mints.all, 7);
+        assert_int_equal(mints.administration, 3);
+        record_about(&log, "acme/models/digits", "alice@example", VERDICT_ALLOW);
+        assert_true(audit_count_more_mints(pg, &mints, &next, most, &err).ok); /* nothing twice */
+        assert_int_equal(mints.all, 7);
+    }
+    audit_log_close(&log);
+}
+
 static void reading_survives_every_failure(void **state)
 {
     struct audit_log log;
@@ -430,9 +488,11 @@ int main(void)
         cmocka_unit_test(payloads_open_for_auditors_only),
         cmocka_unit_test(questions_have_bounds),
         cmocka_unit_test(a_page_opens_many_payloads),
+        cmocka_unit_test(what_cannot_be_read_is_no_change),
         cmocka_unit_test(a_proof_is_checked_without_us),
         cmocka_unit_test(only_a_forgotten_key_has_an_entry_for_its_certificate),
         cmocka_unit_test(what_is_not_signed_has_no_proof_yet),
+        cmocka_unit_test(tokens_are_counted_piece_by_piece),
         cmocka_unit_test(reading_survives_every_failure),
     };
 

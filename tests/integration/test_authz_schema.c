@@ -55,6 +55,69 @@ static void the_schema_holds_the_rules(void **state)
     }
 }
 
+#define ROBOT "30000000-0000-4000-8000-000000000001"
+#define GRANT "40000000-0000-4000-8000-000000000001"
+#define GONE  "50000000-0000-4000-8000-00000000000"
+#define SHA   "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+static const char one_way_arrange[] =
+    "INSERT INTO organisation (organisation_id, name, label) VALUES ('" ACME "', 'acme', '{\"class\":\"confidential\"}');"
+    "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, revoked_at)"
+    " VALUES ('" ROBOT "', 'robot$a', sha256('x'), 's', now() + interval '1 day', now());"
+    "INSERT INTO binding (binding_id, issuer, subject, role, granted_by, revoked_at)"
+    " VALUES ('" GRANT "', 'https://i', 's', 'consumer', 'system', now());"
+    "INSERT INTO forgotten_key (blob_id, project_id, region_id, digest, size_bytes, key_version, sequence) VALUES"
+    " ('" GONE "1', '" MODELS "', 'r', '" SHA "', 1, 1, NULL), ('" GONE "2', '" MODELS "', 'r', '" SHA "', 1, 1, 2);"
+    "INSERT INTO audit_entry SELECT n, 1, convert_to(leaf, 'UTF8'), sha256(''), action, 'allowed' FROM (VALUES (1, 'other', 'key.forgotten'),"
+    " (2, '" SHA "', 'key.forgotten'), (3, '" SHA "', 'key.forgotten'), (4, '" SHA "', 'tag.delete')) AS e (n, leaf, action);"
+    "CREATE FUNCTION try(sql text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN SET LOCAL ROLE sijil_app; EXECUTE sql; RESET ROLE;"
+    " RETURN 'done'; EXCEPTION WHEN insufficient_privilege THEN RESET ROLE; RETURN 'refused';"
+    " WHEN unique_violation THEN RESET ROLE; RETURN 'taken'; END $$";
+
+static const struct one_way_row {
+    const char *sql, *answer;
+} one_way_rows[] = {
+    {"UPDATE robot SET revoked_at = NULL", "refused"},
+    {"UPDATE robot SET revoked_at = now() + interval '1 day'", "refused"},
+    {"UPDATE binding SET revoked_at = NULL", "refused"},
+    {"UPDATE organisation SET label = '{}'", "refused"},
+    {"UPDATE organisation SET label = '{\"class\":\"open\"}'", "refused"},
+    {"UPDATE organisation SET label = '{\"class\":\"top\"}'", "refused"},
+    {"UPDATE organisation SET label = '{\"class\":\"secret\",\"lineage\":\"declared\"}'", "refused"},
+    {"UPDATE organisation SET label = '{\"class\":\"sensitive\",\"subjects\":[\"health\"],\"attached\":[\"a\"]}'", "done"},
+    {"UPDATE organisation SET label = '{\"class\":\"secret\",\"attached\":[\"a\"]}'", "refused"},
+    {"UPDATE organisation SET label = '{\"class\":\"secret\",\"subjects\":[\"health\"]}'", "refused"},
+    {"UPDATE organisation SET label = '{\"class\":\"secret\",\"subjects\":[\"health\"],\"attached\":[\"b\",\"a\"],\"lineage\":\"unknown\"}'", "done"},
+    {"UPDATE organisation SET label = '{\"class\":\"secret\",\"subjects\":[\"health\"],\"attached\":[\"b\",\"a\"]}'", "refused"},
+    {"UPDATE forgotten_key SET sequence = 9 WHERE sequence IS NULL", "refused"},
+    {"UPDATE forgotten_key SET sequence = 1 WHERE sequence IS NULL", "refused"},
+    {"UPDATE forgotten_key SET sequence = 4 WHERE sequence IS NULL", "refused"},
+    {"UPDATE forgotten_key SET sequence = 2 WHERE sequence IS NULL", "taken"},
+    {"UPDATE forgotten_key SET sequence = 3 WHERE sequence = 2", "refused"},
+    {"UPDATE forgotten_key SET sequence = NULL WHERE sequence = 2", "refused"},
+    {"UPDATE forgotten_key SET claimed_until = 'infinity'", "refused"},
+    {"UPDATE forgotten_key SET claimed_until = now() + interval '60 s'", "done"},
+    {"UPDATE forgotten_key SET sequence = 3 WHERE sequence IS NULL", "done"},
+};
+
+/* Whoever has the gateway's role alone can't take back what the application never takes back. */
+static void some_changes_go_one_way(void **state)
+{
+    OWNED(database) *database = database_new();
+    struct buffer OWNED_BUFFER sql = BUFFER(4096);
+    struct error err = {0};
+
+    (void)state;
+    database_execute(database, one_way_arrange);
+    for (size_t i = 0; i < COUNT(one_way_rows); i++) {
+        buffer_clear(&sql);
+        assert_true(buffer_format(&sql, &err, "SELECT try($sql$%s$sql$)", one_way_rows[i].sql).ok);
+        const char *answer = database_ask(database, buffer_text(&sql));
+        if (strcmp(answer, one_way_rows[i].answer) != 0) fail_msg("%s: %s", one_way_rows[i].sql, answer);
+    }
+    database_execute(database, "UPDATE robot SET revoked_at = NULL; UPDATE organisation SET label = '{}'"); /* the owner's hand */
+}
+
 /* The words of the CHECK are those of the table of roles. */
 static void the_schema_knows_every_role(void **state)
 {
@@ -76,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_schema_holds_the_rules),
         cmocka_unit_test(the_schema_knows_every_role),
+        cmocka_unit_test(some_changes_go_one_way),
     };
 
     return cmocka_run_group_tests_name("schema", tests, NULL, NULL);

@@ -378,6 +378,13 @@ static void lists_page_by_key(void **state)
     free(bindings.rows);
 }
 
+static struct result keep(void *context, const struct robot_create *create, struct error *err)
+{
+    (void)create;
+    if (context != NULL) return failure(err, ERROR_FULL, "no room for the secret");
+    return SUCCESS;
+}
+
 static void an_administrator_is_made_and_replaced(void **state)
 {
     struct fixture *fixture = *state;
@@ -386,12 +393,18 @@ static void an_administrator_is_made_and_replaced(void **state)
     bool exists = true;
     struct error err = {0};
 
-    assert_true(administrator_exists(fixture->pg, &exists, &err).ok);
-    assert_false(exists);
-    assert_true(administrator_create(fixture->pg, &first, &err).ok);
-    assert_true(administrator_exists(fixture->pg, &exists, &err).ok);
+    assert_true(administrator_draw(&first, &err).ok);
+    assert_true(administrator_draw(&second, &err).ok);
+    assert_false(administrator_create(fixture->pg, &first, false, keep, &err, &err).ok);
+    assert_int_equal(err.kind, ERROR_FULL);
+    assert_true(administrator_was_made(fixture->pg, &exists, &err).ok);
+    assert_false(exists); /* nobody has its secret */
+    assert_true(administrator_create(fixture->pg, &first, false, keep, NULL, &err).ok);
+    assert_true(administrator_was_made(fixture->pg, &exists, &err).ok);
     assert_true(exists);
-    assert_true(administrator_create(fixture->pg, &second, &err).ok);
+    assert_false(administrator_create(fixture->pg, &second, false, keep, NULL, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_true(administrator_create(fixture->pg, &second, true, keep, NULL, &err).ok);
 
     OWNED(authz_snapshot) *snapshot = load(fixture->pg);
     const struct bytes name = bytes_of_text(ADMINISTRATOR_NAME);

@@ -19,7 +19,7 @@ static struct result look_at_robots(struct error *err)
     struct robot_page page;
     bool exists;
 
-    TRY_UNTOUCHED_BYTES(exists, administrator_exists(known.pg, &exists, err));
+    TRY_UNTOUCHED_BYTES(exists, administrator_was_made(known.pg, &exists, err));
     TRY_UNTOUCHED_BYTES(row, robot_find(known.pg, &known.robot, &row, err));
     TRY_UNTOUCHED_BYTES(row, robot_find_name(known.pg, "robot$acme+ci", &row, err));
     TRY_UNTOUCHED_BYTES(page, robot_list(known.pg, NULL, NULL, 10, &page, err));
@@ -87,13 +87,20 @@ static struct result trust_and_bind(struct error *err)
     return pg_commit(known.pg, err);
 }
 
+static struct result keep(void *context, const struct robot_create *create, struct error *err)
+{
+    (void)context, (void)create, (void)err;
+    return SUCCESS;
+}
+
 static struct result make_administrator(struct error *err)
 {
     struct robot_create create;
 
-    TRY_UNTOUCHED_BYTES(create, administrator_create(known.pg, &create, err));
+    TRY_UNTOUCHED_BYTES(create, administrator_draw(&create, err));
+    const struct result made = administrator_create(known.pg, &create, true, keep, NULL, err);
     robot_create_done(&create);
-    return SUCCESS;
+    return made;
 }
 
 static const struct way_row {

@@ -4,55 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/text.h"
 #include "policy/metrics.h"
-
-/* As a handler does: checked, then recorded together with its event. */
-static enum record_status load_signed(struct place *place, struct bytes envelope)
-{
-    OWNED(ecdsa_key) *officer = NULL;
-    OWNED(policy_set) *set = NULL;
-    OWNED(policy_set) *before = NULL;
-    OWNED(pg) *pg = NULL;
-    struct policy_set_change change;
-    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:test", .pair_count = 1};
-    struct record record = {.change = &change.change};
-    uint8_t public_key[ECDSA_PUBLIC_SIZE];
-    struct error err = {0};
-
-    ecdsa_key_public(place->officer, public_key);
-    assert_true(ecdsa_key_from_public(public_key, &officer, &err).ok);
-    assert_true(policy_set_read(envelope, officer, &set, &err).ok);
-    assert_true(pg_open(database_app(place->log.database), tables, &pg, &err).ok);
-    const struct policy_set_source source = {pg, keyd_process_client(place->log.keyd)};
-    assert_true(policy_set_load(&source, NULL, &before, &err).ok);
-    policy_set_load_change(&change, envelope, set, before, "robot$ci");
-    parts.pairs[0].action = ACTION_POLICY_LOAD;
-    assert_true(text_to_u64(bytes_of_text(database_ask(place->log.database, "SELECT epoch FROM authorization_epoch")),
-                            UINT32_MAX, &parts.epoch));
-    assert_true(decision_make(&parts, &record.decision, &err).ok);
-    sequencer_submit_and_wait(place->log.sequencer, &record);
-    const enum record_status status = record.status;
-    record_done(&record);
-    return status;
-}
-
-static enum record_status load(struct place *place, uint64_t epoch)
-{
-    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
-
-    sign(place, epoch, &envelope);
-    return load_signed(place, buffer_bytes(&envelope));
-}
-
-static uint64_t pinned(const struct place *place)
-{
-    struct keyd_identity identity;
-    struct error err = {0};
-
-    assert_true(keyd_identify(keyd_process_client(place->log.keyd), &identity, &err).ok);
-    return identity.policy_epoch;
-}
 
 static void the_first_set_is_installed_and_pinned(void **state)
 {
@@ -144,49 +96,6 @@ static void a_load_is_recorded_then_pinned(void **state)
     assert_string_equal(database_ask(place.log.database, "SELECT count(*) FROM policy_set"), "2");
     assert_true(decider_await_newer(place.decider, 0, &err).ok);
     assert_true(decider_await_newer(place.decider, decider_epoch(place.decider), &err).ok);
-    place_close(&place);
-}
-
-static void a_set_that_was_recorded_before_a_crash_is_pinned_at_the_next_start(void **state)
-{
-    struct place place;
-
-    (void)state;
-    place_open_ruled(&place);
-    assert_int_equal(load(&place, 2), RECORD_DONE); /* no decider runs, so nobody pins it */
-    assert_int_equal(pinned(&place), 1);
-    start_well(&place);
-    assert_int_equal(pinned(&place), 2);
-    place_close(&place);
-}
-
-static void a_row_that_no_officer_signed_counts_for_nothing(void **state)
-{
-    struct place place;
-
-    (void)state;
-    place_open_ruled(&place);
-    database_execute(place.log.database,
-                     "INSERT INTO policy_set SELECT n, decode(repeat('00', 32), 'hex'), '{}', 'mallory' FROM generate_series(9, 40) n;"
-                     "INSERT INTO policy_set SELECT 8, digest, envelope, 'mallory' FROM policy_set WHERE epoch = 1");
-    start_well(&place);
-    expect(&place, VERDICT_ALLOW, NULL);
-    assert_int_equal(pinned(&place), 1);
-    place_close(&place);
-}
-
-static void a_database_without_the_pinned_set_is_not_served(void **state)
-{
-    struct place place;
-    struct error err = {0};
-
-    (void)state;
-    place_open_ruled(&place);
-    install_well(&place, 2);
-    database_execute(place.log.database, "DELETE FROM policy_set WHERE epoch = 2"); /* an old backup came back */
-    assert_false(start(&place, &err));
-    assert_int_equal(err.kind, ERROR_CORRUPT);
-    assert_non_null(strstr(err.message, "policy epoch 2"));
     place_close(&place);
 }
 
@@ -373,18 +282,6 @@ static void a_class_that_was_stored_does_not_fall(void **state)
     place_close(&place);
 }
 
-/* Nobody knows what a set that came between has labelled. */
-static void a_set_is_not_recorded_over_one_that_is_not_in_force(void **state)
-{
-    struct place place;
-
-    (void)state;
-    place_open_ruled(&place);
-    database_execute(place.log.database, "INSERT INTO policy_set SELECT 2, digest, envelope, 'mallory' FROM policy_set");
-    assert_int_equal(load(&place, 3), RECORD_REFUSED);
-    place_close(&place);
-}
-
 /* Snapshots and policy sets are replaced under four readers: each decision is from a whole one. */
 static void readers_see_whole_snapshots_only(void **state)
 {
@@ -420,14 +317,10 @@ int main(void)
         cmocka_unit_test(a_change_is_seen_at_once),
         cmocka_unit_test(a_change_in_one_organisation_reads_its_rights_alone),
         cmocka_unit_test(a_load_is_recorded_then_pinned),
-        cmocka_unit_test(a_set_that_was_recorded_before_a_crash_is_pinned_at_the_next_start),
-        cmocka_unit_test(a_row_that_no_officer_signed_counts_for_nothing),
-        cmocka_unit_test(a_database_without_the_pinned_set_is_not_served),
         cmocka_unit_test(a_label_that_cannot_be_read_is_not_taken_for_none),
         cmocka_unit_test(labels_of_all_three_levels_count),
         cmocka_unit_test(what_a_set_leaves_behind_keeps_its_pin),
         cmocka_unit_test(a_class_that_was_stored_does_not_fall),
-        cmocka_unit_test(a_set_is_not_recorded_over_one_that_is_not_in_force),
         cmocka_unit_test(readers_see_whole_snapshots_only),
     };
 

@@ -68,9 +68,9 @@ static void a_database_that_stays_away_is_asked_for_again(void **state)
     }
 }
 
-static const struct pg_table *const loader_tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, NULL};
+static const struct pg_table *const loader_tables[] = {&decider_table, &policy_set_table, &authz_snapshot_table, &audit_tree_table, NULL};
 
-static struct result load_once(const struct policy_set_source *source, struct error *err)
+static struct result load_once(struct policy_set_source *source, struct error *err)
 {
     OWNED(snapshot) *snapshot = NULL;
 
@@ -102,7 +102,7 @@ static void set_aside(struct place *place)
 static void a_set_that_may_be_replaced_already_is_not_taken(void **state)
 {
     struct place place;
-    struct policy_set_source source;
+    struct policy_set_source source = {0};
     struct snapshot *snapshot = NULL, *same = NULL, *none = NULL;
     struct error err = {0};
 
@@ -134,7 +134,7 @@ static void a_set_that_may_be_replaced_already_is_not_taken(void **state)
 static void another_set_of_the_same_epoch_is_taken(void **state)
 {
     struct place place;
-    struct policy_set_source source;
+    struct policy_set_source source = {0};
     struct snapshot *first = NULL, *second = NULL;
     struct error err = {0};
 
@@ -162,7 +162,7 @@ static void another_set_of_the_same_epoch_is_taken(void **state)
 static void loading_survives_every_failure(void **state)
 {
     struct place place;
-    struct policy_set_source source;
+    struct policy_set_source source = {0};
     struct error err = {0};
     unsigned long nth = 1, failures = 0;
 

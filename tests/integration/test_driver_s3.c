@@ -37,8 +37,8 @@ static void a_folder_keeps_it(void **state)
     OWNED(driver) *another = NULL;
     struct error err = {0};
 
-    must(driver_fs_open(folder.path, &driver, &err), &err);
-    must(driver_fs_open(folder.path, &another, &err), &err);
+    must(driver_fs_open(folder.path, UINT64_MAX, &driver, &err), &err);
+    must(driver_fs_open(folder.path, UINT64_MAX, &another, &err), &err);
     row->check(&(struct driver_contract){driver, another, 60000});
     blob_test_folder_done(&folder);
 }

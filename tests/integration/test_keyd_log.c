@@ -350,6 +350,28 @@ static void other_users_are_refused(void **state)
     assert_int_equal(err.kind, ERROR_DENIED);
 }
 
+/* A unit file knows users by name. */
+static void users_have_names_or_numbers(void **state)
+{
+    const char *const strangers[] = {"--allow-uid", "nobody", NULL};
+    const char *const both[] = {"--allow-uid", "nobody", "--allow-uid", "root", NULL};
+    const char *const unknown[] = {"--socket", process.socket, "--passphrase-file", process.passphrase, "--allow-uid", "no such user", NULL};
+    struct keyd_identity identity;
+    struct error err = {0};
+    char said[1024];
+
+    (void)state;
+    if (geteuid() != 0) skip(); /* the test's own user must be one with a known name */
+    (void)keyd_daemon_end(&process, SIGTERM);
+    assert_int_equal(keyd_daemon_run(&process, unknown, said, sizeof said), 2);
+    assert_non_null(strstr(said, "--allow-uid needs a number or the name of a user"));
+    keyd_daemon_start(&process, strangers);
+    assert_false(keyd_identify(client, &identity, &err).ok);
+    (void)keyd_daemon_end(&process, SIGTERM);
+    keyd_daemon_start(&process, both);
+    (void)identify();
+}
+
 static void a_dead_keyd_is_unavailable_and_comes_back(void **state)
 {
     struct keyd_identity identity;
@@ -429,6 +451,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(half_messages_delay_no_other, start, stop),
         cmocka_unit_test_setup_teardown(half_open_connections_do_not_delay_the_end, start, stop),
         cmocka_unit_test_setup_teardown(other_users_are_refused, start, stop),
+        cmocka_unit_test_setup_teardown(users_have_names_or_numbers, start, stop),
         cmocka_unit_test_setup_teardown(a_dead_keyd_is_unavailable_and_comes_back, start, stop),
         cmocka_unit_test_setup_teardown(starting_is_refused_with_a_reason, start, stop),
         cmocka_unit_test_setup_teardown(it_is_closed_off, start, stop),

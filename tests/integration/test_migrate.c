@@ -45,6 +45,22 @@ static void the_real_ones_apply_once(void **state)
     assert_int_equal(report.version, storage_schema_version());
 }
 
+static void a_gateway_is_not_the_owner_nor_the_owner_a_gateway(void **state)
+{
+    OWNED(database) *database = database_new();
+    struct error err = {0};
+
+    (void)state;
+    assert_true(storage_check_role(database_app(database), &err).ok);
+    assert_true(storage_check_owner(database_owner(database), &err).ok);
+    assert_false(storage_check_role(database_owner(database), &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_non_null(strstr(err.message, "owns the tables"));
+    assert_false(storage_check_owner(database_app(database), &err).ok);
+    assert_int_equal(err.kind, ERROR_DENIED);
+    assert_non_null(strstr(err.message, "does not own the database"));
+}
+
 static void the_application_cannot_change_the_schema(void **state)
 {
     OWNED(database) *database = database_new();
@@ -208,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(the_real_ones_apply_once),
+        cmocka_unit_test(a_gateway_is_not_the_owner_nor_the_owner_a_gateway),
         cmocka_unit_test(the_application_cannot_change_the_schema),
         cmocka_unit_test(a_failing_one_leaves_nothing),
         cmocka_unit_test(several_at_once_apply_each_once),

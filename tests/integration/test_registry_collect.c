@@ -120,7 +120,7 @@ static void *run_in_thread(void *context)
 
 static struct pg *another_connection(void)
 {
-    static const struct pg_table *const tables[] = {&collect_statements, &job_statements, &upload_statements, NULL};
+    static const struct pg_table *const tables[] = {&collect_statements, &erased_statements, &job_statements, &upload_statements, NULL};
     struct pg *pg = NULL;
 
     MUST(pg_open(database_app(fixture.stack->database), tables, &pg, &err));

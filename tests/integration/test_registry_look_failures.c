@@ -151,7 +151,7 @@ static int set_up(void **state)
     where = fixture_repository(&fixture.models, "looks");
     project = where;
     project.kind = RESOURCE_PROJECT;
-    fixture_push(&where, 1, 100, digest);
+    fixture_push(&where, 1, SMALL, digest);
     collect_write_image(&manifest, digest, NULL, 1);
     MUST(collect_push_manifest(&where, "kept", &manifest, &err));
     job = begin(&(struct job){.kind = JOB_COLLECTION});

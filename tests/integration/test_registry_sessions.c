@@ -1,6 +1,7 @@
 /* How long upload sessions live, how many there may be, and which of them make room. */
 #include "tests/integration/registry_fixture.h"
 #include "registry/collect_store.h"
+#include "registry/upload_admin.h"
 #include "registry/upload_priv.h"
 
 static void one_that_goes_on_does_not_expire(void **state)
@@ -64,11 +65,11 @@ static void one_that_is_written_again_is_not_idle(void **state)
         OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
         MUST(upload_claim(upload, fixture.stack->pg, &err));
         MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
-        execute("UPDATE upload SET expires_at = now() + interval '1 h' FROM repository r"
+        execute("UPDATE upload SET expires_at = now() + interval '1 h', moved_at = now() - interval '1 h' FROM repository r"
                 " WHERE r.repository_id = upload.repository_id AND r.name = 'again'");
         if (waits == 1) upload->safe_ms -= UPLOAD_SAVE_EVERY_MS;
         MUST_FAIL(ERROR_INVALID, upload_commit(upload, fixture.stack->pg, &other, &recorder.recorder, &err));
-        assert_string_equal(ask("SELECT expires_at > now() + interval '23 h' FROM upload"
+        assert_string_equal(ask("SELECT expires_at > now() + interval '23 h' AND moved_at > now() - interval '1 min' FROM upload"
                                 " JOIN repository USING (repository_id) WHERE name = 'again'"), waits == 1 ? "t" : "f");
     }
 }
@@ -79,15 +80,15 @@ static void copy_sessions(const char *owner, unsigned count)
 
     (void)snprintf(sql, sizeof sql,
                    "INSERT INTO upload (upload_id, repository_id, project_id, region_id, blob_id, key_version,"
-                   " wrapped_key, commitment, digest_algorithm, bound_to, secret_hash)"
+                   " wrapped_key, commitment, digest_algorithm, bound_to, secret_hash, organisation_id)"
                    " SELECT gen_random_uuid(), repository_id, project_id, region_id, gen_random_uuid(), key_version,"
-                   " wrapped_key, commitment, digest_algorithm, %s, secret_hash FROM (SELECT u.* FROM upload u"
+                   " wrapped_key, commitment, digest_algorithm, %s, secret_hash, organisation_id FROM (SELECT u.* FROM upload u"
                    " JOIN repository r USING (repository_id, project_id) WHERE r.name = 'many' LIMIT 1) one,"
                    " generate_series(1, %u)", owner, count);
     execute(sql);
 }
 
-static const struct session_limits LIMITS = {UPLOAD_SESSIONS_PER_PROJECT, UPLOAD_SESSIONS_PER_OWNER};
+static const struct session_limits LIMITS = {UPLOAD_SESSIONS_PER_PROJECT, UPLOAD_SESSIONS_PER_OWNER, UPLOAD_SESSIONS_PER_ORGANISATION, UPLOAD_IDLE_S};
 
 static void too_many_sessions_are_refused(void **state)
 {
@@ -152,13 +153,15 @@ static void leave_sessions(const char *owner, unsigned count)
     execute(sql);
 }
 
-static void age_sessions(const char *owner, unsigned count, const char *rest)
+/* As if nothing had got on with them for so long. */
+static void age_sessions(const char *owner, unsigned count, const char *idle)
 {
     char sql[512];
 
     (void)snprintf(sql, sizeof sql,
-                   "UPDATE upload SET expires_at = now() + interval '%s' WHERE upload_id IN"
-                   " (SELECT upload_id FROM upload WHERE bound_to = %s ORDER BY expires_at DESC LIMIT %u)", rest, owner, count);
+                   "UPDATE upload SET moved_at = now() - interval '%s', expires_at = now() + interval '24 h' - interval '%s'"
+                   " WHERE upload_id IN (SELECT upload_id FROM upload WHERE bound_to = %s ORDER BY expires_at DESC LIMIT %u)",
+                   idle, idle, owner, count);
     execute(sql);
 }
 
@@ -174,9 +177,9 @@ static void idle_ones_make_room(void **state)
     (void)fixture_begin(&where);
     copy_sessions("sha256('third')", UPLOAD_SESSIONS_PER_OWNER / 2 + 1);
     copy_sessions("sha256('fourth')", UPLOAD_SESSIONS_PER_OWNER / 2);
-    age_sessions("sha256('third')", 5, "21 h 59 min");
-    age_sessions("sha256('third')", 5, "22 h 1 min");
-    age_sessions("sha256('fourth')", 5, "21 h 59 min"); /* has half, which is not too much */
+    age_sessions("sha256('third')", 5, "61 min");
+    age_sessions("sha256('third')", 5, "59 min");
+    age_sessions("sha256('fourth')", 5, "61 min"); /* has half, which is not too much */
     MUST(collect_count_expired(fixture.stack->pg, &LIMITS, &ending, &err));
     assert_int_equal(ending, 5); /* as a dry run says */
     MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
@@ -194,13 +197,132 @@ static void idle_ones_make_room(void **state)
     assert_int_equal(count, 10);
     leave_sessions("sha256('fourth')", 1);
     execute("INSERT INTO project_quota (project_id, bytes_used, sessions_max) SELECT DISTINCT project_id, 0, 900 FROM upload");
-    age_sessions("sha256('fourth')", 1, "1 h");
+    age_sessions("sha256('fourth')", 1, "23 h");
     MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 0);
     execute("UPDATE project_quota SET sessions_max = 100");
     MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
     assert_int_equal(count, 2);
     execute("DELETE FROM project_quota");
+}
+
+/* Many projects of one organisation have no more together, whatever their quotas; and its idle ones make room. */
+static void an_organisation_has_a_share(void **state)
+{
+    struct resource where = fixture_repository(&fixture.other, "many"), elsewhere = fixture_repository(&fixture.models, "few");
+    struct session_limits *limits = &fixture.registry->uploads_open;
+    const unsigned before = limits->per_organisation;
+    size_t count = 0;
+
+    (void)state;
+    execute("DELETE FROM upload; DELETE FROM abandoned_object");
+    (void)fixture_begin(&where);
+    copy_sessions("sha256('third')", 9);
+    limits->per_organisation = 11;
+    (void)fixture_begin(&elsewhere);
+    assert_refused(&elsewhere, "the organisation has as many open uploads as it may, 11,");
+    assert_refused(&where, "the organisation has as many");
+    age_sessions("sha256('third')", 4, "61 min");
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_int_equal(count, 8); /* sessions, and their objects */
+    age_sessions("sha256('third')", 3, "61 min");
+    limits->per_organisation = 14;
+    MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
+    assert_int_equal(count, 0); /* there is room */
+    limits->per_organisation = before;
+}
+
+static struct upload_page *list(struct resource where, enum resource_kind kind, const struct uuid *after, size_t limit)
+{
+    const struct upload_query query = {.where = &where, .after = *after, .limit = limit};
+    struct upload_page *page = NULL;
+
+    where.kind = kind;
+    where.detail[0] = '\0';
+    OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_UPLOAD_LIST, &where);
+    MUST(upload_list(fixture.stack->pg, permit, &query, &page, &err));
+    return page;
+}
+
+static void uploads_are_listed_with_whose_they_are(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "listed"), other = fixture_repository(&fixture.other, "listed");
+    const struct uuid start = {0};
+
+    (void)state;
+    execute("DELETE FROM upload; DELETE FROM abandoned_object");
+    for (int i = 0; i < 3; i++) (void)fixture_begin(&where);
+    (void)fixture_begin(&other);
+    OWNED(upload_page) *all = list(where, RESOURCE_ORGANISATION, &start, 100);
+    OWNED(upload_page) *first = list(where, RESOURCE_PROJECT, &start, 2);
+    assert_int_equal(upload_page_count(all), 4);
+    assert_int_equal(upload_page_count(first), 2);
+    const struct listed_upload second = upload_page_row(first, 1);
+    OWNED(upload_page) *rest = list(where, RESOURCE_PROJECT, &second.upload, 2);
+    assert_int_equal(upload_page_count(rest), 1);
+    assert_string_equal(second.repository, "acme/models/listed");
+    assert_string_equal(second.subject, fixture.principal.subject);
+    assert_true(second.bytes == 0 && second.begun_ms <= second.moved_ms && second.moved_ms < second.expires_ms);
+}
+
+/* Ended by an administrator while its client writes: the client hears that it is unknown, and no byte stays. */
+static void one_that_is_ended_is_unknown_to_its_writer(void **state)
+{
+    OWNED(registry) *second = fixture_second_gateway();
+
+    (void)state;
+    for (int here = 0; here < 2; here++) {
+        struct resource where = fixture_repository(&fixture.models, "ended"), project = {0};
+        const struct upload_begin begun = fixture_begin(&where);
+        struct job_recorder recorder;
+        struct upload_end end;
+        OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+        MUST(upload_claim(upload, fixture.stack->pg, &err));
+        MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
+
+        project = where;
+        project.kind = RESOURCE_PROJECT;
+        uuid_format(&begun.location.upload, project.detail);
+        upload_end_prepare(&project, &begun.location.upload, &end);
+        MUST(fixture_change(ACTION_UPLOAD_END, &project, &end.change, &err));
+        upload_end_finish(here ? fixture.registry : second, fixture.stack->pg, &end);
+        if (here) {
+            MUST_FAIL(ERROR_NOT_FOUND, upload_write(upload, bytes_of_text("more"), &err));
+        } else {
+            MUST(upload_write(upload, bytes_of_text("more"), &err)); /* nobody told this gateway */
+            MUST(upload_show(upload, fixture.stack->pg, &err));
+            upload->shown_ms -= UPLOAD_SHOW_EVERY_MS;
+            MUST_FAIL(ERROR_NOT_FOUND, upload_show(upload, fixture.stack->pg, &err));
+        }
+        upload_free(GIVE(upload));
+        assert_string_equal(ask("SELECT count(*) FROM abandoned_object"), "0");
+        upload_end_prepare(&project, &begun.location.upload, &end);
+        MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_UPLOAD_END, &project, &end.change, &err));
+    }
+}
+
+/* The same at the end of a request: what was to be saved is of an upload that is unknown. */
+static void one_that_is_ended_is_not_saved(void **state)
+{
+    struct resource where = fixture_repository(&fixture.models, "unsaved"), project = {0};
+    const struct upload_begin begun = fixture_begin(&where);
+    struct job_recorder recorder;
+    struct upload_end end;
+    OWNED(upload) *upload = fixture_find(fixture.registry, &begun, &recorder);
+
+    (void)state;
+    MUST(upload_claim(upload, fixture.stack->pg, &err));
+    MUST(upload_write(upload, bytes_of_text("a few bytes"), &err));
+    project = fixture_repository(&fixture.other, "unsaved");
+    project.kind = RESOURCE_PROJECT;
+    uuid_format(&begun.location.upload, project.detail);
+    upload_end_prepare(&project, &begun.location.upload, &end);
+    MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_UPLOAD_END, &project, &end.change, &err)); /* of another project */
+    project.project = where.project;
+    memcpy(project.name, where.name, sizeof project.name);
+    upload_end_prepare(&project, &begun.location.upload, &end);
+    MUST(fixture_change(ACTION_UPLOAD_END, &project, &end.change, &err));
+    MUST_FAIL(ERROR_NOT_FOUND, upload_save(upload, fixture.stack->pg, &recorder.recorder, &err));
 }
 
 int main(void)
@@ -212,6 +334,10 @@ int main(void)
         cmocka_unit_test(too_many_sessions_are_refused),
         cmocka_unit_test(a_quota_says_how_many_a_client_may_have),
         cmocka_unit_test(idle_ones_make_room),
+        cmocka_unit_test(an_organisation_has_a_share),
+        cmocka_unit_test(uploads_are_listed_with_whose_they_are),
+        cmocka_unit_test(one_that_is_ended_is_unknown_to_its_writer),
+        cmocka_unit_test(one_that_is_ended_is_not_saved),
     };
 
     return cmocka_run_group_tests_name("upload sessions", tests, fixture_set_up, fixture_tear_down);

@@ -251,6 +251,7 @@ static void the_application_can_change_no_entry(void **state)
         "UPDATE audit_entry_0 SET ts = 0",  "DELETE FROM audit_run",            "UPDATE audit_tile SET level = 9",
         "DELETE FROM audit_checkpoint",     "UPDATE audit_checkpoint SET size = 9", "DROP TABLE audit_entry_0",
         "UPDATE audit_log SET epoch = 7",   "ALTER TABLE audit_entry DISABLE TRIGGER ALL",
+        "SELECT audit_add_partition(3)",    "INSERT INTO audit_checkpoint (size, root, note, id) OVERRIDING SYSTEM VALUE VALUES (1, sha256(''), '', 1)",
     };
     OWNED(database) *database = database_new();
     char sql[512];
@@ -350,12 +351,41 @@ static void who_looks_for_a_group_ends_the_process_that_it_was_sent_to(void **st
     audit_log_close(&log);
 }
 
+/* For an operator who asks before a start, and for whoever meets the refusal: from which size to which, and what is needed. */
+static void what_is_missing_is_said_exactly(void **state)
+{
+    struct audit_log log;
+    struct record record;
+    struct error err = {0};
+    struct keyd_identity identity;
+
+    (void)state;
+    audit_log_open(&log);
+    record = test_record(VERDICT_ALLOW);
+    sequencer_submit_and_wait(log.sequencer, &record);
+    record_done(&record);
+    assert_true(keyd_identify(keyd_process_client(log.keyd), &identity, &err).ok);
+    identity.log_size = 1;
+    assert_true(sequencer_look(database_app(log.database), &identity, &err).ok);
+    identity.log_size = 5210;
+    assert_false(sequencer_look(database_app(log.database), &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_FORKED);
+    if (strstr(err.message, "sijil-keyd signed 5210 events, the log ends at 1 (20") == NULL) fail_msg("%s", err.message);
+    if (strstr(err.message, "Restore all up to 5210; else two officers must sign a new origin") == NULL) fail_msg("%s", err.message);
+    (void)snprintf(identity.origin, sizeof identity.origin, "another.example/audit");
+    assert_false(sequencer_look(database_app(log.database), &identity, &err).ok);
+    assert_int_equal(err.kind, ERROR_FORKED);
+    assert_non_null(strstr(err.message, "connect to the right ones"));
+    audit_log_close(&log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_looks_for_a_group_ends_the_process_that_it_was_sent_to),
         cmocka_unit_test(an_allowed_request_gets_a_permit),
         cmocka_unit_test(a_log_keeps_its_name),
+        cmocka_unit_test(what_is_missing_is_said_exactly),
         cmocka_unit_test(starting_survives_every_failure),
         cmocka_unit_test(a_denial_is_recorded_without_a_permit),
         cmocka_unit_test(the_leaf_names_nobody),

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "audit/log_clock_priv.h"
+#include "audit/metrics.h"
 #include "base/clock.h"
 #include "tests/support/audit_log.h"
 
@@ -46,6 +47,7 @@ static void readings_are_judged(void **state)
                                          NOW + row->wall_ms};
     const struct clock_reading back = {NOW + row->passed_ms + S, 5000 + row->passed_ms + S, 5000 + row->passed_ms + S,
                                        NOW + row->passed_ms + S};
+    const int64_t steps = metric_value(AUDIT_METRIC(audit_clock_steps));
     struct log_clock clock = {0};
     struct error err = {0};
 
@@ -55,8 +57,11 @@ static void readings_are_judged(void **state)
     if (!row->is_taken) assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_int_equal(clock.stepped_ms, row->step_ms);
     assert_int_equal(clock.steps, row->step_ms != 0);
+    assert_int_equal(metric_value(AUDIT_METRIC(audit_clock_refused)), !row->is_taken);
+    assert_int_equal(metric_value(AUDIT_METRIC(audit_clock_steps)) - steps, row->step_ms != 0);
     assert_true(log_clock_read(&clock, &back, &err).ok); /* what was refused is forgotten once the clock is right */
     assert_false(clock.is_refused);
+    assert_int_equal(metric_value(AUDIT_METRIC(audit_clock_refused)), 0);
     if (!row->is_taken) assert_int_equal(clock.steps, 0);
 }
 

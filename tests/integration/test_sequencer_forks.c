@@ -1,95 +1,11 @@
 /* Whoever may write to the database, and has no key, can't make the log lie unseen: rows put in, taken out, changed, swapped. */
-#include "tests/support/unit.h"
+#include "tests/integration/forks_fixture.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "audit/format/checkpoint.h"
-#include "audit/log_check_priv.h"
-#include "audit/log_patrol.h"
-#include "audit/query.h"
-#include "base/clock.h"
-#include "tests/support/audit_log.h"
-
-static void record_some(const struct audit_log *log, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        struct record record = test_record(i % 3 == 0 ? VERDICT_DENY : VERDICT_ALLOW);
-        sequencer_submit_and_wait(log->sequencer, &record);
-        if (record.status != RECORD_DONE) fail_msg("%s", record.error.message);
-        record_done(&record);
-    }
-}
-
-static struct keyd_identity identify(const struct audit_log *log)
-{
-    struct keyd_identity identity;
-    struct error err = {0};
-
-    if (!keyd_identify(keyd_process_client(log->keyd), &identity, &err).ok) fail_msg("%s", err.message);
-    return identity;
-}
-
-static void wait_until_keyd_signed(const struct audit_log *log, uint64_t size)
-{
-    const int64_t until_ms = clock_monotonic_ms() + 20000;
-
-    while (identify(log).log_size < size) {
-        if (clock_monotonic_ms() > until_ms) fail_msg("sijil-keyd has not signed %llu events", (unsigned long long)size);
-        (void)usleep(20000);
-    }
-}
-
-static void wait_for_answer(struct audit_log *log, const char *sql, const char *answer)
-{
-    const int64_t until_ms = clock_monotonic_ms() + 20000;
-
-    while (strcmp(database_ask(log->database, sql), answer) != 0) {
-        if (clock_monotonic_ms() > until_ms) fail_msg("%s: still %s", sql, database_ask(log->database, sql));
-        (void)usleep(20000);
-    }
-}
-
-static void stop(struct audit_log *log)
-{
-    sequencer_free(log->sequencer);
-    log->sequencer = NULL;
-}
-
-static void start_is_refused(struct audit_log *log, const char *because)
-{
-    struct sequencer *sequencer = NULL;
-    struct error err = {0};
-
-    assert_false(audit_log_try_start(log, "gw1", &sequencer, &err).ok);
-    assert_int_equal(err.kind, ERROR_FORKED);
-    if (strstr(err.message, because) == NULL) fail_msg("\"%s\" does not say \"%s\"", err.message, because);
-}
 
 /* ---- rows of checkpoints that nobody signed ---- */
-
-static atomic_uint notices;
-
-static void count_notice(const char *what, const struct error *why)
-{
-    assert_non_null(what);
-    assert_int_not_equal(why->kind, ERROR_NONE);
-    atomic_fetch_add(&notices, 1);
-}
-
-static struct sequencer *start_with_notice(const struct audit_log *log)
-{
-    struct sequencer_options options = {.conninfo = database_app(log->database), .keyd = keyd_process_client(log->keyd),
-                                        .origin = TEST_ORIGIN, .instance = "gw1", .notice = count_notice};
-    struct sequencer *sequencer = NULL;
-    struct error err = {0};
-
-    if (!sequencer_start(&options, &sequencer, &err).ok) fail_msg("%s", err.message);
-    return sequencer;
-}
 
 #define STRANGE(size) "INSERT INTO audit_checkpoint (size, root, note) VALUES (" size ", decode(repeat('00', 32), 'hex'), 'x');"
 
@@ -238,16 +154,6 @@ static void check_edit(struct audit_log *log, struct pg *pg, const struct signed
     if (!check_all(pg, checkpoint, &err).ok) fail_msg("after %s: %s", row->name, err.message);
 }
 
-static struct pg *checker(const struct audit_log *log)
-{
-    static const struct pg_table *const tables[] = {&audit_check_table, &audit_tree_table, &audit_query_table, NULL};
-    struct pg *pg = NULL;
-    struct error err = {0};
-
-    if (!pg_open(database_app(log->database), tables, &pg, &err).ok) fail_msg("%s", err.message);
-    return pg;
-}
-
 static void every_edit_is_noticed(void **state)
 {
     struct audit_log log;
@@ -273,30 +179,6 @@ static void every_edit_is_noticed(void **state)
     audit_log_close(&log);
 }
 
-static struct log_patrol *patrol(const struct audit_log *log)
-{
-    const struct log_patrol_options options = {
-        .conninfo = database_app(log->database), .sequencer = log->sequencer, .rate = 1000000, .rest_s = 0};
-    struct log_patrol *started = NULL;
-    struct error err = {0};
-
-    if (!log_patrol_start(&options, &started, &err).ok) fail_msg("%s", err.message);
-    return started;
-}
-
-static void wait_until_forked(const struct audit_log *log, const char *says)
-{
-    const int64_t until_ms = clock_monotonic_ms() + 20000;
-    struct error err = {0};
-
-    while (sequencer_is_ready(log->sequencer, &err)) {
-        if (clock_monotonic_ms() > until_ms) fail_msg("nobody noticed");
-        (void)usleep(20000);
-    }
-    assert_int_equal(err.kind, ERROR_FORKED);
-    if (strstr(err.message, says) == NULL) fail_msg("%s", err.message);
-}
-
 static void nothing_is_recorded(const struct audit_log *log)
 {
     const int64_t began_ms = clock_monotonic_ms();
@@ -315,6 +197,45 @@ static void nothing_is_recorded(const struct audit_log *log)
     assert_int_equal(err.kind, ERROR_FORKED);
 }
 
+static void the_log_is_restored(const struct audit_log *log, int status, const char *says)
+{
+    static const char *const options[] = {"--log-restored", NULL};
+    char said[2048];
+
+    assert_int_equal(keyd_process_run(log->keyd, options, said, sizeof said), status);
+    if (strstr(said, says) == NULL) fail_msg("\"%s\" does not say \"%s\"", said, says);
+}
+
+/* The gateway is killed, keyd does not answer meanwhile, and another gateway has nothing to do with it: the finding is there. */
+static void a_finding_outlives_whoever_made_it(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+
+    (void)state;
+    audit_log_open(&log);
+    struct sequencer *other = audit_log_start(&log, "gw2");
+    record_some(&log, 300);
+    wait_until_keyd_signed(&log, 300);
+    keyd_process_pause(log.keyd, true);
+    sequencer_set_forked(log.sequencer, &(struct error){.kind = ERROR_FORKED, .message = "entry 5 of the log is not as it was signed"});
+    (void)usleep(300000);
+    keyd_process_pause(log.keyd, false);
+    stop(&log); /* which waits until it is told */
+    log.sequencer = other;
+    struct record record = test_record(VERDICT_ALLOW);
+    sequencer_submit_and_wait(log.sequencer, &record);
+    record_done(&record);
+    wait_until_forked(&log, "entry 5");
+    assert_false(sequencer_is_ready(log.sequencer, &err));
+    stop(&log);
+    start_is_refused(&log, "entry 5");
+    the_log_is_restored(&log, 0, "entry 5");
+    log.sequencer = audit_log_start(&log, "gw1");
+    record_some(&log, 1);
+    audit_log_close(&log);
+}
+
 static void an_edit_while_it_runs_stops_it_for_good(void **state)
 {
     struct audit_log log;
@@ -325,7 +246,7 @@ static void an_edit_while_it_runs_stops_it_for_good(void **state)
     log.sequencer = start_with_notice(&log);
     record_some(&log, 300);
     wait_until_keyd_signed(&log, 300);
-    struct log_patrol *walking = patrol(&log);
+    struct log_patrol *walking = patrol(&log, 600);
     (void)sleep(1); /* some rounds find nothing */
     record_some(&log, 3);
     database_execute(log.database, "CREATE TABLE old_entry AS TABLE audit_entry; UPDATE audit_entry SET leaf ="
@@ -337,6 +258,12 @@ static void an_edit_while_it_runs_stops_it_for_good(void **state)
     nothing_is_recorded(&log); /* until somebody starts it again */
     log_patrol_free(walking);
     stop(&log);
+    start_is_refused(&log, "entry 17"); /* although the row is as it was: nobody has said so */
+    keyd_process_kill(log.keyd);
+    keyd_process_restart(log.keyd);
+    start_is_refused(&log, "entry 17");
+    the_log_is_restored(&log, 0, "entry 17");
+    the_log_is_restored(&log, 1, "no gateway found anything");
     log.sequencer = audit_log_start(&log, "gw1");
     record_some(&log, 1);
     audit_log_close(&log);
@@ -446,6 +373,30 @@ static struct permit *auditor(struct audit_log *log)
     return permit;
 }
 
+/* As the attacker did it: the row would decide the next number, which keyd would sign. */
+static void no_row_decides_the_next_number(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    audit_log_open(&log);
+    record_some(&log, 3);
+    struct record stranger = test_record(VERDICT_CHALLENGE); /* under other keys */
+    sequencer_submit_and_wait(log.sequencer, &stranger);
+    record_done(&stranger);
+    assert_string_equal(database_ask(log.database, "SELECT size FROM audit_log"), "4");
+    database_execute(log.database, "SET ROLE sijil_app; INSERT INTO audit_run SELECT key, 3, 777777, '{3}' FROM audit_run GROUP BY key"
+                                   " HAVING max(last) = 2; RESET ROLE");
+    stop(&log);
+    log.sequencer = audit_log_start(&log, "gw1"); /* which has no numbers in memory */
+    struct record record = test_record(VERDICT_ALLOW);
+    sequencer_submit_and_wait(log.sequencer, &record);
+    if (record.status != RECORD_UNAVAILABLE || record.error.kind != ERROR_FORKED) fail_msg("%d: %s", (int)record.status, record.error.message);
+    record_done(&record);
+    assert_string_equal(database_ask(log.database, "SELECT count(*) FROM audit_entry WHERE position('77777'::bytea IN leaf) > 0"), "0");
+    audit_log_close(&log);
+}
+
 static void what_does_not_verify_is_not_served(void **state)
 {
     struct audit_log log;
@@ -489,8 +440,10 @@ int main(void)
         cmocka_unit_test(a_true_note_in_another_row_means_nothing),
         cmocka_unit_test(every_edit_is_noticed),
         cmocka_unit_test(an_edit_while_it_runs_stops_it_for_good),
+        cmocka_unit_test(a_finding_outlives_whoever_made_it),
         cmocka_unit_test(the_unsigned_tail_is_read_leaf_by_leaf),
         cmocka_unit_test(what_does_not_verify_is_not_served),
+        cmocka_unit_test(no_row_decides_the_next_number),
         cmocka_unit_test(gateways_start_while_others_have_the_log_signed),
     };
 

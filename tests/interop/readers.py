@@ -46,16 +46,19 @@ def documents(first, other):
         for name in names:
             for spelled in spellings(name):
                 yield place({spelled: value_of(name, other)})
+            for value in ("x", 5, {}, {"os": 1}, [], ["x"], [5], None):
+                yield place({name: value})
     yield {**image, "x": {"Layers": 1, "n": 2**64}, "annotations": {"Layers": "a", "layers": "b"}}
 
 
 def said(document):
     """As tests/interop/readers/main.go, by a reader that folds nothing."""
-    found = [str(document["schemaVersion"]), document.get("mediaType", ""), document.get("artifactType", "")]
-    for one in [*document.get("layers", []), *document.get("manifests", []), *[document[key] for key in ("config", "subject") if key in document]]:
-        found += [one.get("mediaType", ""), one["digest"], str(one["size"]), str(len(one.get("urls", [])))]
-        if "platform" in one:
-            found += [one["platform"].get(key, "") for key in ("architecture", "os", "os.version", "variant")]
+    found = [str(document["schemaVersion"]), document.get("mediaType") or "", document.get("artifactType") or ""]
+    singles = [document[key] for key in ("config", "subject") if document.get(key) is not None]
+    for one in [*(document.get("layers") or []), *(document.get("manifests") or []), *singles]:
+        found += [one.get("mediaType") or "", one["digest"], str(one["size"]), str(len(one.get("urls") or []))]
+        if one.get("platform") is not None:
+            found += [one["platform"].get(key) or "" for key in ("architecture", "os", "os.version", "variant")]
     return found
 
 

@@ -135,7 +135,7 @@ def zsh_reads_them():
     path = os.path.join(MADE, "zsh", "_sijil")
     stand_in = "compadd() { print -l -- $@ }; _arguments() { print -l -- $@ };"
     said = run("zsh", "-fc", f"{stand_in} words=(sijil admin robot ''); CURRENT=4; . {path}").stdout.split()
-    assert said == ["--", "create", "list", "revoke"], said
+    assert said == ["--", "create", "list", "rotate", "revoke"], said
     said = run("zsh", "-fc", f"{stand_in} words=(sijil pull --); CURRENT=3; . {path}").stdout
     assert "{" not in said and "--output=[" in said and ":_files" in said, said
 

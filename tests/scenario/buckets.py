@@ -144,6 +144,30 @@ def nothing_is_left_of_uploads():
     assert rows == "0", f"{rows} rows of uploads that are over"
 
 
+def asked(config):
+    """What --check-config --online says, and its status; gateways run meanwhile."""
+    outcome = subprocess.run([sijil_test.program("sijild"), "--check-config", "--online", "--config", config], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, timeout=120, check=False)
+    return outcome.returncode, outcome.stderr
+
+
+def the_bucket_is_asked_by_who_checks_a_configuration():
+    good, wrong = fleet.path("gateway0.conf"), fleet.path("wrong.conf")
+    status, said = asked(good)
+    assert status == 0, said
+    with open(good, encoding="utf-8") as file:
+        text = file.read()
+    with open(wrong, "w", encoding="utf-8") as file:
+        file.write(text.replace('bucket_location = "', 'bucket_location = "elsewhere-'))
+    status, said = asked(wrong)
+    assert status == 2 and "region local/main" in said and "elsewhere-" in said, said
+    with open(wrong, "w", encoding="utf-8") as file:
+        file.write(text.replace('region "local/main"', 'region "local/renamed"').replace('metadata_region = "local/main"',
+                                                                                       'metadata_region = "local/renamed"'))
+    status, said = asked(wrong)
+    assert status == 2 and "region local/main has blobs in the database and is not in this gateway's configuration" in said, said
+
+
 def a_bucket_that_moved_is_found_by_the_scan():
     """The gateway that finds it reads and writes nothing there any more. The janitor's own look comes every ten minutes."""
     admin = fleet.client(fleet.admin)
@@ -155,4 +179,5 @@ def a_bucket_that_moved_is_found_by_the_scan():
 
 
 sijil_test.run(two_gateways_take_turns, the_other_goes_on_when_one_is_killed_in_a_patch, nothing_is_left_of_uploads,
+               the_bucket_is_asked_by_who_checks_a_configuration,
                a_bucket_that_moved_is_found_by_the_scan, server=fleet)

@@ -138,7 +138,7 @@ def what_is_there_can_be_listed_inspected_tagged_and_copied():
 
     assert sijil("tag", source, "best", "v1.0").stdout.strip() == state["digest"]
     assert {"best", "v1", "v1.0"} <= set(sijil("tags", host() + "/main/models/digits").stdout.split())
-    assert "is no tag" in sijil("tag", source, "not a tag", code=1).stderr
+    assert "is no tag" in sijil("tag", source, "not a tag", code=2).stderr
     sijil("tag", host() + "/main/models/digits:nothing", "x", code=3)
 
     copied = sijil("copy", source, other + ":v1", "--verbose")
@@ -538,6 +538,16 @@ def the_log_is_shown_and_proven_offline():
     verify(work + "/proof/forged.json", 1)
 
 
+def an_auditor_of_a_part_is_told_how_to_ask():
+    part = sijil_test.make_robot(server, "part", "auditor", "main")
+    sijil("login", host(), "--username", part[0], "--ca-file", server.ca_file, text=part[1] + "\n")
+    for words in (("tail", host()), ("key", host()), ("proof", host(), "1")):
+        refused = sijil("audit", *words, code=4).stderr
+        assert "--within main" in refused, refused
+    assert "manifest.push" in sijil("audit", "tail", host(), "--within", "main", "-n", "1000").stdout
+    sijil("login", host(), "--username", state["auditor"][0], "--ca-file", server.ca_file, text=state["auditor"][1] + "\n")
+
+
 def a_long_tail_has_as_many_lines_as_were_asked():
     """More than fit on one page of the API, oldest first, without a hole or a repeat."""
     client, link = server.client(state["login"]), server.client().connection()
@@ -575,7 +585,12 @@ def documented_queries_of_the_log_answer():
 
 def an_administrator_works_by_command():
     name, secret = server.admin
-    sijil("login", host(), "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
+    done = sijil("login", host(), "--username", name, "--ca-file", server.ca_file, "--json", text=secret + "\n")
+    assert json.loads(done.stdout) == {"host": host(), "username": name}
+    shown = sijil("whoami", host()).stdout
+    assert name in shown and re.search(r"registry-admin +on the registry\n", shown) and "secret ends" in shown, shown
+    told = json.loads(sijil("whoami", host(), "--json").stdout)
+    assert told["name"] == name and {"role": "registry-admin", "scope": ""} in told["roles"], told
 
     def admin(*words, code=0):
         """What `sijil admin` did, as JSON; of a refusal, its words."""
@@ -585,23 +600,30 @@ def an_administrator_works_by_command():
     admin("organisation", "create", "wadi")
     admin("organisation", "create", "wadi", code=1)
     admin("project", "create", "wadi/models", "--label", '{"class":"confidential"}')
-    assert "ORGANISATION/PROJECT" in admin("project", "create", "wadi", code=1)
-    admin("project", "create", "wadi/broken", "--label", "{", code=1)
+    assert "ORGANISATION/PROJECT" in admin("project", "create", "wadi", code=2)
+    admin("project", "create", "wadi/broken", "--label", "{", code=2)
     admin("project", "create", "wadi/nowhere", "--region", "no/where", code=3)
     raised = admin("project", "label", "wadi/models", '{"class":"sensitive"}')
     assert raised["label"]["class"] == "sensitive", raised
-    admin("project", "label", "wadi/models", '{"class":"top"}', code=1)
+    assert "open confidential sensitive secret" in admin("project", "label", "wadi/models", '{"class":"top"}', code=1)
+    assert "open confidential sensitive secret" in sijil("admin", "project", "label", "--help").stdout
     listed = sijil("admin", "project", "list", host()).stdout
     assert "wadi/models" in listed and "PROJECT" in listed, listed
 
     robot = admin("robot", "create", "wadi/pusher", "--expires", "7")
     assert robot["secret"] and robot["name"].startswith("robot$wadi+"), robot
-    assert "whole number of days" in admin("robot", "create", "wadi/late", "--expires", "soon", code=1)
+    assert "whole number of days" in admin("robot", "create", "wadi/late", "--expires", "soon", code=2)
     binding = admin("binding", "create", robot["name"], "publisher", "wadi/models", "--expires", "3")
     other = admin("binding", "create", robot["id"], "consumer", "wadi/models")
     outside = admin("binding", "create", "repo:wadi/ci", "consumer", "wadi/models", "--issuer", "https://issuer.example")
     assert "there is no robot" in admin("binding", "create", "robot$nobody", "publisher", "wadi/models", code=3)
-    admin("binding", "create", robot["id"], "emperor", "wadi/models", code=1)
+    assert "consumer" in admin("binding", "create", robot["id"], "emperor", "wadi/models", code=1)
+    assert "registry-admin" in sijil("admin", "binding", "create", "--help").stdout
+    rotated = admin("robot", "rotate", robot["name"], "--expires", "9")
+    assert rotated["id"] == robot["id"] and rotated["secret"] != robot["secret"] and rotated["name"] == robot["name"], rotated
+    assert "secret       sijil_" in sijil("admin", "robot", "rotate", host(), robot["id"], "--grace", "15m").stdout
+    assert "--grace 1w" in admin("robot", "rotate", robot["name"], "--grace", "1w", code=2)
+    assert "SYS-SELF-GRANT" in admin("robot", "rotate", name, code=4)
     shown = sijil("admin", "binding", "list", host()).stdout
     assert binding["id"] in shown and "repo:wadi/ci" in shown, shown
     for each in (binding, other, outside):
@@ -610,8 +632,31 @@ def an_administrator_works_by_command():
     assert "there is no robot" in admin("robot", "revoke", robot["name"], code=3)
     admin("robot", "revoke", "00000000-0000-4000-8000-000000000000", code=3)
     assert robot["id"] not in [each["id"] for each in admin("robot", "list") if each["enabled"]]
-    sijil("logout", host())
+    officer = os.path.join(server.folder, "officer")
+    with open(work + "/set.json", "w", encoding="utf-8") as file:
+        json.dump({"policies": [], "regions": {}}, file)
+    signed = sijil("policy", "sign", "--key", officer + "/approver.pem", "--epoch", "2", "--output", "set.dsse", "set.json", "--json")
+    assert json.loads(signed.stdout) == {"output": "set.dsse"} and os.path.exists(work + "/set.dsse")
+    sets_that_say_something_else_are_not_signed(officer)
+    assert json.loads(sijil("logout", host(), "--json").stdout) == {"host": host()}
     sijil("admin", "robot", "list", host(), code=4)
+    sijil("whoami", host(), code=4)
+
+
+def sets_that_say_something_else_are_not_signed(officer):
+    """A member that nobody reads would be signed away, and a set without policies denies everything."""
+    os.remove(work + "/set.dsse")
+    for document, said in (({"polices": [], "regions": {}}, "polices"), ({"policies": []}, '"regions"'), ({"regions": {}}, '"policies"'),
+                           ([], '"policies"'), (json.load(open(officer + "/policy-set.json", encoding="utf-8")), "signed set already")):
+        with open(work + "/odd.json", "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        refused = sijil("policy", "sign", "--key", officer + "/approver.pem", "--epoch", "3", "--output", "set.dsse", "odd.json", code=1)
+        assert said in refused.stderr and not os.path.exists(work + "/set.dsse"), (document, refused.stderr)
+    key = subprocess.run(["openssl", "ec", "-in", officer + "/approver.pem", "-pubout"], check=True, capture_output=True).stdout
+    with open(work + "/public.pem", "wb") as file:
+        file.write(key)
+    refused = sijil("policy", "sign", "--key", "public.pem", "--epoch", "3", "--output", "set.dsse", "set.json", code=1)
+    assert "public key" in refused.stderr, refused.stderr
 
 
 def what_this_machine_lacks_is_not_the_registrys_fault():
@@ -635,6 +680,8 @@ def what_this_machine_lacks_is_not_the_registrys_fault():
         assert "trying again" not in refused.stderr, refused.stderr
     finally:
         subprocess.run(["umount", "-l", full], check=True)
+    for target in (work + "/model/model.onnx", work + "/no/such/folder"):
+        assert target in sijil("pull", host() + "/main/models/digits:v1", "-o", target, code=1).stderr
     assert "nothing.onnx" in sijil("push", "nothing.onnx", host() + "/main/models/digits:v2", code=3).stderr
     with open(work + "/broken.json", "w", encoding="utf-8") as file:
         file.write("{")
@@ -655,10 +702,33 @@ def usage_errors_say_what_is_wrong():
     assert "admin robot create" in sijil("admin", "robot", "--help").stdout
     assert "audit tail" in sijil("help", "audit").stdout and "--output" in sijil("help", "pull").stdout
     assert "usage" in sijil("push", "x", code=2).stderr
-    assert "HOST/ORGANISATION/PROJECT/REPOSITORY" in sijil("pull", "digits", code=1).stderr
+    reference = "127.0.0.1:1/main/models/x:v1"
+    for words in (("push", "-J", "0", "x", reference), ("pull", "-J", "0", reference), ("push", "-a", "b", "x", reference),
+                  ("push", "x", "127.0.0.1:1/main/models/x:-"), ("audit", "tail", "-n", "0", "127.0.0.1:1"),
+                  ("audit", "proof", "127.0.0.1:1", "abc"), ("login", "127.0.0.1:1"), ("login", "https://h", "-u", "a"),
+                  ("tags", reference), ("delete", "127.0.0.1:1/main/models/x"), ("admin", "scrub", "127.0.0.1:1", "--rate", "x"),
+                  ("audit", "key", "127.0.0.1:1/acme"), ("admin", "project", "quota", "127.0.0.1:1", "acme/models", "--bytes", "many"),
+                  ("policy", "sign", "x"), ("policy", "sign", "-k", "x", "-e", "x", "x")):
+        sijil(*words, code=2)
+    assert "HOST/ORGANISATION/PROJECT/REPOSITORY" in sijil("pull", "digits", code=2).stderr
     assert "sijil login" in sijil("pull", "127.0.0.1:1/main/models/x:v1", code=4).stderr
-    assert sijil("--help").stdout.startswith("usage: sijil")
+    assert sijil("--help").stdout == sijil("-h").stdout and sijil("-h").stdout.startswith("usage: sijil")
     assert "--output" in sijil("pull", "--help").stdout
+
+
+def what_a_head_refused_is_explained():
+    """An answer to HEAD has no body. A set of no policy locks the registry, so this comes last."""
+    sijil("policy", "sign", "--key", server.folder + "/officer/approver.pem", "--epoch", "4", "--output", "none.dsse", "set.json")
+    for login, words in ((server.admin, ("policy", "load", host(), "none.dsse")), (state["login"], ())):
+        sijil("login", host(), "--username", login[0], "--ca-file", server.ca_file, text=login[1] + "\n")
+        if words:
+            sijil(*words)
+    with open(work + "/never-seen.bin", "wb") as file:
+        file.write(os.urandom(1000))
+    refused = sijil("push", "never-seen.bin", host() + "/main/models/digits:v9", "--verbose", code=4).stderr
+    assert "403 DENIED" in refused and re.search(r"rule +SYS-", refused) and "not JSON" not in refused, refused
+    elsewhere = sijil("push", "never-seen.bin", host() + "/main/modles/digits:v9", code=4).stderr
+    assert "no role" in elsewhere and "not JSON" not in elsewhere, elsewhere
 
 
 subprocess.run(["/usr/bin/python3", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../script/demo.d/train.py"),
@@ -675,8 +745,8 @@ try:
         a_broken_upload_is_resumed_by_another_run, an_upload_without_bytes_is_begun_anew,
         pieces_that_are_small_go_in_one_request, a_registry_that_wants_sessions_gets_them, who_still_writes_is_waited_for,
         tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline,
-        a_long_tail_has_as_many_lines_as_were_asked, documented_queries_of_the_log_answer, an_administrator_works_by_command,
-        usage_errors_say_what_is_wrong,
+        an_auditor_of_a_part_is_told_how_to_ask, a_long_tail_has_as_many_lines_as_were_asked, documented_queries_of_the_log_answer, an_administrator_works_by_command,
+        usage_errors_say_what_is_wrong, what_a_head_refused_is_explained,
         server=server)
 finally:
     shutil.rmtree(work, ignore_errors=True)

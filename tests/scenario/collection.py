@@ -315,6 +315,67 @@ def served_of_130(world, here):
     return 2 + statuses.count(200)
 
 
+def administrators_see_uploads_and_end_them():
+    world, other = World(server, "ending"), World(server, "foreign")
+    here, name = world.repository("digits"), world.project
+    owner = Client(server, sijil_test.make_robot(server, "ender", "project-admin", name))
+    foreign = Client(server, sijil_test.make_robot(server, "stranger", "project-admin", other.project))
+    world.quota(bytes=500_000_000)
+    before, abandoned = set(server.objects()), int(server.sql("SELECT count(*) FROM abandoned_object"))
+    written, running, idle = here.begin(), here.begin(), here.begin()
+    written = here.patch(written, os.urandom(200_000))["Location"]
+    body = sijil_test.send_slowly(here, running, 100_000_000)
+    sijil_test.wait_until(lambda: world.used()["bytes_reserved"] > 100_000_000, 20, "nothing is reserved for what comes")
+
+    listed = owner.api("GET", f"/projects/{name}/uploads")["uploads"]
+    assert [one["repository"] for one in listed] == [here.name] * 3 and {one["robot"] for one in listed} == {world.login[0]}, listed
+    assert sorted(one["bytes"] for one in listed) == [0, 0, 200_000], listed
+    assert all(one["begun"] <= one["idle_since"] < one["expires"] for one in listed), listed
+    paged, after = [], ""
+    while after is not None:
+        page = owner.api("GET", f"/projects/{name}/uploads?limit=2" + after)
+        paged, after = paged + page["uploads"], "&after=" + page["next"] if "next" in page else None
+    assert paged == listed
+    whole = world.admin.api("GET", "/organisations/main/uploads?limit=1000")["uploads"]
+    assert all(one in whole for one in listed), whole
+    shown = sijil(server, "admin", "uploads", "list", "HOST", "main")
+    assert all(one["id"] in shown for one in listed), shown
+
+    ids = {what: urllib.parse.urlsplit(location).path.rsplit("/", 1)[1].split(".")[0]
+           for what, location in (("written", written), ("running", running), ("idle", idle))}
+    admin_path = "/api/v1/projects/{}/uploads"
+
+    def refused(client, method, project, upload=""):
+        return client.call(method, admin_path.format(project) + upload, scope="registry:admin:*").status
+
+    nothing = "/00000000-0000-4000-8000-000000000000"
+    assert refused(foreign, "GET", name) == refused(foreign, "GET", "main/absent") == 404
+    assert refused(foreign, "DELETE", name, "/" + ids["idle"]) == refused(foreign, "DELETE", "main/absent", nothing) == 404
+    assert foreign.call("GET", "/api/v1/organisations/main/uploads", scope="registry:admin:*").status == 403
+    assert refused(foreign, "DELETE", other.project, "/" + ids["idle"]) == 404  # not of this project
+    publisher = world.ci.call("GET", admin_path.format(name), scope="registry:admin:*")
+    assert publisher.status == 403, publisher.status
+    assert here.call("GET", idle).status == 204, "who may not has ended it"
+
+    sijil(server, "admin", "uploads", "cancel", "HOST", name, ids["written"], ids["running"])
+    used = world.used()
+    assert (used["bytes_used"], used["bytes_reserved"], used["sessions_open"]) == (0, 0, 1), used
+    again = here.patch(written, b"more", 200_000)
+    assert (again.status, again.codes) == (404, ["BLOB_UPLOAD_UNKNOWN"]), (again.status, again.body)
+    assert b"BLOB_UPLOAD_UNKNOWN" in sijil_test.answer_while_sending(body, b"HTTP/1.1 404")
+    sijil(server, "admin", "uploads", "cancel", "HOST", name, ids["running"], expect=3)
+    owner.api("DELETE", f"/projects/{name}/uploads/{ids['idle']}")
+    assert owner.api("GET", f"/projects/{name}/uploads")["uploads"] == []
+    assert int(server.sql("SELECT count(*) FROM abandoned_object")) <= abandoned
+    assert set(server.objects()) <= before, "bytes of ended uploads are on the disk"
+    auditor = Client(server, sijil_test.make_robot(server, "looker", "auditor", ""))
+    found = auditor.api("GET", f"/audit/events?limit=1000&key=prj:{name}")["events"]
+    ended = {(one["entry"]["res"].split("#")[1], one["entry"]["out"]) for one in found if one["entry"]["act"] == "upload.end"}
+    assert {(each, "allowed") for each in ids.values()} <= ended, ended
+    assert (ids["idle"], "denied") in ended and (ids["running"], "failed") in ended, ended
+    assert any(one["entry"]["act"] == "upload.list" for one in found)
+
+
 def a_quota_from_above_is_not_raised():
     world = World(server, "capped")
     owner = Client(server, sijil_test.make_robot(server, "owner", "org-admin", "main"))
@@ -431,7 +492,7 @@ def pulls_are_written_while_keys_are_recorded():
 
 
 CASES = (what_nothing_needs_goes_and_all_else_stays, what_was_deleted_has_a_certificate, the_rules_say_which_manifests_go,
-         immutable_tags_stay_where_they_are, quotas_are_exact_and_say_so, a_quota_from_above_is_not_raised,
+         immutable_tags_stay_where_they_are, quotas_are_exact_and_say_so, administrators_see_uploads_and_end_them, a_quota_from_above_is_not_raised,
          a_project_can_have_so_many_requests_a_minute,
          the_command_line_does_it_all, only_those_may_who_may, pulls_are_written_while_keys_are_recorded)
 server.start()

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import urllib.parse
 
 import sijil_test
 from fleet import CONNECTIONS, Fleet, Judge
@@ -296,6 +297,20 @@ def sessions_are_counted_together():
     places[0].push_blob(b"there is room again")
 
 
+def an_upload_is_ended_by_whichever_gateway():
+    """An administrator ends it elsewhere: who still sends hears within seconds that it is unknown."""
+    place, admin = fleet.clients(state["login"])[0].repository(REPOSITORY), fleet.clients(fleet.admin)[1]
+    location = place.begin()
+    upload = urllib.parse.urlsplit(location).path.rsplit("/", 1)[1].split(".")[0]
+    body = sijil_test.send_slowly(place, location, 200_000_000)
+    time.sleep(1)  # so that it is on its way
+    admin.api("DELETE", f"/projects/main/models/uploads/{upload}")
+    begun = time.monotonic()
+    assert b"BLOB_UPLOAD_UNKNOWN" in sijil_test.answer_while_sending(body, b"HTTP/1.1 404")
+    assert time.monotonic() - begun < 30, f"after {time.monotonic() - begun:.0f} s; it is looked for every ten"
+    assert place.call("GET", location).status == 404
+
+
 def bytes_are_counted_together():
     """However many push at once, and in whatever way, not one byte more comes in than the quota has room for."""
     size, count = 200_000, 15
@@ -494,5 +509,5 @@ def finish(world, judge, places, tag, clients):
 
 
 sijil_test.run(four_gateways_are_one_registry, a_tag_that_moves_has_moved_everywhere,
-               a_right_that_is_taken_is_gone_everywhere_at_once, a_policy_holds_everywhere_at_once, sessions_are_counted_together,
+               a_right_that_is_taken_is_gone_everywhere_at_once, a_policy_holds_everywhere_at_once, sessions_are_counted_together, an_upload_is_ended_by_whichever_gateway,
                bytes_are_counted_together, requests_are_counted_together, nothing_is_lost_whatever_happens_to_one, server=fleet)

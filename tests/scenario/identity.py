@@ -1,6 +1,7 @@
 """Logging in, tokens, robots and bindings, against a whole server."""
 import base64
 import concurrent.futures
+import http.client
 import json
 import os
 import socket
@@ -241,6 +242,128 @@ def robots_are_made_listed_and_revoked():
     refused(client.call("GET", "/token", headers=basic(login)), 401, "invalid_client")
     assert api(server.admin, "DELETE", "/robots/" + made.json["id"]).status == 404
     assert api(server.admin, "DELETE", "/robots/nonsense").status == 404
+
+
+def robot_of(login):
+    """Its id."""
+    return next(each["id"] for each in api(server.admin, "GET", "/robots?limit=1000").json["robots"] if each["name"] == login[0])
+
+
+def rotate(login, asked=None, who=None):
+    return api(who or server.admin, "POST", f"/robots/{robot_of(login)}/secret", asked)
+
+
+def a_secret_is_replaced():
+    """The old one ends with its tokens, at once or after a grace; roles stay."""
+    old = make_robot(server, "replaced", "publisher", "main/models")
+    before = server.client(old)
+    assert before.call("GET", "/v2/", scope="").status == 200
+    repository = before.repository("main/models/replaced")
+    digest = repository.push_blob(b"bytes")
+    answer = rotate(old, {"expires_days": 5})
+    assert answer.status == 200 and answer["Cache-Control"] == "no-store", answer.body
+    new = (answer.json["name"], answer.json["secret"])
+    assert new[0] == old[0] and new[1] != old[1] and len(new[1]) == 49
+    after = server.client(new)
+    assert after.call("GET", "/v2/", scope="").status == 200, "a token of the very next moment counts"
+    assert after.repository("main/models/replaced").call("GET", "blobs/" + digest).body == b"bytes"
+    assert before.call("GET", "/v2/", scope="").status == 401, "its tokens ended with it"
+    refused(before.call("GET", "/token", headers=basic(old)), 401, "invalid_client")
+    assert server.client().call("GET", "/v2/main/models/replaced/blobs/" + digest, headers=basic(old)).status == 401
+
+    answer = rotate(new, {"grace_seconds": 3})
+    newest = (answer.json["name"], answer.json["secret"])
+    assert server.client(newest).call("GET", "/v2/", scope="").status == 200
+    assert server.client(new).call("GET", "/v2/", scope="").status == 200 and after.call("GET", "/v2/", scope="").status == 200
+    refused(server.client().call("GET", "/token", headers=basic(old)), 401, "invalid_client")
+    deadline = time.monotonic() + 30
+    while server.client().call("GET", "/token", headers=basic(new)).status == 200 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    refused(server.client().call("GET", "/token", headers=basic(new)), 401, "invalid_client")
+    assert after.call("GET", "/v2/", scope="").status == 401
+    assert server.client(newest).call("GET", "/v2/", scope="").status == 200
+    for bad in ({"grace_seconds": -1}, {"grace_seconds": 604801}, {"expires_days": 91}, {"expires_days": 0}, {"x": 1}, []):
+        assert rotate(old, bad).status == 400, bad
+    assert server.client(newest).call("GET", "/v2/", scope="").status == 200, "what is refused replaces nothing"
+    assert api(server.admin, "POST", "/robots/nonsense/secret").status == 404
+
+
+def a_download_ends_with_the_secret_behind_it():
+    """It is under way when the secret is replaced, and cut off like that of a robot that is revoked."""
+    old = make_robot(server, "slow", "publisher", "main/models")
+    repository = server.client(old).repository("main/models/slow")
+    size = 150 << 20
+    digest = repository.push_blob(bytes(size))
+    link = server.client(old).connection()
+    link.request("GET", f"/v2/main/models/slow/blobs/{digest}",
+                 headers={"Authorization": "Bearer " + server.client(old).token("repository:main/models/slow:pull")})
+    answer = link.getresponse()
+    assert answer.status == 200 and len(answer.read(65536)) == 65536
+    assert rotate(old).status == 200
+    got = 65536
+    try:
+        while part := answer.read(1 << 20):
+            got += len(part)
+            time.sleep(0.01)
+    except OSError:
+        pass
+    except http.client.HTTPException:
+        pass
+    assert got < size, "all of it came"
+    link.close()
+
+
+def a_secret_is_for_those_who_may_give_its_roles():
+    """Whoever sees the new secret is the robot from then on."""
+    publisher = make_robot(server, "victim", "publisher", "main/models")
+    boss = make_robot(server, "boss", "org-admin", "main")
+    leader = make_robot(server, "leader", "project-admin", "main/models")
+    officer = make_robot(server, "officer", "security-officer", "main")
+    for who, target, status in ((leader, publisher, 403), (publisher, leader, 403), (boss, publisher, 200), (boss, boss, 403),
+                                (boss, officer, 403), (server.admin, officer, 200), (boss, server.admin, 404), (boss, leader, 200)):
+        answer = rotate(target, who=who)
+        assert answer.status == status, (who[0], target[0], answer.status, answer.body)
+    assert api(server.admin, "DELETE", "/robots/" + robot_of(officer)).status == 204
+    # What two persons give together, no one of them can have by himself: not as a new secret either.
+    glass = make_robot(server, "glass", "consumer", "main/models")
+    server.sql("INSERT INTO binding (binding_id, robot_id, role, organisation_id, granted_by, approved_by, expires_at) SELECT"
+               f" gen_random_uuid(), '{robot_of(glass)}', 'break-glass', organisation_id, 'one', 'two', now() + interval '50 min'"
+               " FROM organisation WHERE name = 'main'; SELECT raise_authorization_epoch()")
+    deadline = time.monotonic() + 30  # until this gateway has been told
+    while (answer := rotate(glass, who=boss)).status == 200 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert answer.status == 403 and answer.json["rule"] == "SYS-GRANT", answer.body
+    assert rotate(glass).status == 403
+    assert api(server.admin, "DELETE", "/robots/" + robot_of(glass)).status == 204
+    shared = api(server.admin, "POST", "/robots", {"name": "shared"}).json
+    api(server.admin, "POST", "/bindings", {"robot": shared["id"], "role": "publisher", "scope": "main/models"})
+    assert api(boss, "POST", f"/robots/{shared['id']}/secret").status == 404, "a robot of the registry"
+    me = api(server.admin, "POST", f"/robots/{robot_of(server.admin)}/secret")
+    assert me.status == 403 and me.json["rule"] == "SYS-SELF-GRANT", me.body
+    absent = api(boss, "POST", "/robots/00000000-0000-4000-8000-000000000000/secret")
+    hidden = api(boss, "POST", f"/robots/{shared['id']}/secret")
+    assert {**absent.json, "instance": 0} == {**hidden.json, "instance": 0}
+
+
+def a_credential_tells_who_it_is():
+    login = make_robot(server, "self", "publisher", "main/models")
+    admin.api("POST", "/bindings", {"robot": login[0], "role": "consumer", "scope": "main", "expires_days": 2})
+
+    def self_of(client):
+        answer = client.call("GET", "/api/v1/self", scope="")
+        assert answer.status == 200 and answer["Cache-Control"] == "no-store", answer.body
+        return answer.json
+    told = self_of(server.client(login))
+    assert (told["kind"], told["name"], told["id"]) == ("robot", login[0], robot_of(login)), told
+    assert sorted((role["role"], role["scope"], "expires" in role) for role in told["roles"]) == \
+        [("consumer", "main", True), ("publisher", "main/models", False)], told
+    assert told["token_expires"] and told["secret_expires"] > told["token_expires"] and not told["has_more"]
+    taken, = [row for row in admin.api("GET", "/bindings?scope=main/models")["bindings"] if row.get("robot") == login[0]]
+    admin.api("DELETE", "/bindings/" + taken["id"])
+    assert [role["role"] for role in self_of(server.client(login))["roles"]] == ["consumer"], "what it has now"
+    assert {"role": "registry-admin", "scope": ""} in self_of(admin)["roles"]
+    assert server.client().call("GET", "/api/v1/self").status == 401
+    assert server.client(login).call("GET", "/api/v1/self?of=" + server.admin[0], scope="").status == 400
 
 
 def a_right_that_is_taken_during_an_upload_is_gone_at_its_end():
@@ -517,7 +640,8 @@ def the_last_administrator_stays():
 if __name__ == "__main__":
     run(every_endpoint_challenges_the_same, the_realm_is_where_the_client_came, a_secret_comes_with_each_request, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
-        hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked,
+        hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked, a_secret_is_replaced, a_download_ends_with_the_secret_behind_it,
+        a_secret_is_for_those_who_may_give_its_roles, a_credential_tells_who_it_is,
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,
         who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
         lists_name_nothing_that_is_hidden, an_administrator_has_no_content,

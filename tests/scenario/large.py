@@ -376,7 +376,7 @@ def several_files_move_at_once():
     _, said = sijil("push", "--jobs", "3", *names[:8], "127.0.0.1:%d/main/elsewhere/large:v1" % fleet.port, code=4)
     assert "40" in said, said
     for wrong in ("0", "17", "many"):
-        _, said = sijil("push", "--jobs", wrong, names[0], target("shards"), code=1)
+        _, said = sijil("push", "--jobs", wrong, names[0], target("shards"), code=2)
         assert "1 to 16" in said, said
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Memory and load: large blobs in little memory, many idle connections, many busy clients for a long time.
+"""Memory and load: large blobs in little memory, what is given back, many idle connections, many busy clients for a long time.
 
-usage: load.py [GROUP...]     the short forms of memory, idle and busy; SIJIL_SOAK=1 makes them the long ones
+usage: load.py [GROUP...]     the short forms of memory, given_back, idle and busy; SIJIL_SOAK=1 makes them the long ones
 Long: 8 clients with 4 GiB each; 1,000 connections; 64 clients for 10 minutes. Figures are printed, and judged. Bounds of
 memory are judged where no sanitizer makes them meaningless."""
 import json
@@ -21,6 +21,7 @@ from sijil_test import Server, wait_until
 LONG = os.environ.get("SIJIL_SOAK") == "1"
 GIB, MIB = 1 << 30, 1 << 20
 RESIDENT_MAX = 128 * MIB
+GIVEN_BACK_MAX = 100 * MIB  # of gateway, supervisor and key process together, once nobody is there
 CONNECTIONS_MAX = 1000  # docs/http.md, as shipped
 PER_ADDRESS = 200       # of connections_per_address = 256
 TRIES = 3               # the best one counts: what else a machine does in a second or two is no property of ours
@@ -95,6 +96,25 @@ def large_blobs_fit_into_little_memory():
         found = run_load(server, login, size=size // 4, count=clients, clients=clients, check=True, patch=True)
         print(f"     the same with PATCH, a quarter of the size: push {found['push']['mb_per_second']:.0f} MB/s")
         check_resident(server)
+
+
+def what_many_clients_needed_is_given_back():
+    """Not only peaks count: who served many clients for a minute has the memory of one that did not, soon after they left."""
+    clients = 64 if not sanitized() else 8
+    with Server() as server:
+        login = sijil_test.make_robot(server, "load", "publisher", "main/models")
+        found = processes(server)
+        before = {name: memory(pid, "VmRSS") for name, pid in found.items()}
+        run_load(server, login, size=MIB, count=2 * clients, clients=clients, run="push,pull", check=True)
+        busy = memory(found["gateway"], "VmHWM")
+
+        def resident():
+            return sum(memory(pid, "VmRSS") for pid in found.values())
+        if not sanitized():
+            wait_until(lambda: resident() < GIVEN_BACK_MAX, 60, f"more than {GIVEN_BACK_MAX // MIB} MiB stay after {clients} clients have left")
+        after = {name: memory(pid, "VmRSS") for name, pid in found.items()}
+        print(f"     gateway with {clients} clients: {busy / MIB:.0f} MiB at most; " + ", ".join(
+            f"{name} {before[name] / MIB:.1f} -> {after[name] / MIB:.1f} MiB" for name in found))
 
 
 # --- idle connections ------------------------------------------------------------------------------------------------
@@ -251,8 +271,8 @@ def busy_clients_leave_no_trace():
         check_resident(server)
 
 
-GROUPS = {"memory": large_blobs_fit_into_little_memory, "idle": idle_connections_are_cheap_and_harm_nobody,
-          "busy": busy_clients_leave_no_trace}
+GROUPS = {"memory": large_blobs_fit_into_little_memory, "given_back": what_many_clients_needed_is_given_back,
+          "idle": idle_connections_are_cheap_and_harm_nobody, "busy": busy_clients_leave_no_trace}
 
 wanted = sys.argv[1:] or list(GROUPS)
 unknown = [name for name in wanted if name not in GROUPS]

@@ -763,6 +763,10 @@ def referrers_come_in_pages():
         assert {answer["OCI-Filters-Applied"] for answer in answers} == {"artifactType" if query else None}
     largest = there.manifest(subject=subject, annotations={"a": "5" * (3 << 20)})
     expect(there.put_manifest("largest", largest), 400, "MANIFEST_INVALID")
+    for number in range(3):  # each fills a page alone, and hides none of the others
+        body = there.manifest(subject={**subject, "digest": sha256(b"few")}, annotations={"a": str(number) * 2000000})
+        expect(there.put_manifest(sha256(body), body), 201)
+    assert [len(digests_of(answer)) for answer in follow(there, "referrers/" + sha256(b"few"))] == [1, 1, 1]
     filtered = expect(there.call("GET", path + "?artifactType=application/vnd.example.no"), 200)
     assert filtered.json["manifests"] == [] and filtered["OCI-Filters-Applied"] == "artifactType"
     expect(there.call("GET", "referrers/sha256:abc"), 400, "DIGEST_INVALID")

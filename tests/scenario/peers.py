@@ -81,7 +81,7 @@ class Peers:
         database = f"host={self.database_at} dbname=sijil_template user="
         given = {"listen_port": self.port, "public_url": f"https://127.0.0.1:{self.port}", "tls_certificate": self.ca_file,
                  "tls_key": self.path("server.key"), "database": database + "sijil_app",
-                 "database_owner": database + "sijil_owner", "keyd_socket": self.path("socket"),
+                 "keyd_socket": self.path("socket"),
                  "metadata_region": REGION, **settings}
         lines = [f"{name} = {value}" if isinstance(value, int) else f'{name} = "{value}"' for name, value in given.items()]
         location = self.path("regions/main")
@@ -89,11 +89,13 @@ class Peers:
         lines.append(f'region "{REGION}" {{\n driver = "fs"\n location = "{location}"\n}}\n')
         with open(self.path("sijild.conf"), "w", encoding="utf-8") as file:
             file.write("\n".join(lines))
+        with open(self.path("owner"), "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(database + "sijil_owner\n")
 
     def found(self):
         """Tables and first rows; sijil-keyd and PostgreSQL run."""
         self.policy_set(1)
-        self.run_sijild("--migrate")
+        self.run_sijild("--migrate", "--database-owner", self.path("owner"))
         self.run_sijild("--found", self.path("admin.json"), "--approver", self.path("approver.pub.pem"), "--policy-set",
                         self.path("set.dsse"))
 

@@ -277,6 +277,30 @@ def a_restart_keeps_the_set():
     assert active() == before
 
 
+def a_set_that_nobody_loaded_never_comes_into_force():
+    """The officers signed it, somebody put it into the database: it was pinned by the next look, without an event."""
+    before, document = active(), payload(regions={})
+    digest = json.loads(document)["digest"]
+    envelope = sign(document)
+    server.sql(f"INSERT INTO policy_set VALUES ({state['epoch']}, decode('{digest[7:]}', 'hex'),"
+               f" decode('{envelope.encode().hex()}', 'hex'), 'mallory'); SELECT raise_authorization_epoch()")
+    for again in range(2):
+        sijil_test.wait_until(lambda: metric("sijil_policy_sets_strange") == 1, 20, "nobody noticed the row")
+        assert active() == before and metric("sijil_policy_epoch") == before["epoch"]
+        assert health().push_blob(b"still a scan")
+        if not again:
+            server.stop()
+            server.start()
+    with open(os.path.join(server.root, "log"), encoding="utf-8") as file:
+        assert f"up to epoch {state['epoch']}, and no event policy.load" in file.read()
+    assert load(envelope).status == 201 and active()["digest"] == digest  # who may load it may
+    assert load(sign(payload())).status == 201
+    assert metric("sijil_policy_sets_strange") == 0
+    events = server.client(server.admin).api("GET", "/audit/events?order=descending&limit=100")["events"]
+    loads = [one["entry"]["res"] for one in events if one["entry"]["act"] == "policy.load" and one["entry"]["out"] == "allowed"]
+    assert f"#sha256:{hashlib.sha256(envelope.encode()).hexdigest()} {state['epoch'] - 1} {digest}" in loads, loads
+
+
 class Stream(threading.Thread):
     """A body that moves slowly over one connection, in or out, and how far it came."""
 
@@ -363,4 +387,5 @@ sijil_test.run(
     a_signed_network_proves_where_a_client_is, a_region_outside_takes_nothing,
     nothing_is_placed_where_its_policy_forbids_it, only_the_officer_signs,
     an_old_epoch_does_not_come_back, only_who_may_load_loads, a_stream_ends_with_its_right,
-    a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set, server=server)
+    a_policy_that_is_removed_leaves_its_pin, a_restart_keeps_the_set,
+    a_set_that_nobody_loaded_never_comes_into_force, server=server)

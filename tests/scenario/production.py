@@ -18,12 +18,11 @@ from sijil_test import program
 
 class Faults:
     """What goes wrong in one process: written into memory that it has mapped."""
-    FORM, COUNTS = "=qiiiiiii", "=iiii"
+    FORM, COUNTS = "=qiiiiii", "=iiii"
 
     def __init__(self, folder, name, library):
         self.path, self.library = os.path.join(folder, name + ".faults"), library
         size = struct.calcsize(self.FORM) + struct.calcsize(self.COUNTS)
-        self.memory_us = 0  # no fault, and so not for set() and calm(): above 0, each use of the page cache seems to cost more
         with open(self.path, "wb") as file:
             file.write(bytes(size))
         os.chmod(self.path, 0o666)
@@ -31,8 +30,7 @@ class Faults:
             self.memory = mmap.mmap(file.fileno(), size)
 
     def set(self, clock_ms=0, sync_ms=0, write_ms=0, failure=0, read_ms=0, read_failure=0, spoiled_reads=0):
-        struct.pack_into(self.FORM, self.memory, 0, clock_ms, sync_ms, write_ms, failure, read_ms, read_failure, self.memory_us,
-                         spoiled_reads)
+        struct.pack_into(self.FORM, self.memory, 0, clock_ms, sync_ms, write_ms, failure, read_ms, read_failure, spoiled_reads)
 
     def spoiled_left(self):
         """How many reads are still to be spoiled."""

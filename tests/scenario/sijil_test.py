@@ -428,6 +428,38 @@ class Issuer:
         return text + "." + self.encode(b"".join(int(number, 16).to_bytes(32, "big") for number in numbers))
 
 
+def send_slowly(place, location, size):
+    """A PATCH of which only the beginning is sent: its socket."""
+    link = place.client.connection(timeout=60)
+    link.connect()
+    link.sock.sendall("\r\n".join([f"PATCH {urllib.parse.urlsplit(location).path} HTTP/1.1", "Host: 127.0.0.1",
+                                   f"Content-Length: {size}", "Content-Type: application/octet-stream",
+                                   "Authorization: Bearer " + place.client.token(place.scope), "", ""]).encode())
+    link.sock.sendall(bytes(4 << 20))
+    return link.sock
+
+
+def answer_while_sending(sock, begins, seconds=60):
+    """The rest of the body goes out, a megabyte a second, until there is an answer."""
+    answer, until = b"", time.monotonic() + seconds
+    sock.settimeout(0.05)
+    while b"}" not in answer and time.monotonic() < until:
+        try:
+            sock.sendall(bytes(64 << 10))
+        except TimeoutError:
+            pass
+        try:
+            more = sock.recv(65536)
+        except TimeoutError:
+            continue
+        if not more:
+            break
+        answer += more
+    sock.close()
+    assert answer.startswith(begins), answer[:400]
+    return answer
+
+
 def follow(client, job, query="", seconds=120, state="completed"):
     """Waits for a job's end, and answers it; that must be `state`. `query`: "?project=..." for those who may see no other."""
     until = time.monotonic() + seconds

@@ -4,11 +4,13 @@ import glob
 import json
 import os
 import re
+import signal
+import ssl
 import subprocess
 import sys
 import time
 
-from sijil_test import Server, make_robot, program, run, sha256, wait_until
+from sijil_test import Server, children_of, make_robot, program, run, sha256, wait_until
 
 server = Server().start()
 HOST = f"127.0.0.1:{server.port}"
@@ -59,6 +61,8 @@ def a_sound_region_scrubs_clean():
     assert job["state"] == "completed" and job["found"] == 0 and job["done"] == job["total"] > 0, job
     assert job["bytes_done"] == job["bytes_total"] and job["region"] == "local/main", job
     assert len(events("scrub.start", "allowed")) == 1 and len(events("job.run", "completed")) == 1
+    told = numbers()
+    assert (told['sijil_jobs_ended_total{kind="scrub",state="completed"}'], told['sijil_jobs_ended_total{kind="scrub",state="failed"}']) == (1, 0)
 
 
 def wait_for_readyz(status, words):
@@ -66,6 +70,48 @@ def wait_for_readyz(status, words):
         answer = server.client().call("GET", "/readyz")
         return answer.status == status and words in answer.body.decode()
     wait_until(is_so, 30, f"/readyz is not {status} with {words!r}")
+
+
+def numbers():
+    """All metrics, by name and labels."""
+    lines = [line for line in server.client().call("GET", "/metrics").body.decode().splitlines() if not line.startswith("#")]
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def a_gateway_tells_of_itself_and_of_keyd():
+    """What the rules of monitoring/ ask, against the kernel, sijil-keyd and openssl."""
+    [gateway] = [child for child in children_of(server.process.pid) if child in server.processes("sijild")] or [server.process.pid]
+    folder, told = f"/proc/{gateway}", numbers()
+    status = dict(line.split(":", 1) for line in open(folder + "/status", encoding="utf-8"))
+    assert 0.5 < told["process_resident_memory_bytes"] / (int(status["VmRSS"].split()[0]) * 1024) < 2, told
+    assert abs(told["process_threads"] - int(status["Threads"])) <= 2 and 0 < told["process_cpu_seconds_total"] < 600
+    assert abs(told["process_open_fds"] - len(os.listdir(folder + "/fd"))) <= 4 < told["process_open_fds"] < told["process_max_fds"]
+    assert told["process_virtual_memory_bytes"] > told["process_resident_memory_bytes"]
+    assert abs(told["process_start_time_seconds"] - os.stat(folder).st_ctime) < 5
+    [build] = [name for name in told if name.startswith("sijil_build_info{")]
+    version = subprocess.run([program("sijild"), "--version"], capture_output=True, text=True, timeout=60).stdout.split()[1]
+    assert told[build] == 1 and re.fullmatch(rf'.*version="{re.escape(version)}",commit="[0-9a-z-]+"}}', build), build
+    with open(server.ca_file, encoding="ascii") as file:
+        served = ssl.get_server_certificate(("127.0.0.1", server.port), ca_certs=file.name)
+    end = subprocess.run(["openssl", "x509", "-noout", "-enddate"], input=served, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert told['sijil_certificate_expiry_timestamp_seconds{of="server"}'] <= ssl.cert_time_to_seconds(end.strip().partition("=")[2])
+    keys = json.loads(sijil("admin", "keys", HOST, "--json"))
+    told = numbers()
+    assert sum(told[name] for name in told if name.startswith("sijil_keyd_tokens_total{")) == keys["tokens"]["signed"] > 0
+    assert told["sijil_keyd_unwraps_total"] == keys["unwraps"] and told["sijil_keyd_key_version"] == 1
+    assert told['sijil_keyd_call_seconds_count{call="token"}'] > 0 and told["sijil_audit_unsigned_since_seconds"] < time.time()
+
+    [keyd_id] = server.processes("sijil-keyd")
+    failed = told['sijil_keyd_failures_total{kind="unavailable"}']
+    os.kill(keyd_id, signal.SIGSTOP)
+    try:
+        told = numbers()
+        assert told['sijil_ready{part="keyd"}'] == 0 and told['sijil_ready{part="database"}'] == 1, told
+        assert told['sijil_keyd_failures_total{kind="unavailable"}'] > failed
+    finally:
+        os.kill(keyd_id, signal.SIGCONT)
+    wait_for_readyz(200, "ready")
+    assert numbers()['sijil_ready{part="keyd"}'] == 1
 
 
 def regions():
@@ -84,8 +130,14 @@ def a_region_whose_folder_can_not_be_used_is_not_ready():
     wait_for_readyz(503, "region local/main can't be used: its folder is missing")
     [shown] = regions()
     assert not shown["ready"] and shown["problem"] == "its folder is missing", shown
+    told = numbers()
+    assert (told['sijil_region_usable{region="local/main"}'], told['sijil_ready{part="regions"}'], told['sijil_ready{part="log"}']) == (0, 0, 1)
     os.rename(folder + ".away", folder)
     wait_for_readyz(200, "ready")
+    told, room = numbers(), os.statvfs(folder)
+    assert (told['sijil_region_usable{region="local/main"}'], told['sijil_ready{part="regions"}']) == (1, 1)
+    assert told['sijil_region_size_bytes{region="local/main"}'] == room.f_blocks * room.f_frsize
+    assert 0 < told['sijil_region_free_bytes{region="local/main"}'] < room.f_blocks * room.f_frsize
 
     if os.geteuid() == 0:  # or the gateway is root as well, whom no mode stops
         writable = [path for path in glob.glob(folder + "/*") if os.path.isdir(path)]
@@ -95,6 +147,7 @@ def a_region_whose_folder_can_not_be_used_is_not_ready():
         begun = place().begin()
         answer = place().close(begun, sha256(b"new"), b"new")
         assert answer.status == 503 and answer.codes == ["UNAVAILABLE"], (answer.status, answer.body)
+        assert "region local/main can't be used now" in answer.json["errors"][0]["message"], answer.body
         assert place().call("GET", "blobs/" + digest).body == data  # reading goes on
         for path in writable:
             os.chmod(path, 0o700)
@@ -154,11 +207,11 @@ import os, socket, struct, sys
 def text(value):
     return struct.pack(">I", len(value)) + value
 fields = b"".join(text(value) for value in (b"https://x.example", b"sijil", b"robot:mallory", b"robot:mallory", b"", b""))
-fields += struct.pack(">IBBB", 900, 0, 1, 0)
+fields += bytes(16) + struct.pack(">IBBB", 900, 0, 1, 0)
 with socket.socket(socket.AF_UNIX) as keyd:
     keyd.connect(sys.argv[1])
     for number in range(int(sys.argv[2])):
-        keyd.sendall(struct.pack(">IBBQ", 10 + len(fields), 3, 4, number) + fields)
+        keyd.sendall(struct.pack(">IBBQ", 10 + len(fields), 5, 4, number) + fields)
         length = struct.unpack(">I", keyd.recv(4, socket.MSG_WAITALL))[0]
         assert keyd.recv(length, socket.MSG_WAITALL)[1] == 4, "no token"
 """
@@ -285,6 +338,13 @@ def a_deleted_blob_has_a_certificate_in_two_stages():
     assert "destroyed" in sijil("admin", "scrub", HOST, expect=6)
 
 
+def tokens_signed_before_a_start_are_told():
+    """Last, after one: a gateway looks when it starts, and then twice a minute."""
+    wait_until(lambda: numbers()["sijil_keyd_tokens_unexplained"] >= 5, 60, "the metric does not tell")
+    with open(os.path.join(server.root, "log"), encoding="utf-8") as log:
+        assert "signed tokens that no event explains" in log.read()
+
+
 def an_upload_whose_bytes_are_lost_ends():
     repository = place()
     answer = repository.patch(repository.begin(), os.urandom(300_000))
@@ -301,7 +361,7 @@ def an_upload_whose_bytes_are_lost_ends():
     assert [entry["why"]["note"] for entry in events("upload.write", "failed")] == ["what it had is lost"]
 
 
-run(a_sound_region_scrubs_clean, a_region_whose_folder_can_not_be_used_is_not_ready, an_upload_whose_bytes_are_lost_ends, damage_is_found_named_alarmed_and_refused,
+run(a_sound_region_scrubs_clean, a_gateway_tells_of_itself_and_of_keyd, a_region_whose_folder_can_not_be_used_is_not_ready, an_upload_whose_bytes_are_lost_ends, damage_is_found_named_alarmed_and_refused,
     a_scrub_survives_a_killed_gateway, a_job_is_stopped_and_the_keys_are_counted,
     tokens_signed_past_the_log_are_seen, only_administrators_may,
-    a_deleted_blob_has_a_certificate_in_two_stages, server=server)
+    a_deleted_blob_has_a_certificate_in_two_stages, tokens_signed_before_a_start_are_told, server=server)

@@ -55,7 +55,7 @@ static inline void blob_test_folder_done(const struct blob_test_folder *folder)
     if (system(command) != 0) abort(); /* NOLINT(cert-env33-c): our own mkdtemp() name */
 }
 
-/* "Past the cache": as if memory were dear. */
+/* "Past the cache": no extent is short enough for the page cache; in the others all are. */
 enum blob_test_driver {
     DRIVER_FS,
     DRIVER_MEMORY,
@@ -96,15 +96,25 @@ static inline bool blob_test_open(struct blob_test *test, enum blob_test_driver 
     const struct driver_memory_options flat = {.is_flat = true};
 
     const bool is_on_disk = kind == DRIVER_FS_ON_DISK || kind == DRIVER_DISK_PAST_CACHE;
+    const bool is_past = kind == DRIVER_FS_PAST_CACHE || kind == DRIVER_DISK_PAST_CACHE;
 
-    *test = (struct blob_test){.kind = is_on_disk || kind == DRIVER_FS_PAST_CACHE ? DRIVER_FS : kind};
+    *test = (struct blob_test){.kind = is_on_disk || is_past ? DRIVER_FS : kind};
     if (test->kind == DRIVER_FS) test->folder = blob_test_folder_new(is_on_disk);
     struct result result = test->kind == DRIVER_FS
-                               ? driver_fs_open(test->folder.path, &test->driver, err)
+                               ? driver_fs_open(test->folder.path, is_past ? 0 : UINT64_MAX, &test->driver, err)
                                : driver_memory_open(kind == DRIVER_FLAT ? &flat : NULL, &test->driver, err);
-    if (!result.ok || !blob_test_use(test, test->driver, err)) return false;
-    if (kind == DRIVER_FS_PAST_CACHE || kind == DRIVER_DISK_PAST_CACHE) driver_fs_set_cost(test->driver, UINT32_MAX);
-    return true;
+    return result.ok && blob_test_use(test, test->driver, err);
+}
+
+/** The same folder by another driver, for which extents of at most `cached_max` bytes go through the page cache. */
+static inline void blob_test_reopen(struct blob_test *test, uint64_t cached_max)
+{
+    struct error err = {0};
+
+    blob_store_free(GIVE(test->store));
+    if (!driver_fs_open(test->folder.path, cached_max, &test->driver, &err).ok ||
+        !blob_store_new(test->driver, TEST_REGION, NULL, &test->store, &err).ok)
+        abort();
 }
 
 static inline void blob_test_done(struct blob_test *test)

@@ -28,7 +28,6 @@ struct control {
     _Atomic int64_t clock_offset_ms;
     _Atomic int32_t sync_delay_ms, write_delay_ms, failure; /* an errno, or 0 */
     _Atomic int32_t read_delay_ms, read_failure;
-    _Atomic int32_t memory_us; /* what each read and write through the page cache costs a thread more, by its own clock */
     _Atomic int32_t spoiled_reads; /* so many reads of a record or more get a wrong byte; the disk keeps the right one */
     /* Counted here: what io_submit(2) was asked for, once it is done; and writes that the disk itself failed, or did not end. */
     _Atomic int32_t past_writes, past_syncs, past_reads, past_failed;
@@ -76,8 +75,6 @@ static int disk_fails(int fd, int32_t delay_ms, int32_t failure)
     return 1;
 }
 
-static _Thread_local int64_t memory_ns; /* what the page cache has cost this thread */
-
 static int sync_fails(int fd)
 {
     return disk_fails(fd, control->sync_delay_ms, control->failure);
@@ -85,13 +82,11 @@ static int sync_fails(int fd)
 
 static int write_fails(int fd)
 {
-    memory_ns += control->memory_us * INT64_C(1000);
     return disk_fails(fd, control->write_delay_ms, control->failure);
 }
 
 static int read_fails(int fd)
 {
-    memory_ns += control->memory_us * INT64_C(1000);
     return disk_fails(fd, control->read_delay_ms, control->read_failure);
 }
 
@@ -200,7 +195,6 @@ SHOWN int clock_gettime(clockid_t clock, struct timespec *now)
     const int outcome = next(clock, now);
     if (outcome == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
         add_ns(now, control->clock_offset_ms * 1000000);
-    if (outcome == 0 && clock == CLOCK_THREAD_CPUTIME_ID) add_ns(now, memory_ns);
     return outcome;
 }
 

@@ -188,35 +188,41 @@ static struct authenticator *limited(unsigned per_network, unsigned per_name)
 
 #define RIGHT "robot$acme+ci:" SECRET
 
-/* Neither the answers nor their number tell whether there is such a robot. */
-static void a_secret_is_not_looked_at_after_too_many(void **state)
+/* Neither the answers nor their number tell whether there is such a robot; and whoever has the right secret is not kept out by others. */
+static void wrong_secrets_are_limited_and_right_ones_are_always_good(void **state)
 {
     static const char *const wrong[] = {"robot$acme+ci:wrong", "robot$acme+nobody:wrong"};
+    static const char *const networks[] = {"192.0.2.1", "2001:db8::1", NULL /* behind a proxy */};
     OWNED(authenticator) *authenticator = limited(100, 3);
 
     (void)state;
-    assert_int_equal(log_in(authenticator, "192.0.2.1", RIGHT).error, OAUTH_NONE);
-    for (size_t i = 0; i < COUNT(wrong); i++) {
-        for (int k = 0; k < 3; k++)
-            assert_int_equal(log_in(authenticator, "192.0.2.1", wrong[i]).error, OAUTH_INVALID_CLIENT);
-        const struct authentication found = log_in(authenticator, "192.0.2.1", wrong[i]);
-        assert_int_equal(found.error, OAUTH_TOO_MANY);
-        assert_in_range(found.wait_s, 1, 20);
+    for (size_t at = 0; at < COUNT(networks); at++) {
+        assert_int_equal(log_in(authenticator, networks[at], RIGHT).error, OAUTH_NONE);
+        for (size_t i = 0; i < COUNT(wrong); i++) {
+            for (int k = 0; k < 3; k++)
+                assert_int_equal(log_in(authenticator, networks[at], wrong[i]).error, OAUTH_INVALID_CLIENT);
+            const struct authentication found = log_in(authenticator, networks[at], wrong[i]);
+            assert_int_equal(found.error, OAUTH_TOO_MANY);
+            assert_in_range(found.wait_s, 1, 20);
+            assert_int_equal(found.principal.kind, PRINCIPAL_NONE);
+        }
+        assert_int_equal(log_in(authenticator, networks[at], RIGHT).error, OAUTH_NONE);
+        assert_int_equal(log_in(authenticator, networks[at], wrong[0]).error, OAUTH_TOO_MANY); /* it gave nothing back */
     }
-    assert_int_equal(log_in(authenticator, "192.0.2.1", RIGHT).error, OAUTH_TOO_MANY);
-    assert_int_equal(log_in(authenticator, "192.0.2.1", RIGHT).principal.kind, PRINCIPAL_NONE);
-    assert_int_equal(log_in(authenticator, "192.0.2.2", RIGHT).error, OAUTH_NONE);
 }
 
-static void behind_a_proxy_a_right_secret_is_always_good(void **state)
+/* A neighbour who invents names uses up what the network has, and locks out nobody. */
+static void a_flood_of_names_locks_no_neighbour_out(void **state)
 {
-    OWNED(authenticator) *authenticator = limited(100, 3);
+    OWNED(authenticator) *authenticator = limited(20, 3);
+    char pair[64];
 
     (void)state;
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(log_in(authenticator, NULL, "robot$acme+ci:wrong").error, OAUTH_INVALID_CLIENT);
-    assert_int_equal(log_in(authenticator, NULL, "robot$acme+ci:wrong").error, OAUTH_TOO_MANY);
-    assert_int_equal(log_in(authenticator, NULL, RIGHT).error, OAUTH_NONE);
+    for (unsigned i = 0; i < 40; i++) {
+        (void)snprintf(pair, sizeof pair, "robot$acme+r%u:wrong", i);
+        assert_int_equal(log_in(authenticator, "192.0.2.1", pair).error, i < 20 ? OAUTH_INVALID_CLIENT : OAUTH_TOO_MANY);
+    }
+    assert_int_equal(log_in(authenticator, "192.0.2.1", RIGHT).error, OAUTH_NONE);
 }
 
 int main(void)
@@ -228,8 +234,8 @@ int main(void)
         cmocka_unit_test(time_gives_back_at_its_rate),
         cmocka_unit_test(what_was_right_does_not_count),
         cmocka_unit_test(a_flood_makes_nobody_else_wait),
-        cmocka_unit_test_setup_teardown(a_secret_is_not_looked_at_after_too_many, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(behind_a_proxy_a_right_secret_is_always_good, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(wrong_secrets_are_limited_and_right_ones_are_always_good, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flood_of_names_locks_no_neighbour_out, set_up, tear_down),
     };
     return RUN_TABLE(network_rows, knows_networks) + cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

@@ -4,17 +4,21 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/metrics.h"
 #include "base/pace.h"
+#include "base/process.h"
 #include "base/work.h"
 
 #define SAMPLE_PARAMETERS(X)                                                        \
@@ -47,7 +51,8 @@ static const struct config_parameter sample_parameters[] = {
 static const struct config_section sections[] = {{"place", "A place", place_parameters, COUNT(place_parameters),
                                                   sizeof(struct place), 2, offsetof(struct sample, places),
                                                   offsetof(struct sample, place_count)}};
-static const struct config_form form = {sample_parameters, COUNT(sample_parameters), sections, COUNT(sections)};
+static const struct config_gone gone[] = {{"pasword", "put it elsewhere"}};
+static const struct config_form form = {sample_parameters, COUNT(sample_parameters), sections, COUNT(sections), gone, COUNT(gone)};
 
 static char folder[] = "/tmp/sijil-test-XXXXXX";
 static char path[64];
@@ -87,6 +92,12 @@ static const struct config_row {
     {"a range in a section", "secret_file = /x\nplace \"a\" { weight = 10 }", "from 0 to 9 kg"},
     {"too many sections", "secret_file=/x\nplace a {}\nplace b {}\nplace c {}\n", "at most 2 sections"},
     {"no closing quote", "secret_file = \"/x", "line"},
+    {"a file that ends inside a section", "secret_file = /x\nplace \"a\" {\n weight = 1\n", "a closing } is missing"},
+    {"a section that is open before another one", "secret_file = /x\nplace \"a\" {\nplace \"b\" {}\n", "line 3"},
+    {"a comment that is open", "secret_file = /x\n/* port = 1\n", "to its end"},
+    {"a parameter twice", "secret_file = /x\nport = 1\nport = 1\n", "line 3: 'port' is given twice"},
+    {"a parameter of a section twice", "secret_file = /x\nplace a { weight = 1\n weight = 2 }\n", "line 3: 'weight' is given twice"},
+    {"a name of an older version", "secret_file = /x\npasword = y\n", "line 2: 'pasword' must not stand here any more: put it elsewhere"},
 };
 
 static void reads_configuration(void **state)
@@ -107,6 +118,47 @@ static void reads_configuration(void **state)
     assert_false(ok);
     assert_int_equal(err.kind, ERROR_INVALID);
     if (strstr(err.message, row->message) == NULL) fail_msg("'%s' has no '%s'", err.message, row->message);
+}
+
+/* One file, everything that is wrong with it. The row ends with what must not be told. */
+static const struct all_row {
+    const char *name, *text;
+    size_t count;
+    const char *messages[5];
+} all_rows[] = {
+    {"values, names and what is missing", "prot = 1\nport = 0\nverbose = maybe\nplace \"a\" { weight = 10\n wait = 1 }\n", 6,
+     {"did you mean 'port'?", "line 5: no such option 'wait'", "secret_file must be given", "port = 0", "place a: weight = 10"}},
+    {"the same name twice is told once", "secret_file = /x\nprot = 1\nprot = 2\nplace \"a\" { prot = 3 }\n", 1, {"did you mean 'port'?"}},
+    {"what ends the reading", "nonsense = 1\nsecret_file = \"/x", 2, {"no such option 'nonsense'", "line"}},
+    {"names given twice", "secret_file = /x\nport = 1\nport = 2\nverbose = yes\nverbose = maybe\nplace a { weight = 1 }\nplace b { weight = 1 }\n", 3,
+     {"line 3: 'port'", "line 5: 'verbose'", "verbose = maybe"}},
+    {"a name too long for any of ours",
+     "secret_file = /x\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa = 1\n", 1, {"no such option"}},
+    {"more names than are told",
+     "secret_file = /x\na=1\nb=1\nc=1\nd=1\ne=1\nf=1\ng=1\nh=1\ni=1\nj=1\nk=1\nl=1\nm=1\nn=1\no=1\np=1\nq=1\nr=1\n", 17, {"'a'", "'q'"}},
+    {"nothing", "secret_file = /x\n", 0, {NULL}},
+};
+
+static void note(void *context, const struct error *why)
+{
+    struct error ignored = {0};
+
+    assert_int_equal(why->kind, ERROR_INVALID);
+    assert_true(buffer_format(context, &ignored, "%s\n", why->message).ok);
+}
+
+static void tells_all_that_is_wrong(void **state)
+{
+    const struct all_row *row = *state;
+    struct buffer OWNED_BUFFER told = BUFFER(16384);
+    struct problems problems = {.tell = note, .context = &told};
+    struct sample sample = {0};
+
+    write_file(row->text);
+    (void)config_read_all(&form, path, &sample, &problems);
+    if (problems.count != row->count) fail_msg("%zu: %s", problems.count, told.length == 0 ? "" : buffer_text(&told));
+    for (size_t i = 0; i < COUNT(row->messages) && row->messages[i] != NULL; i++)
+        if (strstr(buffer_text(&told), row->messages[i]) == NULL) fail_msg("'%s' has no '%s'", buffer_text(&told), row->messages[i]);
 }
 
 static void the_sample_is_itself_valid(void **state)
@@ -280,6 +332,8 @@ static void metrics_are_written(void **state)
     static struct metric metrics[] = {
         {.name = "a_total", .help = "A.", .labels = "x=\"1\"", .kind = METRIC_COUNTER},
         {.name = "a_total", .help = "A.", .labels = "x=\"2\"", .kind = METRIC_COUNTER},
+        {.name = "c_seconds_total", .help = "C.", .labels = "", .kind = METRIC_COUNTER_SECONDS},
+        {.name = "d_seconds", .help = "D.", .labels = "x=\"1\"", .kind = METRIC_GAUGE_SECONDS},
         {.name = "b_seconds", .help = "B.", .labels = "", .kind = METRIC_HISTOGRAM},
     };
     static const struct metric_table table = {metrics, COUNT(metrics)};
@@ -289,11 +343,60 @@ static void metrics_are_written(void **state)
 
     (void)state;
     metric_add(&metrics[1], 5);
-    metric_observe_us(&metrics[2], 150);
+    metric_add(&metrics[2], 1500000);
+    metric_set(&metrics[3], 1795387524868000);
+    metric_observe_us(&metrics[4], 150);
     assert_true(metrics_write(&text, tables, 1, &err).ok);
     assert_non_null(strstr(buffer_text(&text), "# TYPE a_total counter\na_total{x=\"1\"} 0\na_total{x=\"2\"} 5\n"));
+    assert_non_null(strstr(buffer_text(&text), "# TYPE c_seconds_total counter\nc_seconds_total 1.500000\n"));
+    assert_non_null(strstr(buffer_text(&text), "# TYPE d_seconds gauge\nd_seconds{x=\"1\"} 1795387524.868000\n"));
     assert_non_null(strstr(buffer_text(&text), "b_seconds_bucket{le=\"0.0001\"} 0\nb_seconds_bucket{le=\"0.0002\"} 1\n"));
     assert_non_null(strstr(buffer_text(&text), "b_seconds_bucket{le=\"+Inf\"} 1\nb_seconds_sum 0.000150\n"));
+}
+
+static void *wait_for_end(void *end)
+{
+    (void)pthread_mutex_lock(end);
+    (void)pthread_mutex_unlock(end);
+    return NULL;
+}
+
+/* Memory, threads, descriptors and time that are taken show; a read that fails is told, and leaves no descriptor. */
+static void what_a_process_uses_is_told(void **state)
+{
+    pthread_mutex_t end = PTHREAD_MUTEX_INITIALIZER;
+    struct process_use before, after;
+    struct error err = {0};
+    pthread_t thread;
+    bool has_fired = true;
+
+    (void)state;
+    assert_true(process_use_read(&before, &err).ok);
+    assert_true(before.started_us / 1000 <= clock_wall_ms() && before.started_us / 1000 > clock_wall_ms() - 3600000);
+    (void)pthread_mutex_lock(&end);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_end, &end), 0);
+    uint8_t *memory = memory_zeroed(1, 64 << 20);
+    memset(memory, 1, 64 << 20);
+    const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && memory[4096] == 1);
+    assert_true(process_use_read(&after, &err).ok);
+    assert_int_equal(after.threads, before.threads + 1);
+    assert_int_equal(after.open_files, before.open_files + 1);
+    assert_true(after.open_files < after.open_files_max && after.open_files_max == before.open_files_max);
+    assert_true(after.resident_bytes >= before.resident_bytes + (48 << 20) && after.virtual_bytes >= after.resident_bytes);
+    assert_true(after.cpu_us > before.cpu_us && llabs(after.started_us - before.started_us) < 1000000);
+    for (unsigned long nth = 1; has_fired; nth++) {
+        fault_arm(nth);
+        const bool ok = process_use_read(&before, &err).ok;
+        has_fired = fault_has_fired();
+        fault_arm(0);
+        assert_true(ok || (has_fired && err.message[0] != '\0'));
+    }
+    assert_int_equal(before.open_files, after.open_files);
+    (void)pthread_mutex_unlock(&end);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)close(fd);
+    free(memory);
 }
 
 static void *note_pace(void *place)
@@ -339,12 +442,13 @@ int main(void)
         cmocka_unit_test(what_cant_be_looked_at_is_no_absence), cmocka_unit_test(renaming_is_all_or_nothing),
         cmocka_unit_test(reading_is_bounded),         cmocka_unit_test(arenas_stop_at_their_maximum),
         cmocka_unit_test(pools_run_all_that_was_taken), cmocka_unit_test(metrics_are_written),
-        cmocka_unit_test(patient_threads_give_way),
+        cmocka_unit_test(patient_threads_give_way),   cmocka_unit_test(what_a_process_uses_is_told),
     };
     int failed = 0;
 
     if (make_folder(NULL) != 0) return 1;
     failed += RUN_TABLE(config_rows, reads_configuration);
+    failed += RUN_TABLE(all_rows, tells_all_that_is_wrong);
     failed += cmocka_run_group_tests_name("others", others, NULL, NULL);
     return failed + (remove_folder(NULL) != 0);
 }

@@ -386,7 +386,7 @@ static void another_region_or_key(void **state)
     subject.test.key = GIVE(genuine);
 
     blob_store_free(subject.test.store);
-    must(driver_fs_open(subject.test.folder.path, &subject.test.driver, &err), &err);
+    must(driver_fs_open(subject.test.folder.path, UINT64_MAX, &subject.test.driver, &err), &err);
     must(blob_store_new(subject.test.driver, "test/away", NULL, &subject.test.store, &err), &err);
     memcpy(subject.test.upload.identity.region, "test/away", sizeof "test/away");
     expect(&subject, "the same folder as another region", "header: the region");

@@ -119,32 +119,33 @@ static void every_failure_of_a_reader_is_reported(void **state)
     blob_test_done(&closed.test);
 }
 
-/* Where memory is dear a failure past the page cache need not be one: then the bytes come as usual. */
+/* A failure past the page cache need not be one: then the bytes come as usual. */
 static void every_failure_past_the_page_cache_is_mended_or_reported(void **state)
 {
-    struct blob_test test;
-    struct blob_content content;
-    struct error err = {0};
-    unsigned long points[2] = {0};
+    static const enum blob_test_driver drivers[] = {DRIVER_FS_ON_DISK, DRIVER_DISK_PAST_CACHE};
+    unsigned long points[COUNT(drivers)] = {0};
     size_t mended = 0;
-    bool is_closed = false;
 
     (void)state;
-    assert_true(blob_test_open(&test, DRIVER_DISK_PAST_CACHE, &err));
-    must(upload(&test, &is_closed, &content, &err), &err);
-    for (int is_dear = 0; is_dear < 2; is_dear++)
+    for (size_t i = 0; i < COUNT(drivers); i++) {
+        struct blob_test test;
+        struct blob_content content;
+        struct error err = {0};
+        bool is_closed = false;
+        assert_true(blob_test_open(&test, drivers[i], &err));
+        must(upload(&test, &is_closed, &content, &err), &err);
         for (bool has_fired = true; has_fired;) {
-            driver_fs_set_cost(test.driver, is_dear ? UINT32_MAX : 0);
-            fault_arm(++points[is_dear]);
+            fault_arm(++points[i]);
             const struct result result = read_back(&test, &content, &err);
             has_fired = fault_has_fired();
             fault_arm(0);
             assert_true(result.ok || (has_fired && (err.kind == ERROR_UNAVAILABLE || err.kind == ERROR_NO_MEMORY)));
             mended += result.ok && has_fired;
         }
+        blob_test_done(&test);
+    }
     assert_failures(points[0] - 1, 18);
     assert_true(points[1] > points[0] && mended > 0);
-    blob_test_done(&test);
 }
 
 static struct result count_entry(void *context, const struct driver_entry *entry, struct error *err)
@@ -198,7 +199,7 @@ static struct result open_folder(void *path, struct error *err)
 {
     OWNED(driver) *driver = NULL;
 
-    TRY_UNTOUCHED_BYTES(driver, driver_fs_open(path, &driver, err));
+    TRY_UNTOUCHED_BYTES(driver, driver_fs_open(path, 0, &driver, err));
     return SUCCESS;
 }
 
@@ -270,10 +271,10 @@ static void fill_disk(const char *path)
     close(file);
 }
 
-/* UINT32_MAX: past the page cache, where the kernel has that for file systems in memory (from Linux 6.6 on). */
+/* 0: past the page cache, where the kernel has that for file systems in memory (from Linux 6.6 on). */
 static void a_full_disk_takes_the_upload_up_again(void **state)
 {
-    static const uint32_t costs[] = {0, UINT32_MAX};
+    static const uint64_t cached_max[] = {UINT64_MAX, 0};
     const struct blob_test_folder folder = blob_test_folder_new(false);
     struct blob_test test;
     struct blob_content content;
@@ -285,13 +286,12 @@ static void a_full_disk_takes_the_upload_up_again(void **state)
         blob_test_folder_done(&folder);
         skip();
     }
-    for (size_t i = 0; i < COUNT(costs); i++) {
+    for (size_t i = 0; i < COUNT(cached_max); i++) {
         bool is_closed = false;
         assert_true(blob_test_open(&test, DRIVER_MEMORY, &err));
         blob_store_free(test.store);
         (void)snprintf(path, sizeof path, "%s/region%zu", folder.path, i);
-        assert_true(driver_fs_open(path, &test.driver, &err).ok);
-        driver_fs_set_cost(test.driver, costs[i]);
+        assert_true(driver_fs_open(path, cached_max[i], &test.driver, &err).ok);
         assert_true(blob_store_new(test.driver, TEST_REGION, NULL, &test.store, &err).ok);
 
         (void)snprintf(path, sizeof path, "%s/ballast", folder.path);

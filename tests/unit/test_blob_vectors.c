@@ -208,7 +208,7 @@ static void check_vector(const json_t *root, const json_t *vector)
     struct error err = {0};
 
     add_hex(&random.bytes, json_text_of(vector, "random"));
-    must(driver_fs_open(test.folder.path, &test.driver, &err), &err);
+    must(driver_fs_open(test.folder.path, UINT64_MAX, &test.driver, &err), &err);
     must(blob_store_new(test.driver, json_text_of(root, "region"), &source, &test.store, &err), &err);
     must(secret_new(32, &test.key, &err), &err);
     assert_true(text_from_hex(bytes_of_text(json_text_of(root, "data_key")), test.key->bytes, 32));

@@ -400,6 +400,42 @@ static void jobs(void **state)
     free(invocation);
 }
 
+#define FIFTY "It stays in the country; this is told in many words"
+#define LONG_MESSAGE FIFTY " " FIFTY " " FIFTY " " FIFTY ": ask the officer"
+
+static const struct refusal_row {
+    const char *name, *body, *sentence, *explained, *not_explained;
+} refusal_rows[] = {
+    {"an answer to HEAD", "", "403 from the registry", "request", "JSON"},
+    {"a web page", "<html>", "403 from the registry", "is this a Sijil registry?", "rule"},
+    {"a short message", "{\"errors\":[{\"code\":\"DENIED\",\"message\":\"not here\",\"detail\":{\"rule\":\"A-1\"}}]}",
+     "403 DENIED: not here", "A-1", "not here"},
+    {"a long message, with the way out at its end", "{\"errors\":[{\"code\":\"DENIED\",\"message\":\"" LONG_MESSAGE "\"}]}",
+     "403 DENIED: " FIFTY, LONG_MESSAGE, "JSON"},
+};
+
+static void refusals(void **state)
+{
+    const struct refusal_row *row = *state;
+    struct invocation *invocation = memory_zeroed(1, sizeof *invocation);
+    struct http_response *response = memory_zeroed(1, sizeof *response);
+    struct error err = {0};
+
+    assert_true(invocation != NULL && response != NULL);
+    *response = RESPONSE;
+    response->status = 403;
+    (void)snprintf(response->request_id, sizeof response->request_id, "r1");
+    assert_true(buffer_add_text(&response->body, row->body, &err).ok);
+    assert_false(refusal(invocation, response, &err).ok);
+    assert_int_equal(strncmp(err.message, row->sentence, strlen(row->sentence)), 0);
+    assert_non_null(strstr(invocation->explanation, row->explained));
+    assert_null(strstr(invocation->explanation, row->not_explained));
+    assert_int_equal(exit_code_of(invocation, &err), EXIT_DENIED);
+    http_response_done(response);
+    free(response);
+    free(invocation);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -409,7 +445,7 @@ int main(void)
         cmocka_unit_test(links_are_not_followed), cmocka_unit_test(sizes_read_well),
     };
 
-    return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
+    return RUN_TABLE(refusal_rows, refusals) + RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
            RUN_TABLE(reference_rows, references) + RUN_TABLE(trace_rows, verbose_hides_secrets) +
            RUN_TABLE(warning_rows, warnings_are_read) + RUN_TABLE(jobs_rows, jobs) + RUN_TABLE(line_rows, progress_fits_the_terminal) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);

@@ -23,8 +23,7 @@ enum { TIMEOUT_MS = 1500, PEERS_MAX = 512 };
 enum manner {
     HONEST,
     CLOSES,      /* without a word */
-    WRONG_ID,
-    WRONG_TYPE,
+    WRONG_ID, WRONG_TYPE,
     GARBAGE,
     SAYS_NO,
     SILENT,
@@ -397,8 +396,7 @@ static struct result each_call(struct keyd_client *client, struct error *err)
     static const uint8_t index[32];
     OWNED(secret) *key = NULL;
     OWNED(secret) *opened = NULL;
-    struct buffer OWNED_BUFFER text = BUFFER(64);
-    struct buffer OWNED_BUFFER note = BUFFER(64);
+    struct buffer OWNED_BUFFER text = BUFFER(64), note = BUFFER(64);
     struct wrapped_key wrapped, again;
     struct keyd_identity identity;
     uint8_t hash[32];
@@ -408,6 +406,7 @@ static struct result each_call(struct keyd_client *client, struct error *err)
                                         .access = {{.name = "n", .pull = true}}};
     const struct checkpoint_request checkpoint = {.size = 1};
     const struct key_binding binding = {.scope = {.region = "r"}};
+    const struct policy_pin_request pin = {.envelope = bytes_of_text("{}"), .leaf = bytes_of_text("{}")};
 
     TRY_UNTOUCHED_BYTES(identity, keyd_identify(client, &identity, err));
     TRY_UNTOUCHED_BYTES(hash, keyd_subject_index(client, "issuer", "subject", hash, err));
@@ -420,7 +419,8 @@ static struct result each_call(struct keyd_client *client, struct error *err)
     TRY_UNTOUCHED_BYTES(issued_s, keyd_sign_token(client, &token, &text, &issued_s, err));
     TRY_UNTOUCHED(note.length, keyd_sign_checkpoint(client, &checkpoint, &note, err));
     TRY(keyd_pin_approver(client, (const uint8_t[65]){4}, err));
-    TRY_UNTOUCHED_BYTES(pinned, keyd_pin_policy(client, bytes_of_text("{}"), &pinned.epoch, pinned.digest, err));
+    TRY(keyd_log_forked(client, "entry 5", err));
+    TRY_UNTOUCHED_BYTES(pinned, keyd_pin_policy(client, &pin, &pinned.epoch, pinned.digest, err));
     return SUCCESS;
 }
 
@@ -467,15 +467,17 @@ static void large_messages(void **state)
 {
     OWNED(keyd_client) *client = client_new();
     static uint8_t envelope[3 * KEYD_MESSAGE_MAX];
+    struct policy_pin_request pin = {.envelope = {envelope, sizeof envelope}};
     uint64_t epoch = 5;
     uint8_t digest[32];
     struct error err = {0};
 
     (void)state;
     memset(envelope, '{', sizeof envelope);
-    assert_true(keyd_pin_policy(client, (struct bytes){envelope, sizeof envelope}, &epoch, digest, &err).ok);
+    assert_true(keyd_pin_policy(client, &pin, &epoch, digest, &err).ok);
     assert_int_equal(epoch, 0);
-    assert_false(keyd_pin_policy(client, (struct bytes){envelope, KEYD_POLICY_MAX + 1}, &epoch, digest, &err).ok);
+    pin.envelope.length = KEYD_POLICY_MAX + 1;
+    assert_false(keyd_pin_policy(client, &pin, &epoch, digest, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 

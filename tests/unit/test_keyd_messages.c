@@ -2,6 +2,7 @@
 #include "tests/support/unit.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "crypto/keyd_protocol.h"
@@ -27,6 +28,7 @@ static void fill_token(struct keyd_token *token)
     token->source = bytes_of_text("credential");
     token->confirmation = bytes_of_text("x5t");
     token->request = bytes_of_text("5f0c8f0e-93a1-4c1a-8a4e-0d8f6d1f2b30");
+    token->organisation = (struct uuid){{4, 2}};
     token->lifetime_s = 900;
     token->catalog = true;
     token->access_count = 2;
@@ -58,8 +60,11 @@ static struct keyd_request request_of(enum keyd_type type)
                                                      .name = bytes_of_text("acme/models"),
                                                      .digest = bytes_of_text("sha256:00"),
                                                      .is_stored_again = true};
+    } else if (type == KEYD_LOG_FORKED) {
+        (void)snprintf(request.as.finding, sizeof request.as.finding, "entry 5");
     } else if (type == KEYD_PIN_POLICY) {
-        request.as.envelope = bytes_of_text("{}");
+        request.as.pin = (struct policy_pin_request){
+            .envelope = bytes_of_text("{}"), .leaf = bytes_of_text("{}"), .sequence = 3, .size = 9, .proof_count = 3};
     }
     return request;
 }
@@ -176,7 +181,9 @@ static void spoil_name(struct keyd_request *request)
     request->as.token.access[1].name = (struct bytes){(const uint8_t *)long_text, KEYD_NAME_MAX + 1};
 }
 static void spoil_proof(struct keyd_request *request) { request->as.checkpoint.proof_count = KEYD_PROOF_MAX + 1; }
-static void spoil_envelope(struct keyd_request *request) { request->as.envelope.length = KEYD_POLICY_MAX + 1; }
+static void spoil_envelope(struct keyd_request *request) { request->as.pin.envelope.length = KEYD_POLICY_MAX + 1; }
+static void spoil_leaf(struct keyd_request *request) { request->as.pin.leaf.length = KEYD_LEAF_MAX + 1; }
+static void spoil_inclusion(struct keyd_request *request) { request->as.pin.proof_count = KEYD_PROOF_MAX + 1; }
 
 static const struct bad_request_row {
     const char *name;
@@ -192,6 +199,8 @@ static const struct bad_request_row {
     {"a long name", KEYD_TOKEN, spoil_name, ERROR_INVALID},
     {"a long proof", KEYD_CHECKPOINT, spoil_proof, ERROR_INVALID},
     {"a large policy set", KEYD_PIN_POLICY, spoil_envelope, ERROR_LIMIT},
+    {"a large entry", KEYD_PIN_POLICY, spoil_leaf, ERROR_LIMIT},
+    {"a long proof of inclusion", KEYD_PIN_POLICY, spoil_inclusion, ERROR_INVALID},
 };
 
 static void bad_requests_are_not_sent(void **state)
@@ -219,7 +228,7 @@ static const struct bad_bytes_row {
     {"a request that is an error", false, KEYD_IDENTIFY, 5, 255},
     {"a reply of an unknown type", true, KEYD_PIN_APPROVER, 5, 77},
     {"a flag that is 2", false, KEYD_TOKEN, -1, 2},
-    {"too many repositories", false, KEYD_TOKEN, 140, TOKEN_ACCESS_MAX + 1},
+    {"too many repositories", false, KEYD_TOKEN, 156, TOKEN_ACCESS_MAX + 1},
     {"a long proof", false, KEYD_CHECKPOINT, KEYD_HEADER_SIZE + 8 + 8 + 32 + 8, KEYD_PROOF_MAX + 1},
     {"a NUL in a region", false, KEYD_WRAP, KEYD_HEADER_SIZE + 16 + 16 + 4, 0},
     {"an error of kind 0", true, KEYD_ERROR, KEYD_HEADER_SIZE, 0},

@@ -105,7 +105,7 @@ static void tokens_are_limited_by_credential_and_scope(void **state)
 {
     OWNED_FOLDER folder;
     OWNED(mint_limits) *limits = NULL;
-    struct keyd_token token = {.source = bytes_of_text("robot:1"), .administration = true};
+    struct keyd_token token = {.source = bytes_of_text("robot:1"), .subject = bytes_of_text("robot:1"), .administration = true};
     struct ledger_state now;
     struct error err = {0};
     unsigned all = 0;
@@ -117,20 +117,83 @@ static void tokens_are_limited_by_credential_and_scope(void **state)
     OWNED(ledger) *ledger = open_ledger(&folder);
     assert_true(mint_limits_new(&limits, &err).ok);
     assert_int_equal(all += tokens_until_refused(limits, ledger, &token), ADMINISTRATION_BURST);
-    for (unsigned i = 0; i < 20; i++) { /* whoever it says that it is */
+    for (unsigned i = 0; i < 40; i++) { /* whoever it says that it is, and of whichever organisation */
         (void)snprintf(source, sizeof source, "robot:%u", i + 2);
         token.source = bytes_of_text(source);
+        store_u64(token.organisation.bytes, i / 2);
         all += tokens_until_refused(limits, ledger, &token);
     }
-    assert_int_equal(all, ADMINISTRATIONS_BURST);
+    assert_int_equal(all, ADMINISTRATION_TENANTS_BURST + ADMINISTRATION_REGISTRY_BURST);
     token.administration = false;
     token.access_count = 1;
     token.access[0].pull = true;
     assert_int_equal(tokens_until_refused(limits, ledger, &token), MINT_BURST);
     ledger_read(ledger, &now);
-    assert_int_equal(now.mints[MINT_ADMINISTRATION], ADMINISTRATIONS_BURST);
+    assert_int_equal(now.mints[MINT_ADMINISTRATION], all);
     assert_int_equal(now.mints[MINT_PULL], MINT_BURST);
     assert_int_equal(now.minters[0].count, ADMINISTRATION_BURST);
+}
+
+static struct keyd_token token_of(const char *source, const struct uuid *organisation)
+{
+    return (struct keyd_token){.source = bytes_of_text(source), .subject = bytes_of_text(source), .organisation = *organisation,
+                               .administration = true};
+}
+
+/* However many robots or subjects a tenant has, others get their tokens, and the registry's own robots always. */
+static void tenants_do_not_use_up_what_others_have(void **state)
+{
+    static const char *const of_issuer[] = {"ext:00112233445566778899aabbccddeeff:a", "ext:00112233445566778899aabbccddeeff:b"};
+    const struct uuid acme = {{1}}, globex = {{2}}, registry = {{0}};
+    OWNED_FOLDER folder;
+    OWNED(mint_limits) *limits = NULL;
+    struct error err = {0};
+    char source[32];
+    unsigned all = 0;
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    OWNED(ledger) *ledger = open_ledger(&folder);
+    assert_true(mint_limits_new(&limits, &err).ok);
+    for (unsigned i = 0; i < 6; i++) {
+        (void)snprintf(source, sizeof source, "robot:%u", i);
+        const struct keyd_token token = token_of(source, &acme);
+        all += tokens_until_refused(limits, ledger, &token);
+    }
+    assert_int_equal(all, ADMINISTRATION_REALM_BURST);
+    const struct keyd_token first = token_of(of_issuer[0], &registry), second = token_of(of_issuer[1], &registry);
+    assert_int_equal(tokens_until_refused(limits, ledger, &first), ADMINISTRATION_REALM_BURST); /* it is no robot of the registry */
+    assert_int_equal(tokens_until_refused(limits, ledger, &second), 0);
+    const struct keyd_token other = token_of("robot:other", &globex), admin = token_of("robot:admin", &registry);
+    assert_int_equal(tokens_until_refused(limits, ledger, &other), ADMINISTRATION_TENANTS_BURST - 2 * ADMINISTRATION_REALM_BURST);
+    assert_int_equal(tokens_until_refused(limits, ledger, &admin), ADMINISTRATION_BURST);
+}
+
+/* Whoever is refused for others' sake has what is its own later: what all organisations together have fills faster than what one has. */
+static void a_refused_token_costs_its_organisation_nothing(void **state)
+{
+    const struct uuid globex = {{9}};
+    OWNED_FOLDER folder;
+    OWNED(mint_limits) *limits = NULL;
+    struct error err = {0};
+    const unsigned seconds = 10;
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    OWNED(ledger) *ledger = open_ledger(&folder);
+    assert_true(mint_limits_new(&limits, &err).ok);
+    for (uint8_t i = 1; i <= ADMINISTRATION_TENANTS_BURST / ADMINISTRATION_REALM_BURST; i++) {
+        const char source[] = {'r', (char)('0' + i), '\0'};
+        const struct keyd_token busy = token_of(source, &(struct uuid){{i}});
+        assert_int_equal(tokens_until_refused(limits, ledger, &busy), ADMINISTRATION_REALM_BURST);
+    }
+    const struct keyd_token other = token_of("robot:other", &globex);
+    for (unsigned i = 0; i < 2 * ADMINISTRATION_BURST; i++) assert_false(mint_take(limits, ledger, &other, 1000, &err).ok);
+    unsigned got = 0;
+    while (mint_take(limits, ledger, &other, 1000 + 1000 * seconds, &err).ok) got++;
+    assert_int_equal(got, seconds * ADMINISTRATION_TENANTS_RATE_PER_S);
 }
 
 static void a_token_counts_under_its_widest_scope(void **state)
@@ -157,6 +220,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mints_are_never_counted_too_low),
         cmocka_unit_test(tokens_are_limited_by_credential_and_scope),
+        cmocka_unit_test(tenants_do_not_use_up_what_others_have),
+        cmocka_unit_test(a_refused_token_costs_its_organisation_nothing),
         cmocka_unit_test(a_token_counts_under_its_widest_scope),
     };
 

@@ -20,6 +20,9 @@
 #define MODEL           "application/vnd.cncf.model.manifest.v1+json"
 #define LAYERS          ",\"layers\":[" D(TAR, B) "]"
 
+#define OF_ABC "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define LAYER(members) IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":1," members "}]}"
+
 static const struct row {
     const char *name, *body, *content_type;
     const char *media_type; /* NULL: refused */
@@ -58,6 +61,12 @@ static const struct row {
      "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"elsewhere and here", IMAGE ",\"layers\":[" D("application/vnd.oci.image.layer.nondistributable.v1.tar", B) "," D(TAR, B) "]}",
      "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"members that are null", LAYER("\"urls\":null,\"annotations\":null,\"data\":null,\"platform\":null,\"artifactType\":null"), "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"all members", LAYER("\"urls\":[],\"annotations\":{\"a\":\"b\"},\"artifactType\":\"" MODEL "\",\"platform\":{\"os\":\"linux\",\"os.features\":[\"x\"],\"y\":1}"),
+     "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AB"},
+    {"embedded content", IMAGE ",\"layers\":[{\"digest\":\"" OF_ABC "\",\"size\":3,\"data\":\"YWJj\"}]}", "", MEDIA_TYPE_IMAGE,
+     "application/vnd.oci.image.config.v1+json", "", "AB"},
     {"sha512", IMAGE ",\"layers\":[" D(TAR, S512) "]}", "", MEDIA_TYPE_IMAGE, "application/vnd.oci.image.config.v1+json", "", "AD"},
     {"unknown members", IMAGE LAYERS ",\"x\":{\"y\":[1.5,null]},\"annotations\":{\"a\":\"b\"}}", "", MEDIA_TYPE_IMAGE,
      "application/vnd.oci.image.config.v1+json", "", "AB"},
@@ -109,6 +118,20 @@ static const struct row {
     {"an artifactType without a slash", IMAGE LAYERS ",\"artifactType\":\"model\"}", "", NULL, "", "", ""},
     {"annotations that are a list", IMAGE LAYERS ",\"annotations\":[]}", "", NULL, "", "", ""},
     {"an annotation that is a number", IMAGE LAYERS ",\"annotations\":{\"a\":1}}", "", NULL, "", "", ""},
+    {"urls that are a text", LAYER("\"urls\":\"x\""), "", NULL, "", "", ""},
+    {"urls that are an object", LAYER("\"urls\":{}"), "", NULL, "", "", ""},
+    {"a url that is a number", LAYER("\"urls\":[\"https://example.org/b\",1]"), "", NULL, "", "", ""},
+    {"a platform that is a text", LAYER("\"platform\":\"x\""), "", NULL, "", "", ""},
+    {"an os that is a number", LAYER("\"platform\":{\"os\":1}"), "", NULL, "", "", ""},
+    {"features that are a text", LAYER("\"platform\":{\"os.features\":\"x\"}"), "", NULL, "", "", ""},
+    {"an artifactType that is an object", LAYER("\"artifactType\":{}"), "", NULL, "", "", ""},
+    {"a layer's annotation that is a number", LAYER("\"annotations\":{\"a\":1}"), "", NULL, "", "", ""},
+    {"data that is a number", LAYER("\"data\":5"), "", NULL, "", "", ""},
+    {"data that is no base64", IMAGE ",\"layers\":[{\"digest\":\"" OF_ABC "\",\"size\":3,\"data\":\"YWJ\"}]}", "", NULL, "", "", ""},
+    {"data of another size", IMAGE ",\"layers\":[{\"digest\":\"" OF_ABC "\",\"size\":4,\"data\":\"YWJj\"}]}", "", NULL, "", "", ""},
+    {"data that is something else", IMAGE ",\"layers\":[{\"digest\":\"" OF_ABC "\",\"size\":3,\"data\":\"YWJk\"}]}", "", NULL, "", "", ""},
+    {"an index's config that is a list", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[],\"config\":[]}", "", NULL, "", "", ""},
+    {"a layer of two sizes", IMAGE ",\"layers\":[{\"digest\":\"" B "\",\"size\":1},{\"digest\":\"" B "\",\"size\":2}]}", "", NULL, "", "", ""},
     {"a key twice", HEAD "\"schemaVersion\":2," CONFIG LAYERS "}", "", NULL, "", "", ""},
     {"an array", "[]", "", NULL, "", "", ""},
     {"a text", "\"x\"", "", NULL, "", "", ""},
@@ -191,7 +214,7 @@ static const struct level {
     {"an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[],", "}",
      "schemaVersion mediaType artifactType config layers manifests subject annotations fsLayers"},
     {"a config", HEAD "\"layers\":[],\"config\":{\"digest\":\"" A "\",\"size\":1,", "}}", NAMES_OF_A_DESCRIPTOR},
-    {"a layer", IMAGE ",\"layers\":[" D(TAR, B) ",{\"digest\":\"" A "\",\"size\":1,", "}]}", NAMES_OF_A_DESCRIPTOR},
+    {"a layer", IMAGE ",\"layers\":[" D(TAR, B) ",{\"digest\":\"" C "\",\"size\":1,", "}]}", NAMES_OF_A_DESCRIPTOR},
     {"a subject", IMAGE LAYERS ",\"subject\":{\"digest\":\"" A "\",\"size\":1,", "}}", NAMES_OF_A_DESCRIPTOR},
     {"a manifest of an index", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{\"digest\":\"" A "\",\"size\":1,", "}]}", NAMES_OF_A_DESCRIPTOR},
     {"a platform", TYPED(MEDIA_TYPE_INDEX) "\"manifests\":[{\"digest\":\"" A "\",\"size\":1,\"platform\":{", "}}]}",

@@ -64,6 +64,62 @@ static void a_full_table_refuses_and_recovers(void **state)
     assert_true(quota_enter(quota, "address", "another", &limits, &tickets[0], &err).ok);
 }
 
+#define USES 9 /* of ten at once: the place is free again nine seconds later */
+
+static unsigned enter_and_leave(struct quota *quota, const char *realm, unsigned count)
+{
+    const struct quota_limits limits = {.at_a_time = 1, .rate = 1, .realm = realm};
+    struct error err = {0};
+    unsigned entered = 0;
+    char key[16];
+
+    for (unsigned i = 0; i < count; i++) {
+        (void)snprintf(key, sizeof key, "%s+%u", realm, i);
+        for (unsigned use = 0; use < USES; use++) {
+            struct quota_ticket ticket = {0};
+            const bool is_in = quota_enter(quota, "principal", key, &limits, &ticket, &err).ok;
+            entered += is_in && use == 0;
+            quota_leave(quota, &ticket);
+        }
+    }
+    return entered;
+}
+
+/* Many robots of one tenant kept the robots of all others out, for as long as each came now and then. */
+static void one_realm_does_not_keep_others_out(void **state)
+{
+    OWNED(quota) *quota = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(quota_new(8, &quota, &err).ok); /* 16 places, and each key may be in any of them */
+    assert_int_equal(enter_and_leave(quota, "acme", 100), 16);
+    assert_int_equal(enter_and_leave(quota, "beta", 100), 8); /* half of them, and no more */
+    assert_int_equal(enter_and_leave(quota, "gamma", 3), 3);
+}
+
+/* Who is being served keeps the place: what it holds is counted there. */
+static void a_place_in_use_is_nobody_elses(void **state)
+{
+    const struct quota_limits limits = {.at_a_time = 1, .rate = 1, .realm = "acme"};
+    struct quota_ticket tickets[16] = {0}, other = {0};
+    OWNED(quota) *quota = NULL;
+    struct error err = {0};
+    char key[8];
+
+    (void)state;
+    assert_true(quota_new(8, &quota, &err).ok);
+    for (unsigned i = 0; i < COUNT(tickets); i++) {
+        (void)snprintf(key, sizeof key, "%u", i);
+        assert_true(quota_enter(quota, "principal", key, &limits, &tickets[i], &err).ok);
+    }
+    assert_int_equal(enter_and_leave(quota, "beta", 1), 0);
+    quota_leave(quota, &tickets[7]);
+    assert_int_equal(enter_and_leave(quota, "beta", 2), 1); /* the one, and then it is its own */
+    assert_false(quota_enter(quota, "principal", "7", &limits, &other, &err).ok);
+    for (unsigned i = 0; i < COUNT(tickets); i++) quota_leave(quota, &tickets[i]);
+}
+
 static void memory_is_counted_until_it_is_given_back(void **state)
 {
     const struct quota_limits limits = {.at_a_time = 2};
@@ -117,6 +173,8 @@ int main(void)
         cmocka_unit_test(a_quota_counts_and_forgets),
         cmocka_unit_test(a_rate_allows_a_burst_and_no_more),
         cmocka_unit_test(a_full_table_refuses_and_recovers),
+        cmocka_unit_test(one_realm_does_not_keep_others_out),
+        cmocka_unit_test(a_place_in_use_is_nobody_elses),
         cmocka_unit_test(memory_is_counted_until_it_is_given_back),
         cmocka_unit_test(it_survives_lack_of_memory),
     };

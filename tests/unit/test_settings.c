@@ -8,10 +8,12 @@
 #include "base/file.h"
 #include "gateway/settings.h"
 
-#define GOOD                                                                              \
-    "public_url = \"https://registry.example:8443\"\ntls_certificate = \"/dev/null\"\n"   \
+#define URL         "public_url = \"https://registry.example:8443\"\n"
+#define CERTIFICATE "tls_certificate = \"/dev/null\"\n"
+#define REST                                                                              \
     "tls_key = \"/dev/null\"\ndatabase = \"dbname=sijil\"\nkeyd_socket = \"/run/keyd\"\n" \
     "metadata_region = \"local/main\"\n"
+#define GOOD URL CERTIFICATE REST
 #define S3_REGION(more)                                                                          \
     "region \"local/main\" {\n driver = s3\n endpoint = \"https://s3\"\n bucket = models\n" \
     " bucket_location = \"me-central-1\"\n" more "\n}\n"
@@ -34,20 +36,22 @@ static const struct settings_row {
     {"an unknown driver", GOOD "region \"local/main\" {\n driver = tape\n location = \"/x\"\n}\n", "fs, s3 or memory"},
     {"a bucket", GOOD S3_REGION("access_key_file = \"/dev/null\""), NULL},
     {"a bucket without a key", GOOD S3_REGION(""), "access_key_file"},
-    {"a bucket with a key that is not there", GOOD S3_REGION("access_key_file = \"/nowhere/x\""), "can't be read"},
+    {"a bucket with a key that is not there", GOOD S3_REGION("access_key_file = \"/nowhere/x\""), "can't read this file"},
     {"a bucket that may be anywhere", GOOD "region \"local/main\" {\n driver = s3\n endpoint = \"https://s3\"\n bucket = models\n"
      " access_key_file = \"/dev/null\"\n}\n", "bucket_location"},
     {"a relative folder", GOOD "region \"local/main\" {\n driver = fs\n location = \"x\"\n}\n", "absolute"},
-    {"plain HTTP", GOOD REGION_MAIN "public_url = \"http://registry.example\"\n", "https://"},
-    {"a URL with a path", GOOD REGION_MAIN "public_url = \"https://registry.example/v2\"\n", "without a path"},
-    {"a URL with a quote", GOOD REGION_MAIN "public_url = \"https://registry.example\\\"x\"\n", "https://"},
+    {"plain HTTP", CERTIFICATE REST REGION_MAIN "public_url = \"http://registry.example\"\n", "https://"},
+    {"a URL with a path", CERTIFICATE REST REGION_MAIN "public_url = \"https://registry.example/v2\"\n", "without a path"},
+    {"a URL with a quote", CERTIFICATE REST REGION_MAIN "public_url = \"https://registry.example\\\"x\"\n", "https://"},
     {"hosts", GOOD REGION_MAIN "allowed_hosts = \"registry.internal, 10.0.0.7:8443 [fd00::7]:*\"\n", NULL},
     {"a host that is a URL", GOOD REGION_MAIN "allowed_hosts = \"registry.internal https://registry.example\"\n", "https://registry.example"},
     {"a host of any name", GOOD REGION_MAIN "allowed_hosts = \"*\"\n", "host:*"},
     {"a service with a quote", GOOD REGION_MAIN "service = \"a\\\"b\"\n", "service"},
     {"an unknown level", GOOD REGION_MAIN "log_level = loud\n", "debug, info"},
-    {"a certificate that is not there", GOOD REGION_MAIN "tls_certificate = \"/nowhere/x.pem\"\n", "can't be read"},
-    {"half a file", GOOD "region \"local/main\" {\n", "must be given"},
+    {"a certificate that is not there", URL REST REGION_MAIN "tls_certificate = \"/nowhere/x.pem\"\n", "can't read this file"},
+    {"the owner's password", GOOD REGION_MAIN "database_owner = \"user=sijil_owner password=x\"\n", "a gateway must not be able to read it"},
+    {"a file that is cut off", GOOD "region \"local/main\" {\n driver = fs\n location = \"/var/lib/sijil\"\n", "a closing } is missing"},
+    {"two ports", GOOD REGION_MAIN "listen_port = 1\nlisten_port = 2\n", "'listen_port' is given twice"},
 };
 
 static struct result read_text(const char *text, struct settings *settings, struct error *err)

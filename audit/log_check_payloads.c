@@ -1,0 +1,41 @@
+#include <string.h>
+
+#include "audit/log_check_priv.h"
+#include "audit/query_priv.h"
+#include "crypto/secret.h"
+
+static void note_first(struct payload_findings *findings, uint64_t sequence)
+{
+    if (findings->missing + findings->damaged == 0) findings->first = sequence;
+}
+
+static struct result check_payload(struct audit_page *page, size_t index, const struct payload_keys *keys, struct buffer *text,
+                                   struct payload_findings *findings, struct error *err)
+{
+    if (!audit_page_is_readable(page, index)) return SUCCESS; /* it commits to nothing that can be looked at; check_rows() counts it */
+    const struct result opened = audit_page_payload(page, index, keys->keyd, keys->origin, text, err);
+
+    if (text->data != NULL) secret_wipe(text->data, text->length);
+    buffer_clear(text);
+    if (!opened.ok && err->kind != ERROR_CORRUPT) return opened;
+    const bool is_missing = opened.ok && audit_page_missing(page, index) != NULL;
+    if (opened.ok && !is_missing) return SUCCESS;
+    note_first(findings, audit_page_sequence(page, index));
+    findings->missing += is_missing;
+    findings->damaged += !opened.ok;
+    return SUCCESS;
+}
+
+struct result log_check_payloads(struct log_check *check, uint64_t index, const struct payload_keys *keys,
+                                 struct payload_findings *findings, struct error *err)
+{
+    const uint64_t first = index * TILE_WIDTH, end = first + TILE_WIDTH;
+    struct buffer OWNED_BUFFER text = BUFFER(65536);
+    struct payload_findings found = *findings;
+    OWNED(audit_page) *page = NULL;
+
+    TRY(audit_page_between(check->tiles.pg, first, end < check->size ? end : check->size, &page, err));
+    for (size_t i = 0; i < audit_page_count(page); i++) TRY(check_payload(page, i, keys, &text, &found, err));
+    *findings = found;
+    return SUCCESS;
+}

@@ -1,0 +1,84 @@
+/* Secrets of robots: made, and replaced. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "authz/epoch_priv.h"
+#include "authz/robot.h"
+#include "base/text.h"
+#include "crypto/digest.h"
+#include "crypto/random.h"
+
+/* Until a token has been signed that was granted just before. It is a whole second, because tokens know no less of when they were made. */
+#define MARGIN_S "2"
+
+static const struct pg_statement statements[] = {
+    {"robot_rotate",
+     "UPDATE robot SET secret_hash = $3, secret_since = now(), expires_at = now() + $4::int8 * interval '1 second',"
+     " previous_hash = CASE WHEN $5::int8 > 0 THEN secret_hash END, previous_until ="
+     " date_trunc('second', clock_timestamp() + CASE WHEN $5::int8 > 0 THEN $5::int8 ELSE " MARGIN_S " END * interval '1 second')"
+     " WHERE robot_id = $1 AND organisation_id IS NOT DISTINCT FROM $2 AND revoked_at IS NULL"
+     " RETURNING name, expires_at, previous_until",
+     "uuid uuid bytea int8 int8", "text timestamptz timestamptz"},
+    RAISE_EPOCH("robot_rotate_raise_epoch"),
+};
+const struct pg_table robot_rotate_table = PG_TABLE(statements);
+
+/* 256 random bits behind a prefix; kept as text, because that is what people copy. */
+struct result robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRET_HASH], struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(ROBOT_SECRET_SIZE);
+    OWNED(secret) *random = NULL;
+
+    TRY(secret_random(32, &random, err));
+    struct result result = buffer_reserve(&text, ROBOT_SECRET_SIZE, &(uint8_t *){NULL}, err);
+    if (result.ok) result = buffer_add_text(&text, ROBOT_SECRET_PREFIX, err);
+    if (result.ok) result = text_base64(&text, BASE64_URL, secret_bytes(random), err);
+    if (result.ok) {
+        sha256_of(buffer_bytes(&text), hash_out);
+        result = buffer_add_u8(&text, '\0', err);
+    }
+    if (result.ok) result = secret_copy(buffer_bytes(&text), secret_out, err);
+    if (text.data != NULL) secret_wipe(text.data, text.capacity);
+    return result;
+}
+
+static struct result run_rotate(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct robot_rotate *rotate = (struct robot_rotate *)(void *)change; /* its first member */
+    const struct resource *resource = permit_resource(permit, ACTION_ROBOT_ROTATE);
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    struct uuid decided = {0};
+
+    assert(uuid_parse(bytes_of_text(resource->detail), &decided) && uuid_equal(&decided, &rotate->robot) &&
+           uuid_equal(&resource->organisation, &rotate->organisation));
+    pg_add_uuid(&arguments, &rotate->robot);
+    pg_add_uuid(&arguments, uuid_is_nil(&rotate->organisation) ? NULL : &rotate->organisation);
+    pg_add_bytes(&arguments, (struct bytes){rotate->secret_hash, sizeof rotate->secret_hash});
+    pg_add_int8(&arguments, rotate->lifetime_s);
+    pg_add_int8(&arguments, rotate->grace_s);
+    TRY(pg_run(pg, "robot_rotate", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
+    (void)snprintf(rotate->name, sizeof rotate->name, "%s", pg_text(rows, 0, 0));
+    rotate->expires_ms = pg_time_ms(rows, 0, 1);
+    rotate->previous_until_ms = pg_time_ms(rows, 0, 2);
+    return raise_epoch(pg, "robot_rotate_raise_epoch", &rotate->organisation, err);
+}
+
+struct result robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation,
+                                int64_t lifetime_s, int64_t grace_s, struct error *err)
+{
+    struct robot_rotate made = {.change = {.run = run_rotate, .raises_epoch = true}, .robot = *robot, .organisation = *organisation,
+                                .lifetime_s = lifetime_s, .grace_s = grace_s};
+
+    assert(lifetime_s >= 1 && lifetime_s <= ROBOT_SECONDS_MAX && grace_s >= 0 && grace_s <= ROBOT_GRACE_SECONDS_MAX);
+    TRY(robot_secret_new(&made.secret, made.secret_hash, err));
+    *rotate = made;
+    return SUCCESS;
+}
+
+void robot_rotate_done(struct robot_rotate *rotate)
+{
+    secret_free(rotate->secret);
+    rotate->secret = NULL;
+}

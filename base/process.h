@@ -1,0 +1,19 @@
+/*
+ * base/process.h -- what this process uses of the machine, as the kernel counts it.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/result.h"
+
+struct process_use {
+    int64_t cpu_us;       /* of all threads, in the kernel too */
+    int64_t started_us;   /* since 1970 */
+    int64_t resident_bytes, virtual_bytes;
+    int64_t threads;
+    int64_t open_files, open_files_max; /* descriptors; the second is the soft limit, INT64_MAX: none */
+};
+
+/** ERROR_UNAVAILABLE when /proc can't be read. */
+RESULT process_use_read(struct process_use *use_out, struct error *err);

@@ -1,0 +1,138 @@
+#include "cmd/sijild_jobs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/problems.h"
+#include "crypto/secret.h"
+#include "embedded/found.h"
+#include "gateway/check.h"
+#include "storage/migrate.h"
+
+#define OWNER_FILE "/etc/sijil/database-owner"
+
+/* A password may stand in it: nobody else may read it. */
+static struct result read_owner(const char *path, char conninfo[CONFIG_TEXT_SIZE], struct error *err)
+{
+    OWNED_FD file = -1;
+    struct stat about;
+    size_t length = 0;
+
+    TRY(file_open(path, O_RDONLY, 0, &file, err));
+    TRY(file_status(file, &about, err));
+    if (!S_ISREG(about.st_mode)) return failure(err, ERROR_INVALID, "%.200s is no file", path);
+    if ((about.st_mode & 077) != 0)
+        return failure(err, ERROR_DENIED, "others may read the connection string of the database's owner: chmod 600 %.150s", path);
+    TRY(file_read_some(file, conninfo, CONFIG_TEXT_SIZE, 0, &length, err));
+    if (length == CONFIG_TEXT_SIZE)
+        return failure(err, ERROR_INVALID, "%.150s: a connection string of at most %d bytes", path, CONFIG_TEXT_SIZE - 1);
+    conninfo[length] = '\0';
+    conninfo[strcspn(conninfo, "\n")] = '\0';
+    if (conninfo[0] == '\0')
+        return failure(err, ERROR_INVALID, "%.150s: its first line is the connection string of the database's owner", path);
+    return SUCCESS;
+}
+
+static struct result with_owner(const char *path, struct result (*act)(const char *conninfo, struct error *err), struct error *err)
+{
+    char conninfo[CONFIG_TEXT_SIZE];
+    struct error why = {0};
+
+    struct result done = read_owner(path == NULL ? OWNER_FILE : path, conninfo, &why);
+    if (!done.ok) return failure(err, why.kind, "--database-owner: %.230s", why.message);
+    done = act(conninfo, err);
+    secret_wipe(conninfo, sizeof conninfo);
+    return done;
+}
+
+static void print_problem(void *context, const struct error *why)
+{
+    (void)fprintf(stderr, "%s: %s\n", (const char *)context, why->message);
+}
+
+static void check_owner(const struct sijild_job *job, struct problems *problems)
+{
+    struct error why = {0};
+
+    if (job->database_owner != NULL && !with_owner(job->database_owner, storage_check_owner, &why).ok) problems_add(problems, &why);
+}
+
+struct result sijild_check(const struct sijild_job *job, struct error *err)
+{
+    static struct settings settings;
+    struct problems problems = {.tell = print_problem, .context = (void *)(uintptr_t)job->config};
+
+    if (settings_read_all(job->config, &settings, &problems)) {
+        check_secrecy(job->config, &settings, &problems);
+        check_files(&settings, &problems);
+        if (job->online) check_peers(&settings, &problems);
+    }
+    check_owner(job, &problems);
+    if (problems.count > 0) return failure(err, ERROR_INVALID, "%s: %zu problems", job->config, problems.count);
+    (void)fprintf(stderr, "%s: no problems\n", job->config);
+    return SUCCESS;
+}
+
+static struct result migrate(const char *conninfo, struct error *err)
+{
+    struct migration_report report = {0};
+    char applied[12], version[12]; /* numbers of 32 bits */
+
+    TRY(storage_migrate(conninfo, &report, err));
+    (void)snprintf(applied, sizeof applied, "%u", report.applied);
+    (void)snprintf(version, sizeof version, "%u", report.version);
+    log_line(LOG_INFO, "the schema is up to date", "applied", applied, "version", version, NULL);
+    return SUCCESS;
+}
+
+struct result sijild_migrate(const struct sijild_job *job, struct error *err)
+{
+    return with_owner(job->database_owner, migrate, err);
+}
+
+/* A file that is there may hold a secret that works. */
+static struct result open_admin_file(const char *path, int *file_out, struct error *err)
+{
+    const struct result opened = file_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, file_out, err);
+
+    return opened.ok || err->kind == ERROR_CONFLICT ? SUCCESS : opened;
+}
+
+struct result sijild_found(const struct sijild_job *job, struct error *err)
+{
+    static struct settings settings;
+    OWNED_FD file = -1;
+    bool made_admin = false;
+
+    TRY(settings_read(job->config, &settings, err));
+    TRY(open_admin_file(job->admin_file, &file, err));
+    const struct found_options options = {.settings = &settings,
+                                          .approver = job->approver,
+                                          .policy_set = job->policy_set,
+                                          .admin = FOUND_ADMIN_ONCE,
+                                          .admin_fd = file};
+    const struct result founded = found_registry(&options, &made_admin, err);
+    if (file >= 0 && !made_admin && (founded.ok || err->kind != ERROR_UNCERTAIN)) (void)unlink(job->admin_file);
+    if (founded.ok && made_admin) log_line(LOG_INFO, "made an administrator", "file", job->admin_file, NULL);
+    if (founded.ok && !made_admin)
+        log_line(LOG_INFO, "there was an administrator already, who stays as he is; --replace-admin makes another", NULL);
+    return founded;
+}
+
+struct result sijild_replace_admin(const struct sijild_job *job, struct error *err)
+{
+    static struct settings settings;
+    OWNED_FD file = -1;
+
+    TRY(settings_read(job->config, &settings, err));
+    TRY(file_open(job->admin_file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, &file, err));
+    const struct found_options options = {.settings = &settings, .admin = FOUND_ADMIN_ANEW, .admin_fd = file};
+    const struct result made = found_administrator(&options, err);
+    if (!made.ok && err->kind != ERROR_UNCERTAIN) (void)unlink(job->admin_file);
+    if (made.ok) log_line(LOG_INFO, "replaced the administrator", "file", job->admin_file, NULL);
+    return made;
+}

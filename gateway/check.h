@@ -1,0 +1,17 @@
+/*
+ * gateway/check.h -- sijild --check-config: all that would keep a gateway from serving, each with the setting and the way out.
+ */
+#pragma once
+
+#include "base/problems.h"
+#include "gateway/settings.h"
+
+/** The form of `database`, and that not everybody may read a password in it; `path` is the file of the settings. */
+void check_secrecy(const char *path, const struct settings *settings, struct problems *problems);
+/** Key, certificate, its names and its time, authorities of clients. Connects to nothing. */
+void check_files(const struct settings *settings, struct problems *problems);
+/**
+ * Database, sijil-keyd and regions, as a gateway would use them: to be run as the gateway's user. Changes nothing but what a start
+ * makes in an empty folder of its own.
+ */
+void check_peers(const struct settings *settings, struct problems *problems);

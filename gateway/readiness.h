@@ -1,0 +1,21 @@
+/*
+ * gateway/readiness.h -- what a request needs, part by part: for /readyz, which names the first that is not ready, and for
+ * /metrics, which has one number each.
+ */
+#pragma once
+
+#include "crypto/keyd_client.h"
+#include "gateway/gateway.h"
+#include "storage/pg.h"
+
+/* In the order of the rows of sijil_ready in gateway/metrics.def. */
+enum ready_part { READY_LOG, READY_RIGHTS, READY_DATABASE, READY_REGIONS, READY_KEYD, READY_PARTS };
+
+struct ready_asker {
+    const struct gateway *gateway;
+    struct pg *pg;                 /* the worker's connection; NULL: the database is not asked */
+    struct keyd_identity identity; /* set by READY_KEYD */
+};
+
+/** Asks sijil-keyd, and takes all else from memory. The error says what a person may do. */
+RESULT ready_ask(struct ready_asker *asker, enum ready_part part, struct error *err);

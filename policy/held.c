@@ -1,0 +1,45 @@
+/* Which roles somebody has. */
+#include <stdio.h>
+
+#include "authz/role.h"
+#include "base/memory.h"
+#include "policy/decider_priv.h"
+
+static const char *scope_of(const struct tenancy *tenancy, const struct authz_binding *binding)
+{
+    const char *name = NULL;
+
+    if (binding->scope == RESOURCE_REPOSITORY) return binding->pattern;
+    if (binding->scope == RESOURCE_PROJECT) name = tenancy_project_name(tenancy, &binding->project);
+    if (binding->scope == RESOURCE_ORGANISATION) name = tenancy_organisation_name(tenancy, &binding->organisation);
+    return name == NULL ? "" : name;
+}
+
+static void add(const struct tenancy *tenancy, const struct authz_binding *binding, struct held_roles *roles)
+{
+    if (roles->count == HELD_ROLES_MAX) {
+        roles->has_more = true;
+        return;
+    }
+    struct held_role *role = &roles->roles[roles->count++];
+    role->role = role_name(binding->role);
+    role->expires_ms = binding->expires_ms;
+    (void)snprintf(role->scope, sizeof role->scope, "%s", scope_of(tenancy, binding));
+}
+
+struct result decider_roles(struct decider *decider, const struct principal *principal, int64_t now_ms, struct held_roles **roles_out,
+                            struct error *err)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct authz_binding *bindings[BINDINGS_PER_PRINCIPAL_MAX];
+    const struct uuid *organisation = NULL;
+    struct held_roles *roles = memory_zeroed(1, sizeof *roles + HELD_ROLES_MAX * sizeof roles->roles[0]);
+
+    if (roles == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for roles");
+    for (size_t number = 0; (organisation = authz_snapshot_organisation(snapshot->authz, number)) != NULL; number++) {
+        const size_t count = authz_snapshot_held(snapshot->authz, organisation, principal, now_ms, bindings);
+        for (size_t i = 0; i < count; i++) add(&snapshot->tenancy, bindings[i], roles);
+    }
+    *roles_out = roles;
+    return SUCCESS;
+}

@@ -1,0 +1,163 @@
+/* Which stored policy set is in force: what the log names and sijil-keyd has pinned, whatever else stands in the database. */
+#include "tests/integration/decider_fixture.h"
+
+#include "policy/metrics.h"
+
+static void a_set_that_was_recorded_before_a_crash_is_pinned_at_the_next_start(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_open_ruled(&place);
+    assert_int_equal(load(&place, 2), RECORD_DONE); /* no decider runs, so nobody pins it */
+    assert_int_equal(pinned(&place), 1);
+    start_well(&place);
+    assert_int_equal(pinned(&place), 2);
+    place_close(&place);
+}
+
+static void a_row_that_no_officer_signed_counts_for_nothing(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_open_ruled(&place);
+    database_execute(place.log.database,
+                     "INSERT INTO policy_set SELECT n, decode(repeat('00', 32), 'hex'), '{}', 'mallory' FROM generate_series(9, 40) n;"
+                     "INSERT INTO policy_set SELECT 8, digest, envelope, 'mallory' FROM policy_set WHERE epoch = 1");
+    start_well(&place);
+    expect(&place, VERDICT_ALLOW, NULL);
+    assert_int_equal(pinned(&place), 1);
+    place_close(&place);
+}
+
+static void a_database_without_the_pinned_set_is_not_served(void **state)
+{
+    struct place place;
+    struct error err = {0};
+
+    (void)state;
+    place_open_ruled(&place);
+    install_well(&place, 2);
+    database_execute(place.log.database, "DELETE FROM policy_set WHERE epoch = 2"); /* an old backup came back */
+    assert_false(start(&place, &err));
+    assert_int_equal(err.kind, ERROR_CORRUPT);
+    assert_non_null(strstr(err.message, "policy epoch 2"));
+    place_close(&place);
+}
+
+/* Nobody knows what a set that came between has labelled. */
+static void a_set_is_not_recorded_over_one_that_is_not_in_force(void **state)
+{
+    struct place place;
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+
+    (void)state;
+    place_open_ruled(&place);
+    OWNED(policy_set) *first = set_in_force(&place);
+    assert_int_equal(load(&place, 2), RECORD_DONE);
+    sign(&place, 3, &envelope);
+    assert_int_equal(load_over(&place, buffer_bytes(&envelope), first), RECORD_REFUSED);
+    place_close(&place);
+}
+
+static char noticed[256];
+
+static void notice(const char *what, const struct error *why)
+{
+    (void)what;
+    (void)snprintf(noticed, sizeof noticed, "%s", why->message);
+}
+
+/* As somebody does who can write rows and has a set of the approver: of another installation, or one that was never loaded. */
+static void plant(struct place *place, uint64_t epoch, struct buffer *envelope)
+{
+    OWNED(policy_set) *set = NULL;
+    static char sql[POLICY_SET_ENVELOPE_MAX], hex[POLICY_SET_ENVELOPE_MAX / 2];
+    struct error err = {0};
+
+    sign(place, epoch, envelope);
+    assert_true(policy_set_read(buffer_bytes(envelope), place->officer, &set, &err).ok);
+    text_hex(envelope->data, envelope->length, hex);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO policy_set VALUES (%llu, decode('%s', 'hex'), decode('%s', 'hex'), 'mallory');"
+                   "SELECT raise_authorization_epoch()",
+                   (unsigned long long)epoch, policy_set_digest(set) + 7, hex);
+    database_execute(place->log.database, sql);
+}
+
+static void start_noticing(struct place *place)
+{
+    struct decider_options options = options_of(place, 60000, 120000);
+    struct error err = {0};
+
+    options.notice = notice;
+    noticed[0] = '\0';
+    if (!decider_start(&options, &place->decider, &err).ok) fail_msg("%s", err.message);
+}
+
+/* It was pinned by the next look at the database, because the approver had signed it. */
+static void a_set_that_nobody_loaded_never_comes_into_force(void **state)
+{
+    struct place place;
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+
+    (void)state;
+    place_open_ruled(&place);
+    start_noticing(&place);
+    plant(&place, 9, &envelope);
+    refresh(&place);
+    assert_int_equal(pinned(&place), 1);
+    assert_non_null(strstr(noticed, "up to epoch 9"));
+    decider_free(GIVE(place.decider));
+    keyd_process_kill(place.log.keyd);
+    keyd_process_restart(place.log.keyd);
+    start_noticing(&place);
+    expect(&place, VERDICT_ALLOW, NULL);
+    assert_int_equal(pinned(&place), 1);
+    assert_non_null(strstr(noticed, "up to epoch 9"));
+    assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_STRANGE_SETS]), 1);
+
+    assert_int_equal(load(&place, 2), RECORD_DONE); /* it is in nobody's way */
+    refresh(&place);
+    assert_int_equal(pinned(&place), 2);
+    assert_int_equal(load_signed(&place, buffer_bytes(&envelope)), RECORD_DONE); /* and may be loaded */
+    refresh(&place);
+    assert_int_equal(pinned(&place), 9);
+    assert_int_equal(metric_value(&policy_metrics_rows[POLICY_METRIC_STRANGE_SETS]), 0);
+    place_close(&place);
+}
+
+/* Whoever writes a row of the log besides does not convince keyd: the entry has another hash than what was signed. */
+static void a_false_entry_does_not_bring_a_set_into_force(void **state)
+{
+    struct place place;
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+
+    (void)state;
+    place_open_ruled(&place);
+    plant(&place, 9, &envelope);
+    sequencer_free(GIVE(place.log.sequencer)); /* all is signed */
+    database_execute(place.log.database,
+                     "UPDATE audit_entry e SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), old.load_detail, new.load_detail),"
+                     " 'UTF8') FROM policy_set old, policy_set new WHERE old.epoch = 1 AND new.epoch = 9 AND e.action = 'policy.load'");
+    start_noticing(&place);
+    expect(&place, VERDICT_ALLOW, NULL);
+    assert_int_equal(pinned(&place), 1);
+    assert_non_null(strstr(noticed, "up to epoch 9"));
+    place_close(&place);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_set_that_was_recorded_before_a_crash_is_pinned_at_the_next_start),
+        cmocka_unit_test(a_row_that_no_officer_signed_counts_for_nothing),
+        cmocka_unit_test(a_database_without_the_pinned_set_is_not_served),
+        cmocka_unit_test(a_set_is_not_recorded_over_one_that_is_not_in_force),
+        cmocka_unit_test(a_set_that_nobody_loaded_never_comes_into_force),
+        cmocka_unit_test(a_false_entry_does_not_bring_a_set_into_force),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* The verifier comes round, whatever somebody puts into the tables; and what keeps it from that is told. */
+#include "tests/integration/forks_fixture.h"
+
+#include "audit/metrics.h"
+
+static void wait_for_rounds(int64_t more)
+{
+    const int64_t wanted = metric_value(AUDIT_METRIC(audit_verify_rounds)) + more, until_ms = clock_monotonic_ms() + 30000;
+
+    while (metric_value(AUDIT_METRIC(audit_verify_rounds)) < wanted) {
+        if (clock_monotonic_ms() > until_ms) fail_msg("the verifier does not come round");
+        (void)usleep(20000);
+    }
+}
+
+static void wait_for_late(int64_t value)
+{
+    const int64_t until_ms = clock_monotonic_ms() + 30000;
+
+    while (metric_value(AUDIT_METRIC(audit_verify_late)) != value) {
+        if (clock_monotonic_ms() > until_ms) fail_msg("late is not %lld", (long long)value);
+        (void)usleep(20000);
+    }
+}
+
+#define FORGE "UPDATE audit_entry SET leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8') WHERE seq = 1"
+
+static const struct junk_row {
+    const char *name, *sql;
+    int64_t strange; /* rows that are told at least */
+} junk_rows[] = {
+    {"notes that are longer than those of sijil-keyd",
+     "ALTER TABLE audit_checkpoint DROP CONSTRAINT audit_checkpoint_note_size; SET ROLE sijil_app;"
+     " INSERT INTO audit_checkpoint (size, root, note) SELECT 2, decode(repeat('00', 32), 'hex'), repeat('\u00e9', 2040) || i"
+     " FROM generate_series(1, 100) AS i; RESET ROLE", 100},
+    {"more rows than a round looks at",
+     "SET ROLE sijil_app; INSERT INTO audit_checkpoint (size, root, note) SELECT i % 3, decode(repeat('00', 32), 'hex'), i"
+     " FROM generate_series(1, 5000) AS i; RESET ROLE", 5000},
+    {"rows of every size",
+     "SET ROLE sijil_app; INSERT INTO audit_checkpoint (size, root, note) VALUES (9223372036854775807, decode(repeat('00', 32), 'hex'), ''),"
+     " (-5, decode(repeat('00', 32), 'hex'), ''), (0, decode(repeat('00', 32), 'hex'), '\u00e9'); RESET ROLE", 3},
+};
+
+/* Ten entries that are signed, and no notice yet. */
+static void open_signed(struct audit_log *log)
+{
+    atomic_store(&notices, 0);
+    audit_log_init(log);
+    log->sequencer = start_with_notice(log);
+    record_some(log, 10);
+    wait_until_keyd_signed(log, 10);
+}
+
+static void rows_of_checkpoints_keep_no_round_from_its_end(void **state)
+{
+    const struct junk_row *row = *state;
+    const int64_t before = metric_value(AUDIT_METRIC(audit_strange_checkpoints)), until_ms = clock_monotonic_ms() + 60000;
+    struct audit_log log;
+
+    open_signed(&log);
+    database_execute(log.database, row->sql);
+    OWNED(log_patrol) *walking = patrol(&log, 600);
+    wait_for_rounds(3);
+    while (metric_value(AUDIT_METRIC(audit_strange_checkpoints)) - before < row->strange)
+        if (clock_monotonic_ms() > until_ms) fail_msg("%s: told are %lld", row->name, (long long)metric_value(AUDIT_METRIC(audit_strange_checkpoints)));
+    assert_in_range(atomic_load(&notices), 1, 10); /* not one for each row */
+    database_execute(log.database, FORGE);
+    wait_until_forked(&log, "entry 1");
+    log_patrol_free(GIVE(walking));
+    audit_log_close(&log);
+}
+
+static void a_round_that_does_not_end_is_told(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    open_signed(&log);
+    OWNED(log_patrol) *walking = patrol(&log, 1);
+    wait_for_rounds(1);
+    database_execute(log.database, "REVOKE SELECT ON audit_tile FROM sijil_app; REVOKE SELECT ON audit_run FROM sijil_app");
+    wait_for_late(1);
+    assert_true(atomic_load(&notices) >= 2); /* that it failed, and that it is late */
+    database_execute(log.database, "GRANT SELECT ON audit_tile TO sijil_app; GRANT SELECT ON audit_run TO sijil_app");
+    wait_for_late(0);
+    log_patrol_free(GIVE(walking));
+    audit_log_close(&log);
+}
+
+static void wait_for_payloads(int64_t missing, int64_t damaged)
+{
+    const int64_t until_ms = clock_monotonic_ms() + 60000;
+
+    while (metric_value(AUDIT_METRIC(audit_payloads_missing)) != missing || metric_value(AUDIT_METRIC(audit_payloads_damaged)) != damaged) {
+        if (clock_monotonic_ms() > until_ms)
+            fail_msg("missing %lld, damaged %lld", (long long)metric_value(AUDIT_METRIC(audit_payloads_missing)),
+                     (long long)metric_value(AUDIT_METRIC(audit_payloads_damaged)));
+        (void)usleep(20000);
+    }
+}
+
+/* Who did it is not in the leaf, but what the leaf committed to is looked for; it is no reason to stop. */
+static void payloads_are_looked_at(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+
+    (void)state;
+    open_signed(&log);
+    OWNED(log_patrol) *walking = patrol(&log, 600);
+    wait_for_rounds(1);
+    wait_for_payloads(0, 0);
+    assert_int_equal(atomic_load(&notices), 0);
+    database_execute(log.database, "DELETE FROM audit_payload WHERE seq = 4");
+    wait_for_payloads(1, 0);
+    database_execute(log.database, "UPDATE audit_payload SET salt = sha256('') WHERE seq = 5; UPDATE audit_payload SET box ="
+                                   " decode(repeat('00', 100000), 'hex') WHERE seq = 6; INSERT INTO audit_payload (seq, subject, salt, box)"
+                                   " SELECT 4, subject, salt, box FROM audit_payload WHERE seq = 3");
+    wait_for_payloads(0, 3);
+    assert_true(atomic_load(&notices) >= 2);
+    assert_true(sequencer_is_ready(log.sequencer, &err));
+    log_patrol_free(GIVE(walking));
+    audit_log_close(&log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_round_that_does_not_end_is_told), cmocka_unit_test(payloads_are_looked_at)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL) + RUN_TABLE(junk_rows, rows_of_checkpoints_keep_no_round_from_its_end);
+}

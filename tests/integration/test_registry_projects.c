@@ -1,0 +1,142 @@
+/* Projects, their labels, and lists of what there is, against a real database. */
+#include "tests/integration/registry_fixture.h"
+
+static struct permit *permit_of(enum action action, const struct resource *where)
+{
+    return stack_permit(fixture.stack, action, where);
+}
+
+static struct result label(const struct resource *where, const char *text, struct error *err)
+{
+    struct label_change change;
+
+    label_change_prepare(where, text, &change);
+    return fixture_change(ACTION_PROJECT_LABEL, where, &change.change, err);
+}
+
+static void labels_only_rise(void **state)
+{
+    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/labelled",
+                             .region = TEST_REGION};
+    struct project_create change;
+
+    (void)state;
+    MUST(project_create_prepare(fixture.registry, &where, "{\"class\":\"confidential\"}", &change, &err));
+    MUST(fixture_change(ACTION_PROJECT_CREATE, &where, &change.change, &err));
+    MUST_FAIL(ERROR_CONFLICT, fixture_change(ACTION_PROJECT_CREATE, &where, &change.change, &err));
+    where.project = change.project;
+    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"open\"}", &err)); /* nothing was pushed yet */
+    MUST_FAIL(ERROR_CONFLICT, label(&where, "{}", &err));
+    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"confidential\",\"lineage\":\"attested\"}", &err)); /* it was unknown */
+    MUST(label(&where, "{\"class\":\"confidential\",\"lineage\":\"unknown\"}", &err));
+    MUST(label(&where, "{\"class\":\"sensitive\",\"subjects\":[\"health\"],\"lineage\":\"unknown\"}", &err));
+    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"secret\",\"lineage\":\"unknown\"}", &err)); /* it would forget the subject */
+    assert_string_equal(ask("SELECT label->>'class' FROM project WHERE name = 'labelled'"), "sensitive");
+    where = (struct resource){.kind = RESOURCE_ORGANISATION, .organisation = fixture.organisation, .name = "acme"};
+    MUST(label(&where, "{\"class\":\"confidential\"}", &err));
+    MUST_FAIL(ERROR_CONFLICT, label(&where, "{\"class\":\"open\"}", &err));
+}
+
+static void projects_need_their_organisation_and_region(void **state)
+{
+    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/nowhere",
+                             .region = "test/nowhere"};
+    struct project_create change;
+
+    (void)state;
+    MUST(project_create_prepare(fixture.registry, &where, "{}", &change, &err));
+    MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_PROJECT_CREATE, &where, &change.change, &err));
+}
+
+static void lists_projects_by_name(void **state)
+{
+    const struct resource system = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
+    struct scope_query query = {.permit = permit, .where = &system, .projects = true, .limit = 1};
+    bool found = false, has_more = true;
+
+    (void)state;
+    for (char before[RESOURCE_NAME_MAX + 1] = ""; has_more;) {
+        OWNED(scope_page) *page = NULL;
+        MUST(scope_list(fixture.stack->pg, &query, &page, &err));
+        assert_int_equal(page->count, 1);
+        const struct scope_record *record = &page->records[0];
+        assert_true(strcmp(before, record->name) < 0);
+        (void)snprintf(before, sizeof before, "%s", record->name);
+        if (strcmp(record->name, "acme/models") == 0) {
+            found = true;
+            assert_string_equal(record->region, TEST_REGION);
+        }
+        query.last = record->id;
+        has_more = page->has_more;
+    }
+    assert_true(found);
+}
+
+/* A page has as many as it can of what the reader may see: what is hidden shortens none, and leads to no next one. */
+static void hidden_projects_count_in_no_page(void **state)
+{
+    const struct resource system = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
+    OWNED(scope_page) *all = NULL;
+    struct scope_query query = {.permit = permit, .where = &system, .projects = true, .limit = 100};
+
+    (void)state;
+    MUST(scope_list(fixture.stack->pg, &query, &all, &err));
+    assert_true(all->count > 1);
+    const struct uuid last = all->records[all->count - 1].id;
+    const struct scope_reader readers[] = {{0}, {.projects = &last, .project_count = 1}};
+    for (size_t i = 0; i < COUNT(readers); i++) {
+        OWNED(scope_page) *page = NULL;
+        query.limit = 1;
+        query.reader = &readers[i];
+        MUST(scope_list(fixture.stack->pg, &query, &page, &err));
+        assert_int_equal(page->count, i);
+        assert_false(page->has_more);
+        if (i == 1) assert_true(uuid_equal(&page->records[0].id, &last));
+    }
+}
+
+static void repositories_are_listed_between_names(void **state)
+{
+    const struct resource system = {.kind = RESOURCE_SYSTEM};
+    OWNED(permit) *permit = permit_of(ACTION_CATALOG_LIST, &system);
+    struct repository_query query = {
+        .permit = permit, .where = &system, .from = "", .until = "~", .last = "", .limit = SCOPE_PAGE_MAX};
+    OWNED(repository_page) *all = NULL;
+    OWNED(repository_page) *rest = NULL;
+    OWNED(repository_page) *first = NULL;
+    static const char *const names[] = {"listed/a", "listed/b", "listed/c"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        struct resource where = fixture_repository(&fixture.models, names[i]);
+        char digest[DIGEST_TEXT_SIZE];
+        fixture_push(&where, 28, 1, digest);
+    }
+    MUST(repository_list(fixture.stack->pg, &query, &all, &err));
+    assert_true(all->count > 2);
+    for (size_t i = 1; i < all->count; i++) assert_true(strcmp(all->names[i - 1], all->names[i]) < 0);
+    query.last = all->names[0];
+    MUST(repository_list(fixture.stack->pg, &query, &rest, &err));
+    assert_int_equal(rest->count, all->count - 1);
+    for (size_t i = 0; i < rest->count; i++) assert_string_equal(rest->names[i], all->names[i + 1]);
+    query.from = all->names[1];
+    query.until = all->names[2];
+    MUST(repository_list(fixture.stack->pg, &query, &first, &err));
+    assert_int_equal(first->count, 1);
+    assert_string_equal(first->names[0], all->names[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_only_rise),
+        cmocka_unit_test(projects_need_their_organisation_and_region),
+        cmocka_unit_test(lists_projects_by_name),
+        cmocka_unit_test(hidden_projects_count_in_no_page),
+        cmocka_unit_test(repositories_are_listed_between_names),
+    };
+
+    return cmocka_run_group_tests_name("projects", tests, fixture_set_up, fixture_tear_down);
+}

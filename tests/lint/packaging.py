@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""usage: packaging.py SOURCE-FOLDER BUILD-FOLDER   What packaging/ says of the programs, their users and settings, against what is so."""
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT, BUILD = (os.path.abspath(path) for path in sys.argv[1:])
+DEBIAN = os.path.join(ROOT, "packaging/debian")
+UNITS = ("sijild.service", "sijil-keyd.service")
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def unit(name):
+    """Key -> values, in order, of all sections."""
+    found = {}
+    for line in read(f"packaging/systemd/{name}").splitlines():
+        if line and line[0] not in "#[":
+            key, value = line.split("=", 1)
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def run(*words, **more):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+def program(name):
+    return os.path.join(BUILD, "cmd", name)
+
+
+def users():
+    return re.findall(r"^u (\S+) ", read("packaging/debian/sijil-server.sysusers"), re.M)
+
+
+def folders():
+    """Path -> (mode, owner, group), as systemd-tmpfiles makes them."""
+    rows = re.findall(r"^d (\S+) (\d+) (\S+) (\S+) -$", read("packaging/debian/sijil-server.tmpfiles"), re.M)
+    return {path: tuple(rest) for path, *rest in rows}
+
+
+def command(name):
+    words = shlex.split(unit(name)["ExecStart"][0])
+    options = dict(word.split("=", 1) for word in words[1:])
+    return os.path.basename(words[0]), words[0], options
+
+
+def commands_fit_the_programs():
+    for name in UNITS:
+        called, path, options = command(name)
+        assert name == called + ".service" and path == f"/usr/bin/{called}", path
+        known = set(re.findall(r"^\s+(--[a-z-]+)", run(program(called), "--help")[1], re.M))
+        assert len(known) > 5 and set(options) <= known, (name, set(options) - known)
+        assert path in unit(name)["ExecPaths"][0].split(), name
+    default = re.search(r"default: (/etc/\S+sijild.conf)", run(program("sijild"), "--help")[1]).group(1)
+    assert command("sijild.service")[2]["--config"] == default == unit("sijild.service")["ConditionPathExists"][0]
+    keyd = command("sijil-keyd.service")[2]
+    assert unit("sijil-keyd.service")["ConditionPathExists"] == [keyd["--directory"] + "/keyring"]
+    assert keyd["--passphrase-fd"] == "0" and unit("sijil-keyd.service")["StandardInput"][0].startswith("file:/etc/sijil/")
+
+
+def users_and_folders_are_made():
+    made = folders()
+    assert users() == ["sijil", "sijil-keyd"] and len(made) == 4, (users(), made)
+    for path, (_, owner, group) in made.items():
+        assert owner in users() and group in users(), path
+    for name in UNITS:
+        assert unit(name)["User"][0] == unit(name)["Group"][0] and unit(name)["User"][0] in users(), name
+        for path in unit(name)["ReadWritePaths"][0].split():
+            assert made[path][1] == unit(name)["User"][0], (name, path)
+    keyd = command("sijil-keyd.service")[2]
+    assert made[keyd["--directory"]] == ("0700", "sijil-keyd", "sijil-keyd"), "only sijil-keyd may enter its folder"
+    # The socket's group comes from the folder: setgid, and no other user may enter.
+    assert made[os.path.dirname(keyd["--socket"])] == ("2750", "sijil-keyd", "sijil") and keyd["--allow-uid"] == "sijil"
+
+
+def sample():
+    return run(program("sijild"), "--sample-config")[1]
+
+
+def default(name):
+    return int(re.search(rf'^{name} = "(\d+)"', sample(), re.M).group(1))
+
+
+def seconds(text):
+    return int(re.fullmatch(r"(\d+)s", text).group(1))
+
+
+def limits_leave_room_for_the_settings():
+    assert seconds(unit("sijild.service")["TimeoutStopSec"][0]) >= default("shutdown_timeout") + 10
+    for name in UNITS:
+        assert unit(name)["Restart"] == ["on-failure"] and unit(name)["StartLimitIntervalSec"] == ["0"], name
+        assert unit(name)["RestartPreventExitStatus"] == ["2"], name
+        assert "LimitNOFILE" not in unit(name), "sijild raises its own soft limit up to the hard one"
+    assert run(program("sijild"), "--no-such-option")[0] == 2 and run(program("sijil-keyd"), "--no-such-option")[0] == 2
+
+
+def documented_settings():
+    """What docs/packages.md has appended to the conffile."""
+    block = re.search(r"^    cat >> /etc/sijil/sijild.conf <<'END'\n(.*?)^    END\n", read("docs/packages.md"), re.M | re.S).group(1)
+    return re.sub(r"^    ", "", block, flags=re.M)
+
+
+def the_conffile_with_what_docs_add_is_good():
+    """The conffile is --sample-config; a setting that comes without a default is missed here."""
+    assert "--sample-config > $(generated)/sijild.conf" in read("packaging/debian/rules")
+    settings = documented_settings()
+    assert f'keyd_socket = "{command("sijil-keyd.service")[2]["--socket"]}"' in settings
+    assert any(location.startswith(path + "/") for location in re.findall(r'location = "(\S+)"', settings)
+               for path in unit("sijild.service")["ReadWritePaths"][0].split())
+    with tempfile.TemporaryDirectory() as work:
+        make_pair(work)
+        settings = settings.replace("/etc/sijil/tls.", work + "/tls.")
+        for text, expected in ((sample(), 2), (sample() + settings, 0)):
+            with open(work + "/sijild.conf", "w", encoding="utf-8") as file:
+                file.write(text)
+            code, _, said = run(program("sijild"), f"--config={work}/sijild.conf", "--check-config")
+            assert code == expected, (code, expected, said)
+            if expected != 0:  # and so the unit does not start it again and again
+                assert run(program("sijild"), f"--config={work}/sijild.conf")[0] == expected
+
+
+def make_pair(work):
+    run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj",
+        "/CN=registry.example", "-addext", "subjectAltName=DNS:registry.example", "-keyout", work + "/tls.key", "-out", work + "/tls.pem")
+
+
+def dependencies_agree():
+    listed = re.search(r'^build_packages="(.*?)"', read("script/lib.sh"), re.M | re.S).group(1).split()
+    fields = re.search(r"^Build-Depends:\n((?: .*\n)+)", read("packaging/debian/control"), re.M).group(1)
+    named = {re.match(r" (\S+?)(?: \(.*\))?,?$", line).group(1) for line in fields.splitlines()}
+    # build-essential is understood; the tests, git and certificates are no part of building packages.
+    expected = set(listed) - {"build-essential", "ca-certificates", "git", "libcmocka-dev"}
+    assert named - {"debhelper-compat", "dh-sequence-installsysusers"} == expected, named ^ expected
+    minimum = re.search(r"^cmake_minimum_required\(VERSION (\S+)\)", read("CMakeLists.txt"), re.M).group(1)
+    assert f"cmake (>= {minimum})" in fields
+
+
+def every_program_is_in_a_package():
+    installed = "".join(read(f"packaging/debian/sijil-{part}.install") for part in ("server", "client", "verify"))
+    for name in re.findall(r"^install\(TARGETS (\S+) ", read("cmd/CMakeLists.txt"), re.M):
+        assert re.search(rf"^usr/bin/{name}$", installed, re.M), name
+
+
+for test in (commands_fit_the_programs, users_and_folders_are_made, limits_leave_room_for_the_settings,
+             the_conffile_with_what_docs_add_is_good, dependencies_agree, every_program_is_in_a_package):
+    test()
+    print("ok", test.__name__)
