@@ -14,6 +14,9 @@
 
 struct audit_page {
     struct pg_rows *rows;
+    struct page_event {
+        bool is_readable, has_payload;
+    } *events; /* what each leaf says of itself */
     size_t key_count;
     struct page_key {
         uint8_t subject[32];
@@ -57,29 +60,33 @@ static bool has_its_hash(const struct audit_row *row)
 }
 
 /* An entry that can't be read is no change of the log: a newer gateway may have written it (audit_page_is_readable()). */
-static struct result check_row(const struct audit_selection *selection, const struct pg_rows *rows, size_t i, struct leaf *leaf,
-                               struct error *err)
+static struct result check_row(const struct audit_selection *selection, const struct pg_rows *rows, size_t i,
+                               struct page_event *event, struct error *err)
 {
     struct audit_row row;
     struct error why;
+    struct leaf leaf;
 
     audit_read_row(rows, i, &row);
     bool fits = has_its_hash(&row);
-    const struct result read = leaf_read(row.leaf, leaf, &why);
-    if (!read.ok && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message); /* not a change of the log */
-    if (fits && !read.ok) return SUCCESS;
-    fits = fits && leaf->sequence == row.sequence;
-    for (size_t k = 0; fits && k < selection->key_count; k++) fits = stands_under(leaf, selection->keys[k]);
+    event->is_readable = leaf_read(row.leaf, &leaf, &why).ok;
+    if (!event->is_readable && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message); /* not a change of the log */
+    if (fits && !event->is_readable) return SUCCESS;
+    event->has_payload = event->is_readable && leaf.has_payload;
+    fits = fits && leaf.sequence == row.sequence;
+    for (size_t k = 0; fits && k < selection->key_count; k++) fits = stands_under(&leaf, selection->keys[k]);
     if (fits) return SUCCESS;
     return failure(err, ERROR_FORKED, "entry %llu of the log is not what its row, or the index of keys, says that it is",
                    (unsigned long long)row.sequence);
 }
 
-static struct result check_page(const struct audit_selection *selection, const struct pg_rows *rows, struct error *err)
+static struct result check_page(const struct audit_selection *selection, struct audit_page *page, struct error *err)
 {
-    struct leaf leaf;
+    const size_t count = pg_rows_count(page->rows);
 
-    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(check_row(selection, rows, i, &leaf, err));
+    page->events = memory_zeroed(count + 1, sizeof *page->events);
+    if (page->events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
+    for (size_t i = 0; i < count; i++) TRY(check_row(selection, page->rows, i, &page->events[i], err));
     return SUCCESS;
 }
 
@@ -90,7 +97,7 @@ static struct result select_page(struct pg *pg, const struct audit_selection *se
 
     if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
     TRY(audit_select(pg, selection, &page->rows, err));
-    TRY(check_page(selection, page->rows, err));
+    TRY(check_page(selection, page, err));
     *page_out = GIVE(page);
     return SUCCESS;
 }
@@ -133,12 +140,8 @@ struct result audit_find(struct pg *pg, const struct permit *permit, uint64_t se
 struct result audit_page_between(struct pg *pg, uint64_t from, uint64_t until, struct audit_page **page_out, struct error *err)
 {
     const struct audit_selection selection = {.ascending = true, .from = from, .until = until, .limit = AUDIT_PAGE_MAX};
-    OWNED(audit_page) *page = memory_zeroed(1, sizeof *page);
 
-    if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for events");
-    TRY(audit_select(pg, &selection, &page->rows, err));
-    *page_out = GIVE(page);
-    return SUCCESS;
+    return select_page(pg, &selection, page_out, err);
 }
 
 size_t audit_page_count(const struct audit_page *page)
@@ -164,10 +167,7 @@ struct bytes audit_page_leaf(const struct audit_page *page, size_t index)
 
 bool audit_page_is_readable(const struct audit_page *page, size_t index)
 {
-    struct error why;
-    struct leaf leaf;
-
-    return leaf_read(audit_page_leaf(page, index), &leaf, &why).ok;
+    return page->events[index].is_readable;
 }
 
 static struct result open_key(struct keyd_client *keyd, const struct audit_row *row, struct secret **key_out,
@@ -227,11 +227,9 @@ struct result audit_page_payload(struct audit_page *page, size_t index, struct k
 const char *audit_page_missing(const struct audit_page *page, size_t index)
 {
     struct audit_row row;
-    struct leaf leaf;
-    struct error why;
 
     audit_read_row(page->rows, index, &row);
-    if (!leaf_read(row.leaf, &leaf, &why).ok || !leaf.has_payload) return NULL;
+    if (!page->events[index].has_payload) return NULL;
     if (row.box.length == 0) return "payload";
     return row.wrapped_key.length == 0 ? "key" : NULL;
 }
@@ -240,6 +238,7 @@ void audit_page_free(struct audit_page *page)
 {
     if (page == NULL) return;
     for (size_t i = 0; i < page->key_count; i++) secret_free(page->keys[i].key);
+    free(page->events);
     pg_rows_free(page->rows);
     free(page);
 }

@@ -417,7 +417,9 @@ static struct result read_all(const struct reading *reading, struct error *err)
     OWNED(audit_page) *found = NULL;
 
     TRY_UNTOUCHED_BYTES(page, audit_list(reading->pg, reading->auditor, &filter, &page, err));
+    for (size_t i = 0; i < audit_page_count(page); i++) assert_true(audit_page_is_readable(page, i)); /* memory or none */
     TRY_UNTOUCHED_BYTES(found, audit_find(reading->pg, reading->auditor, 5, &found, err));
+    assert_true(audit_page_is_readable(found, 0));
     TRY_UNTOUCHED(payload.length, audit_page_payload(found, 0, keyd, TEST_ORIGIN, &payload, err));
     TRY(audit_prove(reading->pg, reading->auditor, 5, &reading->checkpoint, &proof, err));
     TRY_UNTOUCHED(entry.length, audit_prove_deletion(reading->pg, reading->certifier, 10, &reading->checkpoint,
