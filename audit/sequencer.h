@@ -44,6 +44,7 @@ struct change {
      * so that what was decided before the change is decided again after it.
      */
     bool raises_epoch;
+    bool is_alone; /* with raises_epoch: its group also begins with it, so that it finds every event before its own in the log */
     enum change_reach reach;
     struct uuid repository; /* CHANGE_REACHES_REPOSITORY */
     /**

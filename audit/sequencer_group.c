@@ -279,6 +279,8 @@ static void take_records(struct sequencer *sequencer, struct record_queue *taken
     size_t changes = 0;
 
     while (taken->count < sequencer->group_limit && sequencer->ready.count > 0) {
+        const struct change *next = sequencer->ready.first->change;
+        if (next != NULL && next->is_alone && taken->count > 0) return;
         struct record *record = queue_take(&sequencer->ready);
         queue_add(is_late && record->under == NULL ? unserved : taken, record);
         changes += record->change != NULL;

@@ -234,11 +234,13 @@ static struct result refuse_kept(struct request *request, const struct plan *pla
     return refuse(request, 403, "Not allowed", why, plan, err);
 }
 
-/* Decided, counted once more and done in one transaction. */
-static struct result do_it(struct request *request, const struct plan *plan, struct error *err)
+/* If nothing changed since it was counted, it is done, in one transaction. */
+static struct result do_it(struct request *request, struct pg *pg, struct plan *plan, struct error *err)
 {
+    const struct erase_view view = {.permit = request->permit, .action = request->pairs[0].action, .where = &request->pairs[0].resource};
     struct erase erase;
 
+    TRY(erase_catch_up(pg, &view, &plan->counts, err));
     erase_prepare(&request->pairs[0].resource, &plan->counts, plan->epoch, &erase);
     TRY(request_record_outcome(request, OUTCOME_COMPLETED, plan->digest, &erase.change, err));
     struct error late = {0};
@@ -258,7 +260,7 @@ static struct result try_erase(struct request *request, struct pg *pg, struct pl
         return refuse(request, 409, "It is not empty", "look at the plan, and name its digest: ?plan=sha256:...", plan, err);
     if (named != NULL && strcmp(named, plan->digest) != 0)
         return refuse(request, 409, "It changed meanwhile", "this is not what was planned any more: look at the new plan", plan, err);
-    return do_it(request, plan, err);
+    return do_it(request, pg, plan, err);
 }
 
 static struct result handle_erase(struct request *request, struct pg *pg, struct error *err)

@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/format/leaf.h"
 #include "crypto/digest.h"
+
+#define CATCH_UPS 8 /* each has less to look at than the one before */
+#define OCSF_READ 2 /* the activity of action_ocsf_type() */
 
 /* $1, $2, $3: organisation, project, repository; those below the place are NULL. Of r and p. */
 #define INSIDE                                                                                                       \
@@ -35,6 +39,7 @@ static const struct pg_statement statements[] = {
      " + (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("repository_blob") " LIMIT $4) l)"
      " + (SELECT count(*) FROM (SELECT FROM repositories LIMIT $4) r),"
      " (SELECT count(*) FROM (" BINDINGS("1") " LIMIT $5) b) + (SELECT count(*) FROM (" ROBOTS("1") " LIMIT $5) o)"
+     " + (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("upload") " LIMIT $5) u)"
      " + (SELECT count(*) FROM (SELECT FROM project WHERE organisation_id = $1 AND deleted_at IS NULL AND $2::uuid IS NULL"
      " LIMIT $5) p)",
      THREE " int8 int8", "int8 int8"},
@@ -94,6 +99,15 @@ static const struct pg_statement statements[] = {
      " WHERE l.repository_id = r.repository_id)) AS stored FROM repository r JOIN project p USING (project_id)"
      " WHERE " INSIDE " AND r.full_name > $4) s WHERE stored IS NOT NULL ORDER BY full_name LIMIT $5",
      THREE " text int8", "text timestamptz"},
+    {"erase_log_size", "SELECT size FROM audit_log", "", "int8"},
+    /* What was recorded of the place since, and how much of it may have changed something. The place and each entry are found by
+     * index, so the time depends on $3 alone. */
+    {"erase_changes",
+     "SELECT count(*), count(*) FILTER (WHERE e.seq IS NULL OR (e.outcome <> 'denied' AND e.action <> ALL($4)))"
+     " FROM (SELECT s.seq FROM audit_run r CROSS JOIN LATERAL unnest(r.seqs) AS s (seq) WHERE r.key = $1 AND r.last >= $2"
+     " AND s.seq >= $2 LIMIT $3) w LEFT JOIN LATERAL (SELECT e.seq, e.action, e.outcome FROM audit_entry e WHERE e.seq = w.seq"
+     " OFFSET 0) e ON true",
+     "bytea int8 int8 text[]", "int8 int8"},
     {"erase_is_outdated",
      "SELECT EXISTS (SELECT FROM authorization_change WHERE epoch > $2"
      " AND organisation_id IN ($1, '00000000-0000-0000-0000-000000000000'))",
@@ -143,37 +157,41 @@ static void leave_out_itself(const struct resource *where, struct erase_counts *
     if (where->kind == RESOURCE_REPOSITORY) counts->repositories--;
 }
 
-static struct result count_all(struct pg *pg, const struct resource *where, struct erase_counts *counts_out, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *exists = NULL, *rows = NULL, *hash = NULL;
-
-    add_place(&arguments, where);
-    TRY(pg_run(pg, "erase_exists", &arguments, &exists, err));
-    if (!pg_bool(exists, 0, 0)) return failure(err, ERROR_NOT_FOUND, "there is no such thing any more");
-    TRY(pg_run(pg, "erase_count", &arguments, &rows, err));
-    TRY(pg_run(pg, "erase_content", &arguments, &hash, err));
-    struct erase_counts counts;
-    memset(&counts, 0, sizeof counts);
-    int64_t *const places[] = {&counts.projects, &counts.repositories, &counts.tags,  &counts.manifests,
-                               &counts.uploads,  &counts.bindings,     &counts.robots, &counts.labels,
-                               &counts.blobs,    &counts.bytes,        &counts.blobs_shared, &counts.tags_immutable};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) *places[i] = pg_int8(rows, 0, i);
-    const struct bytes content = pg_bytes(hash, 0, 0);
-    assert(content.length == sizeof counts.content); /* what sha256() of PostgreSQL answers */
-    memcpy(counts.content, content.data, content.length);
-    leave_out_itself(where, &counts);
-    *counts_out = counts;
-    return SUCCESS;
-}
-
-struct result erase_count(struct pg *pg, const struct erase_view *view, struct erase_counts *counts_out, struct error *err)
+static struct result check_exists(struct pg *pg, const struct resource *where, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(view->permit, view->action, view->where);
-    add_place(&arguments, view->where);
+    add_place(&arguments, where);
+    TRY(pg_run(pg, "erase_exists", &arguments, &rows, err));
+    return pg_bool(rows, 0, 0) ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no such thing any more");
+}
+
+static struct result count_all(struct pg *pg, const struct resource *where, struct erase_counts *counts, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL, *hash = NULL;
+
+    add_place(&arguments, where);
+    TRY(pg_run(pg, "erase_count", &arguments, &rows, err));
+    TRY(pg_run(pg, "erase_content", &arguments, &hash, err));
+    int64_t *const places[] = {&counts->projects, &counts->repositories, &counts->tags,  &counts->manifests,
+                               &counts->uploads,  &counts->bindings,     &counts->robots, &counts->labels,
+                               &counts->blobs,    &counts->bytes,        &counts->blobs_shared, &counts->tags_immutable};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) *places[i] = pg_int8(rows, 0, i);
+    const struct bytes content = pg_bytes(hash, 0, 0);
+    assert(content.length == sizeof counts->content); /* what sha256() of PostgreSQL answers */
+    memcpy(counts->content, content.data, content.length);
+    leave_out_itself(where, counts);
+    return SUCCESS;
+}
+
+static struct result check_size(struct pg *pg, const struct resource *where, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    add_place(&arguments, where);
     pg_add_int8(&arguments, ERASE_ROWS_MAX + 1);
     pg_add_int8(&arguments, ERASE_RIGHTS_MAX + 1);
     TRY(pg_run(pg, "erase_size", &arguments, &rows, err));
@@ -181,8 +199,78 @@ struct result erase_count(struct pg *pg, const struct erase_view *view, struct e
         return failure(err, ERROR_LIMIT, "more than %d tags, manifests and blobs: delete its repositories first, or have rules remove what "
                                          "is old", ERASE_ROWS_MAX);
     if (pg_int8(rows, 0, 1) > ERASE_RIGHTS_MAX)
-        return failure(err, ERROR_LIMIT, "more than %d projects, roles and robots: delete or revoke some first", ERASE_RIGHTS_MAX);
-    return count_all(pg, view->where, counts_out, err);
+        return failure(err, ERROR_LIMIT, "more than %d projects, roles, robots and open uploads: delete, revoke or end some first",
+                       ERASE_RIGHTS_MAX);
+    return SUCCESS;
+}
+
+static struct result read_log_size(struct pg *pg, int64_t *size_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, "erase_log_size", NULL, &rows, err));
+    *size_out = pg_int8(rows, 0, 0);
+    return SUCCESS;
+}
+
+/* Whatever is committed together with the last event before `seen` is counted, because the size is read first. */
+struct result erase_count(struct pg *pg, const struct erase_view *view, struct erase_counts *counts_out, struct error *err)
+{
+    struct erase_counts counts = {.seen = 0};
+
+    permit_require(view->permit, view->action, view->where);
+    TRY(read_log_size(pg, &counts.seen, err));
+    TRY(check_exists(pg, view->where, err));
+    TRY(check_size(pg, view->where, err));
+    TRY(count_all(pg, view->where, &counts, err));
+    *counts_out = counts;
+    return SUCCESS;
+}
+
+/* Those that only read. Any other counts as a change: what it did not do costs no more than another look. */
+static size_t reading_actions(struct bytes names_out[ACTION_COUNT])
+{
+    size_t count = 0;
+
+    for (enum action action = 0; action < ACTION_COUNT; action++)
+        if (action_ocsf_type(action) % 100 == OCSF_READ) names_out[count++] = bytes_of_text(action_name(action));
+    return count;
+}
+
+/* How many events of the place were recorded from `seen` on; at most `limit` are looked at. */
+static struct result check_changes(struct pg *pg, const struct resource *where, int64_t seen, int64_t limit, int64_t *count_out,
+                                   struct error *err)
+{
+    static const char *const kinds[] = {[RESOURCE_ORGANISATION] = "org:", [RESOURCE_PROJECT] = "prj:", [RESOURCE_REPOSITORY] = "res:"};
+    struct pg_arguments arguments = {0};
+    struct bytes reading[ACTION_COUNT];
+    uint8_t id[LEAF_KEY_ID_SIZE];
+    char key[LEAF_KEY_MAX + 1];
+    OWNED(pg_rows) *rows = NULL;
+
+    (void)snprintf(key, sizeof key, "%s%s", kinds[where->kind], where->name);
+    leaf_key_id(key, id);
+    pg_add_bytes(&arguments, (struct bytes){id, sizeof id});
+    pg_add_int8(&arguments, seen);
+    pg_add_int8(&arguments, limit);
+    pg_add_text_array(&arguments, reading, reading_actions(reading));
+    TRY(pg_run(pg, "erase_changes", &arguments, &rows, err));
+    *count_out = pg_int8(rows, 0, 0);
+    if (*count_out < limit && pg_int8(rows, 0, 1) == 0) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "what is in it changed meanwhile; look at the plan again");
+}
+
+struct result erase_catch_up(struct pg *pg, const struct erase_view *view, struct erase_counts *counts, struct error *err)
+{
+    permit_require(view->permit, view->action, view->where);
+    for (unsigned i = 0; i < CATCH_UPS; i++) {
+        int64_t size = 0, count = 0;
+        TRY(read_log_size(pg, &size, err));
+        TRY(check_changes(pg, view->where, counts->seen, INT64_MAX, &count, err));
+        counts->seen = size;
+        if (count < ERASE_EVENTS_MAX / 4) return SUCCESS;
+    }
+    return SUCCESS; /* the change itself looks at no more than it may */
 }
 
 struct result erase_immutable_tag(struct pg *pg, const struct erase_view *view, char *tag_out, size_t size, struct error *err)
@@ -255,19 +343,18 @@ static struct result bury(struct pg *pg, const struct resource *where, struct er
 static struct result run_erase(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
     const struct erase *erase = (const struct erase *)(const void *)change; /* its first member */
-    struct erase_counts now;
+    int64_t count = 0;
 
     permit_require(permit, erase_action(erase->where.kind), &erase->where);
+    TRY(check_exists(pg, &erase->where, err));
     TRY(check_rights(pg, erase, err));
-    TRY(count_all(pg, &erase->where, &now, err));
-    if (memcmp(&now, &erase->counts, sizeof now) != 0)
-        return failure(err, ERROR_CONFLICT, "what is in it changed meanwhile; look at the plan again");
+    TRY(check_changes(pg, &erase->where, erase->seen, ERASE_EVENTS_MAX, &count, err));
     TRY(end_all(pg, &erase->where, err));
     return bury(pg, &erase->where, err);
 }
 
 void erase_prepare(const struct resource *where, const struct erase_counts *counts, uint64_t epoch, struct erase *erase_out)
 {
-    *erase_out = (struct erase){.change = {.run = run_erase, .raises_epoch = true}, .where = *where, .epoch = epoch};
-    memcpy(&erase_out->counts, counts, sizeof *counts);
+    *erase_out = (struct erase){.change = {.run = run_erase, .raises_epoch = true, .is_alone = true}, .where = *where,
+                                .seen = counts->seen, .epoch = epoch};
 }
