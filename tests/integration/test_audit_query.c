@@ -23,8 +23,7 @@ static struct permit *permitted(enum action action, enum resource_kind kind, con
     parts.pairs[0].action = action;
     parts.pairs[0].resource.kind = kind;
     (void)snprintf(parts.pairs[0].resource.name, sizeof parts.pairs[0].resource.name, "%s", name);
-    assert_true(decision_make(&parts, &decision, &err).ok);
-    assert_true(permit_make(decision, &permit, &err).ok);
+    assert_true(decision_make(&parts, &decision, &err).ok && permit_make(decision, &permit, &err).ok);
     return permit;
 }
 
@@ -133,8 +132,7 @@ static void payloads_open_for_auditors_only(void **state)
     OWNED(pg) *pg = reader(&log);
     OWNED(permit) *permit = auditor(RESOURCE_SYSTEM, "");
     OWNED(audit_page) *page = NULL;
-    assert_true(audit_find(pg, permit, 7, &page, &err).ok);
-    assert_true(buffer_add_text(&payload, "before ", &err).ok);
+    assert_true(audit_find(pg, permit, 7, &page, &err).ok && buffer_add_text(&payload, "before ", &err).ok);
     if (!audit_page_payload(page, 0, keyd_process_client(log.keyd), TEST_ORIGIN, &payload, &err).ok) fail_msg("%s", err.message);
     assert_string_equal(buffer_text(&payload),
                         "before {\"address\":\"192.0.2.7\",\"agent\":\"a \\\"quoted\\\" agent\",\"denials\":[{\"message\":\"\","
