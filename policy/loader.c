@@ -48,8 +48,8 @@ static void tell_strange_sets(struct decider *decider)
     decider->told = now;
     if (now.count == 0 || !is_news || decider->notice == NULL) return;
     (void)snprintf(why.message, sizeof why.message,
-                   "%llu newer than the one in force, up to epoch %llu, and no event policy.load of the signed log names them",
-                   (unsigned long long)now.count, (unsigned long long)now.newest);
+                   "%llu%s newer than the one in force, up to epoch %llu, and no event policy.load of the signed log names them",
+                   (unsigned long long)now.count, now.count < STRANGE_SETS_MAX ? "" : " or more", (unsigned long long)now.newest);
     decider->notice("policy sets that nobody loaded stand in the database, and do not come into force: find out who wrote them", &why);
 }
 

@@ -232,6 +232,16 @@ uint64_t policy_set_epoch(const struct policy_set *set)
     return set->epoch;
 }
 
+uint64_t policy_set_judged_until(const struct policy_set *set)
+{
+    return atomic_load(&set->judged_until);
+}
+
+void policy_set_note_judged(struct policy_set *set, uint64_t until)
+{
+    atomic_store(&set->judged_until, until);
+}
+
 const char *policy_set_digest(const struct policy_set *set)
 {
     return set->digest;

@@ -44,6 +44,12 @@ RESULT policy_set_compile(struct bytes payload, struct policy_set **set_out, str
 uint64_t policy_set_epoch(const struct policy_set *set);
 /** "sha256:..." of the payload without its member "digest". */
 const char *policy_set_digest(const struct policy_set *set);
+/**
+ * Of the set in force: no event of the log before this number loads a set that is newer. 0 until policy_set_load() has looked; it
+ * alone notes more.
+ */
+uint64_t policy_set_judged_until(const struct policy_set *set);
+void policy_set_note_judged(struct policy_set *set, uint64_t until);
 const struct policy_documents *policy_set_documents(const struct policy_set *set);
 const struct policy_groups *policy_set_groups(const struct policy_set *set);
 /** Facts of a region; NULL when the catalogue does not have it. */

@@ -16,15 +16,29 @@ void policy_set_raw_digest(const struct policy_set *set, uint8_t raw_out[SHA256_
     (void)text_from_hex(bytes_of_text(policy_set_digest(set) + strlen("sha256:")), raw_out, SHA256_SIZE);
 }
 
-/* What the set before has labelled is known only if no other was loaded between. */
+/*
+ * What the set before has labelled is known only if no other was loaded between. Events that the loader has judged already are not
+ * looked at again: what they name is not in force, and never will be.
+ */
+static struct result check_before(struct pg *pg, const struct policy_set_change *load, struct error *err)
+{
+    const uint64_t epoch = load->before == NULL ? 0 : policy_set_epoch(load->before);
+    const uint64_t first = load->before == NULL ? 0 : policy_set_judged_until(load->before);
+    bool is_awaited = false;
+
+    if (policy_set_epoch(load->set) <= epoch)
+        return failure(err, ERROR_CONFLICT, "policy epoch %llu is in force: sign with a larger one", (unsigned long long)epoch);
+    TRY(policy_set_is_awaited(pg, epoch + 1, first, &is_awaited, err));
+    if (!is_awaited) return SUCCESS;
+    return failure(err, ERROR_CONFLICT, "a policy set that is not in force is stored already: %s",
+                   "try again, with a larger epoch than that of any other");
+}
+
 static struct result insert(struct pg *pg, const struct policy_set_change *load, struct error *err)
 {
     const struct policy_set_row row = {policy_set_epoch(load->set), load->digest, load->envelope, load->loaded_by};
-    struct policy_set_news news;
 
-    TRY(policy_set_news(pg, load->before == NULL ? 0 : policy_set_epoch(load->before), &news, err));
-    if (news.has_loaded) return failure(err, ERROR_CONFLICT, "a policy set that is not in force is stored already: %s",
-                                        "try again, with a larger epoch than that of any other");
+    TRY(check_before(pg, load, err));
     TRY(policy_set_insert(pg, &row, err));
     return stored_labels_keep(pg, load, err);
 }

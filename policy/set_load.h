@@ -36,8 +36,9 @@ void policy_set_load_change(struct policy_set_change *change, struct bytes envel
                             const struct policy_set *before, const char *loaded_by);
 
 /** Newer than the set in force, and nobody loaded them: somebody wrote them past the application. */
+#define STRANGE_SETS_MAX 1000 /* that one look goes over, rows or events; none of their envelopes is read */
 struct strange_sets {
-    uint64_t count, newest; /* newest: an epoch */
+    uint64_t count, newest; /* newest: an epoch; count stops at STRANGE_SETS_MAX */
 };
 
 /** `pg` needs policy_set_table and audit_tree_table. */

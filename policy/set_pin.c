@@ -1,6 +1,9 @@
 /*
  * Which stored set is in force: sijil-keyd is the one that must be convinced, by the log that it has signed itself. What the
  * database says of a set is no more than a hint where to look.
+ *
+ * The way goes from the log's events to the rows that they name. So a row without an event costs nothing, and each event of the log
+ * is judged once, in the log's order: no number of false ones stands before a true one.
  */
 #include <string.h>
 
@@ -9,9 +12,10 @@
 #include "policy/set_load_priv.h"
 #include "policy/set_store.h"
 
+#define PAGES_MAX 64 /* of events in one turn; the next turn goes on */
 #define PIN_TRIES 20 /* each is lost only to another gateway, which had more of the log signed, or pinned a set meanwhile */
 
-/* A stored set that was loaded, and the event that says so. */
+/* A stored set that an event names, and that event. */
 struct candidate {
     struct bytes envelope, leaf;
     uint64_t sequence;
@@ -66,75 +70,144 @@ static bool is_unconvincing(enum error_kind kind)
     return kind == ERROR_NOT_FOUND || kind == ERROR_INVALID;
 }
 
-/* *fits_out: the set is in force. Whoever can write rows must not be able to stop the registry: what does not fit is passed over. */
+/* *fits_out: it is in force now. Whoever can write rows must not be able to stop the registry: what does not fit is passed over. */
 static struct result consider(const struct policy_set_source *source, const struct keyd_identity *identity,
                               const struct candidate *candidate, bool *fits_out, struct error *err)
 {
     struct error refused = {0};
 
-    *fits_out = is_pinned(candidate->set, identity);
-    if (*fits_out || policy_set_epoch(candidate->set) <= identity->policy_epoch || candidate->leaf.length == 0) return SUCCESS;
+    *fits_out = false;
+    if (policy_set_epoch(candidate->set) <= identity->policy_epoch) return SUCCESS;
     *fits_out = pin(source, identity, candidate, &refused).ok;
     if (*fits_out || is_unconvincing(refused.kind)) return SUCCESS;
     const bool was_beaten = refused.kind == ERROR_DENIED; /* another gateway pinned a newer one */
     return failure(err, was_beaten ? ERROR_CONFLICT : refused.kind, "%s", refused.message);
 }
 
-static void note_strange(struct strange_sets *strange, uint64_t epoch)
+/* *set_out is NULL for what the approver has not signed. */
+static struct result read_stored(struct bytes envelope, const struct ecdsa_key *approver, struct policy_set **set_out,
+                                 struct error *err)
 {
-    strange->count++;
-    if (epoch > strange->newest) strange->newest = epoch;
+    struct error refused = {0};
+
+    *set_out = NULL;
+    if (envelope.length == 0 || policy_set_read(envelope, approver, set_out, &refused).ok) return SUCCESS;
+    *set_out = NULL;
+    return refused.kind == ERROR_NO_MEMORY ? failure(err, ERROR_NO_MEMORY, "%s", refused.message) : SUCCESS;
 }
 
-/* Newest first: the pinned one, or a newer one that was loaded and that keyd then takes. */
-static struct result choose(struct policy_set_source *source, const struct keyd_identity *identity,
-                            const struct ecdsa_key *approver, struct policy_set **set_out, struct error *err)
+/* The one of these rows that is pinned, or NULL. What was loaded before it can't be newer. */
+static struct result pick_pinned(const struct pg_rows *rows, const struct keyd_identity *identity, const struct ecdsa_key *approver,
+                                 struct policy_set **set_out, struct error *err)
 {
-    OWNED(pg_rows) *rows = NULL;
-
-    TRY(policy_set_newest(source->pg, identity->policy_epoch, &rows, err));
+    *set_out = NULL;
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
         OWNED(policy_set) *set = NULL;
-        struct candidate candidate = {pg_bytes(rows, i, 0), pg_bytes(rows, i, 2), (uint64_t)pg_int8(rows, i, 1), NULL};
-        struct error refused = {0};
-        bool fits = false;
-        if (!policy_set_read(candidate.envelope, approver, &set, &refused).ok) {
-            if (refused.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "%s", refused.message);
-            continue;
-        }
-        candidate.set = set;
-        TRY(consider(source, identity, &candidate, &fits, err));
-        if (!fits) {
-            note_strange(&source->strange, policy_set_epoch(set));
-            continue;
-        }
+        TRY(read_stored(pg_bytes(rows, i, 1), approver, &set, err));
+        if (!is_pinned(set, identity)) continue;
+        policy_set_note_judged(set, (uint64_t)(pg_int8(rows, i, 0) + 1));
         *set_out = GIVE(set);
         return SUCCESS;
     }
-    if (identity->policy_epoch != 0)
-        return failure(err, ERROR_CORRUPT, "keyd has pinned policy epoch %llu, and the database does not have that set",
-                       (unsigned long long)identity->policy_epoch);
-    *set_out = NULL;
     return SUCCESS;
+}
+
+/* By the event that loaded it; and by what its row claims, for a log that no longer has that event. */
+static struct result find_pinned(const struct policy_set_source *source, const struct keyd_identity *identity,
+                                 const struct ecdsa_key *approver, struct policy_set **set_out, struct error *err)
+{
+    const struct policy_set_row pinned = {.epoch = identity->policy_epoch, .digest = identity->policy_digest};
+    uint64_t first = 0;
+
+    for (size_t count = POLICY_SETS_READ; count == POLICY_SETS_READ;) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(policy_set_find(source->pg, &pinned, first, &rows, err));
+        TRY(pick_pinned(rows, identity, approver, set_out, err));
+        if (*set_out != NULL) return SUCCESS;
+        count = pg_rows_count(rows);
+        if (count > 0) first = (uint64_t)pg_int8(rows, count - 1, 0) + 1;
+    }
+    OWNED(pg_rows) *claims = NULL;
+    TRY(policy_set_find_row(source->pg, &pinned, &claims, err));
+    TRY(pick_pinned(claims, identity, approver, set_out, err));
+    if (*set_out != NULL) return SUCCESS;
+    return failure(err, ERROR_CORRUPT, "keyd has pinned policy epoch %llu, and the database does not have that set",
+                   (unsigned long long)identity->policy_epoch);
+}
+
+static void replace(struct policy_set **set, struct policy_set *by)
+{
+    policy_set_free(*set);
+    *set = by;
+}
+
+/* One event: the set that it names takes the place of *set if keyd pins it. */
+static struct result judge_event(const struct policy_set_source *source, struct keyd_identity *identity,
+                                 const struct ecdsa_key *approver, const struct candidate *event, struct policy_set **set,
+                                 struct error *err)
+{
+    struct candidate candidate = *event;
+    OWNED(policy_set) *named = NULL;
+    bool fits = false;
+
+    TRY(read_stored(event->envelope, approver, &named, err));
+    candidate.set = named;
+    if (named != NULL) TRY(consider(source, identity, &candidate, &fits, err));
+    if (fits) {
+        identity->policy_epoch = policy_set_epoch(named);
+        replace(set, GIVE(named));
+    }
+    if (*set != NULL) policy_set_note_judged(*set, event->sequence + 1);
+    return SUCCESS;
+}
+
+/* Events since those that were judged for *set. An event is judged for good: unless it could not be, then the next turn begins with it. */
+static struct result judge_news(const struct policy_set_source *source, const struct keyd_identity *identity,
+                                const struct ecdsa_key *approver, struct policy_set **set, struct error *err)
+{
+    struct keyd_identity now = *identity;
+    uint64_t first = *set == NULL ? 0 : policy_set_judged_until(*set);
+    size_t count = POLICY_SETS_READ;
+
+    for (unsigned page = 0; page < PAGES_MAX && count == POLICY_SETS_READ; page++) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(policy_set_events(source->pg, now.policy_epoch + 1, first, &rows, err));
+        count = pg_rows_count(rows);
+        for (size_t i = 0; i < count; i++) {
+            const struct candidate event = {pg_bytes(rows, i, 2), pg_bytes(rows, i, 1), (uint64_t)pg_int8(rows, i, 0), NULL};
+            TRY(judge_event(source, &now, approver, &event, set, err));
+            first = event.sequence + 1;
+        }
+    }
+    return SUCCESS;
+}
+
+/* Only for people, so rights never wait for it: what could not be counted keeps the number that it had. */
+static void count_strange(struct policy_set_source *source, const struct policy_set *set)
+{
+    struct error err = {0};
+    struct strange_sets strange;
+    const uint64_t epoch = set == NULL ? 0 : policy_set_epoch(set), first = set == NULL ? 0 : policy_set_judged_until(set);
+
+    if (policy_set_strange(source->pg, epoch, first, &strange, &err).ok) source->strange = strange;
 }
 
 static struct result load_once(struct policy_set_source *source, struct policy_set *current, struct policy_set **set_out,
                                struct error *err)
 {
     OWNED(ecdsa_key) *approver = NULL;
+    OWNED(policy_set) *set = NULL;
     struct keyd_identity identity;
-    struct policy_set_news news;
 
     TRY(keyd_identify(source->keyd, &identity, err));
-    TRY(policy_set_news(source->pg, identity.policy_epoch, &news, err));
-    source->strange = news.strange;
-    if (!news.has_loaded && is_pinned(current, &identity)) {
-        *set_out = policy_set_keep(current);
-        return SUCCESS;
-    }
     TRY(policy_set_approver(&identity, &approver, err));
-    if (approver != NULL) return choose(source, &identity, approver, set_out, err);
-    *set_out = NULL;
+    if (approver != NULL) {
+        if (is_pinned(current, &identity)) set = policy_set_keep(current);
+        else if (identity.policy_epoch != 0) TRY(find_pinned(source, &identity, approver, &set, err));
+        TRY(judge_news(source, &identity, approver, &set, err));
+    }
+    count_strange(source, set);
+    *set_out = GIVE(set);
     return SUCCESS;
 }
 

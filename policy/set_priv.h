@@ -30,6 +30,7 @@ struct declassification {
 
 struct policy_set {
     _Atomic unsigned holders;
+    _Atomic uint64_t judged_until;         /* see policy_set_judged_until() */
     json_t *json;
     uint64_t epoch;
     char digest[SHA_TEXT_SIZE];

@@ -1,5 +1,8 @@
 /*
  * policy/set_store.h -- rows of the tables policy_set and stored_label.
+ *
+ * Whoever has the application's role may add as many rows to policy_set as he likes. So every look begins with the few events
+ * policy.load of the log, and finds a row by what its event says; nothing here takes longer for rows that no event names.
  */
 #pragma once
 
@@ -12,24 +15,28 @@ struct policy_set_row {
     struct bytes envelope;
     const char *loaded_by;
 };
-/**
- * Appends a row and raises the authorization epoch. ERROR_CONFLICT if this epoch or a later one was loaded, or another row of this
- * epoch is there; the very same row, which nobody has loaded, is as good as a new one.
- */
+/** Appends a row, unless it is there, and raises the authorization epoch. */
 RESULT policy_set_insert(struct pg *pg, const struct policy_set_row *row, struct error *err);
-/**
- * Envelopes of later epochs that were loaded, newest first, at most POLICY_SETS_READ, each with number and leaf of the event that
- * says so; and then that of `epoch`, with -1 and "".
- */
-#define POLICY_SETS_READ 16 /* sets recorded and not yet pinned; there is hardly ever one */
-RESULT policy_set_newest(struct pg *pg, uint64_t epoch, struct pg_rows **rows_out, struct error *err);
 
-/** Rows newer than an epoch, by whether the log says that they were loaded. Reads no envelope. */
-struct policy_set_news {
-    bool has_loaded;
-    struct strange_sets strange;
-};
-RESULT policy_set_news(struct pg *pg, uint64_t epoch, struct policy_set_news *news_out, struct error *err);
+#define POLICY_SETS_READ 16 /* at a time: envelopes have up to 2 MiB */
+/**
+ * Events of the log that say that a set was loaded, from number `first` on, oldest first, at most POLICY_SETS_READ: number, leaf,
+ * and the envelope that the event names, "" unless it is stored with an epoch of at least `least`.
+ */
+RESULT policy_set_events(struct pg *pg, uint64_t least, uint64_t first, struct pg_rows **rows_out, struct error *err);
+/**
+ * Number and envelope of what was loaded with the epoch and the digest of `row`, by events from number `first` on, oldest first, at most
+ * POLICY_SETS_READ. More than one only if one set was signed twice, or somebody appended false events.
+ */
+RESULT policy_set_find(struct pg *pg, const struct policy_set_row *row, uint64_t first, struct pg_rows **rows_out,
+                       struct error *err);
+/** As policy_set_find(), without events: any POLICY_SETS_READ envelopes that claim to be it, each with the number -1. */
+RESULT policy_set_find_row(struct pg *pg, const struct policy_set_row *row, struct pg_rows **rows_out, struct error *err);
+
+/** Was a set of at least the epoch `least` recorded by an event from number `first` on? True also if there are too many to tell. */
+RESULT policy_set_is_awaited(struct pg *pg, uint64_t least, uint64_t first, bool *is_awaited_out, struct error *err);
+/** Rows of later epochs than `after` that no event from number `first` on names; of the STRANGE_SETS_MAX greatest epochs. */
+RESULT policy_set_strange(struct pg *pg, uint64_t after, uint64_t first, struct strange_sets *strange_out, struct error *err);
 
 /** Keeps a label with every repository whose name n has from <= n < until and, behind one more "/", matches. */
 struct stored_label_row {

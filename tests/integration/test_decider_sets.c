@@ -148,6 +148,96 @@ static void a_false_entry_does_not_bring_a_set_into_force(void **state)
     place_close(&place);
 }
 
+/*
+ * What somebody with the application's role can leave: rows of later epochs, of the epoch that comes next, of the pinned set's epoch and
+ * digest, of its envelope under other epochs, large ones; and entries behind the end of the log that name them all.
+ */
+#define JUNK_SQL                                                                                                                    \
+    "INSERT INTO policy_set SELECT n, sha256(n::text::bytea), n::text::bytea, 'mallory' FROM generate_series(3, 30000) n;"          \
+    "INSERT INTO policy_set SELECT 9223372036854775807 - n, digest, envelope, 'mallory' FROM generate_series(0, 9999) n, policy_set" \
+    " WHERE epoch = 1;"                                                                                                             \
+    "INSERT INTO policy_set SELECT 2, sha256(n::text::bytea), n::text::bytea, 'mallory' FROM generate_series(1, 10000) n;"          \
+    "INSERT INTO policy_set SELECT 1, digest, n::text::bytea, 'mallory' FROM generate_series(1, 20000) n,"                          \
+    " (SELECT digest FROM policy_set WHERE epoch = 1 AND loaded_by <> 'mallory') pinned;"                                           \
+    "INSERT INTO policy_set SELECT 40000 + n, sha256(''), repeat(md5(n::text), 65536)::bytea, 'mallory' FROM generate_series(1, 16) n;" \
+    "INSERT INTO audit_entry SELECT 1000000 + row_number() OVER (), 0, convert_to('\"res\":\"#' || load_detail || '\"', 'UTF8'),"   \
+    " sha256(''), 'policy.load', 'allowed' FROM policy_set"
+
+static void rows_that_no_event_names_stand_in_nobodys_way(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_open_ruled(&place);
+    database_execute(place.log.database, JUNK_SQL);
+    const int64_t before_ms = clock_monotonic_ms();
+    start_noticing(&place);
+    assert_non_null(strstr(noticed, "1000 or more"));
+    expect(&place, VERDICT_ALLOW, NULL);
+    for (unsigned i = 0; i < 20; i++) refresh(&place);
+    assert_int_equal(load(&place, 2), RECORD_DONE); /* though others stand under this epoch, and under later ones */
+    refresh(&place);
+    assert_int_equal(pinned(&place), 2);
+    restart_well(&place);
+    expect(&place, VERDICT_ALLOW, NULL);
+    assert_in_range(clock_monotonic_ms() - before_ms, 0, 20000); /* 25 looks, of which most take some 10 ms */
+    place_close(&place);
+}
+
+static struct result do_nothing(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    (void)change;
+    (void)pg;
+    (void)permit;
+    (void)err;
+    return SUCCESS;
+}
+
+/* A true event of the log, by a gateway that lies: it names the row of an epoch that no officer has signed. */
+static void append_false_load(struct place *place, unsigned epoch)
+{
+    char sql[256], detail[POLICY_LOAD_DETAIL_SIZE];
+
+    (void)snprintf(sql, sizeof sql, "INSERT INTO policy_set VALUES (%u, sha256('x'), 'x', 'mallory')", epoch);
+    database_execute(place->log.database, sql);
+    (void)snprintf(sql, sizeof sql, "SELECT load_detail FROM policy_set WHERE epoch = %u", epoch);
+    (void)snprintf(detail, sizeof detail, "%s", database_ask(place->log.database, sql));
+    struct change change = {.run = do_nothing, .detail = detail};
+    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:test", .pair_count = 1};
+    struct record record = {.change = &change};
+    struct error err = {0};
+    parts.pairs[0].action = ACTION_POLICY_LOAD;
+    assert_true(text_to_u64(bytes_of_text(database_ask(place->log.database, "SELECT epoch FROM authorization_epoch")), UINT32_MAX,
+                            &parts.epoch));
+    assert_true(decision_make(&parts, &record.decision, &err).ok);
+    sequencer_submit_and_wait(place->log.sequencer, &record);
+    assert_int_equal(record.status, RECORD_DONE);
+    record_done(&record);
+}
+
+/* More than one page of them, before a true one and after it. */
+static void false_events_are_judged_once_and_passed_over(void **state)
+{
+    struct place place;
+
+    (void)state;
+    place_open_ruled(&place);
+    start_noticing(&place);
+    for (unsigned epoch = 100; epoch < 120; epoch++) append_false_load(&place, epoch);
+    refresh(&place);
+    assert_int_equal(pinned(&place), 1);
+    assert_non_null(strstr(noticed, "up to epoch 119"));
+    assert_int_equal(load(&place, 2), RECORD_DONE);
+    for (unsigned epoch = 120; epoch < 140; epoch++) append_false_load(&place, epoch);
+    refresh(&place);
+    assert_int_equal(pinned(&place), 2);
+    assert_int_equal(load(&place, 3), RECORD_DONE);
+    restart_well(&place);
+    assert_int_equal(pinned(&place), 3);
+    expect(&place, VERDICT_ALLOW, NULL);
+    place_close(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +247,8 @@ int main(void)
         cmocka_unit_test(a_set_is_not_recorded_over_one_that_is_not_in_force),
         cmocka_unit_test(a_set_that_nobody_loaded_never_comes_into_force),
         cmocka_unit_test(a_false_entry_does_not_bring_a_set_into_force),
+        cmocka_unit_test(rows_that_no_event_names_stand_in_nobodys_way),
+        cmocka_unit_test(false_events_are_judged_once_and_passed_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
