@@ -1,12 +1,17 @@
 #include "storage/migrate.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "storage/migrations_priv.h"
 #include "storage/pg_priv.h"
 
 /* Which key of PostgreSQL's advisory locks is ours: "sijilmig" in ASCII. */
 #define LOCK_SQL "SELECT pg_advisory_xact_lock(8316866972155963751)"
+
+/* Sessions of a gateway that was killed end within 2 s (docs/database.md). */
+#define GATEWAYS_END_MS 5000
+#define PAUSE_MS        100
 
 /* In the owner's hands; the application may only look. */
 static const char table_sql[] = "CREATE TABLE IF NOT EXISTS schema_migration ("
@@ -22,6 +27,9 @@ static const struct pg_statement write_statements[] = {
     {"schema_migration_insert", "INSERT INTO schema_migration (number, name, checksum) VALUES ($1, $2, $3)",
      "int4 text text", ""},
 };
+static const struct pg_statement gateway_statements[] = {
+    {"schema_gateways", "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = 'sijil_app'", "", "int8"},
+};
 static const struct pg_statement role_statements[] = {
     {"schema_role_owns", "SELECT pg_has_role(current_user, relowner, 'MEMBER'), current_user::text FROM pg_class"
      " WHERE oid = 'schema_migration'::regclass", "", "bool text"},
@@ -30,6 +38,7 @@ static const struct pg_statement owner_statements[] = {
     {"schema_owner_owns", "SELECT pg_has_role(current_user, datdba, 'USAGE'), current_user::text, current_database()::text FROM pg_database"
      " WHERE datname = current_database()", "", "bool text text"},
 };
+static const struct pg_table gateway_table = PG_TABLE(gateway_statements);
 static const struct pg_table role_table = PG_TABLE(role_statements);
 static const struct pg_table owner_table = PG_TABLE(owner_statements);
 static const struct pg_table read_table = PG_TABLE(read_statements);
@@ -139,14 +148,39 @@ static struct result make_table(const char *conninfo, struct error *err)
     return pg_commit(pg, err);
 }
 
+/* A gateway compares the schema when it starts, not while it runs. Outside a transaction, in which PostgreSQL would count once only. */
+static struct result wait_for_gateways(struct pg *pg, struct error *err)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+
+    for (unsigned waited_ms = 0;; waited_ms += PAUSE_MS) {
+        OWNED(pg_rows) *rows = NULL;
+        TRY(pg_run(pg, "schema_gateways", NULL, &rows, err));
+        const long long sessions = pg_int8(rows, 0, 0);
+        if (sessions == 0) return SUCCESS;
+        if (waited_ms >= GATEWAYS_END_MS)
+            return failure(err, ERROR_CONFLICT, "the role sijil_app has sessions (%lld): stop all gateways, then migrate", sessions);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static struct result refuse_beside_gateways(struct pg *pg, const struct migration *migrations, struct error *err)
+{
+    size_t count = 0;
+
+    TRY(count_applied(pg, migrations, &count, err));
+    return migrations[count].name == NULL ? SUCCESS : wait_for_gateways(pg, err);
+}
+
 struct result storage_migrate_with(const char *conninfo, const struct migration *migrations,
                                    struct migration_report *report_out, struct error *err)
 {
-    const struct pg_table *const tables[] = {&read_table, &write_table, NULL};
+    const struct pg_table *const tables[] = {&read_table, &write_table, &gateway_table, NULL};
     OWNED(pg) *pg = NULL;
 
     TRY(make_table(conninfo, err));
     TRY(pg_open_with(conninfo, tables, &pg_limits_of_migrations, &pg, err));
+    TRY(refuse_beside_gateways(pg, migrations, err));
     return apply_all(pg, migrations, report_out, err);
 }
 

@@ -28,7 +28,8 @@ unsigned storage_schema_version(void);
 
 /**
  * Applies what is missing. `conninfo` names the owner of the tables. ERROR_CONFLICT: the database is newer
- * than this program, or has an edited or unknown migration. ERROR_INVALID: a migration failed, and left
+ * than this program, or has an edited or unknown migration; or something is missing and gateways have sessions
+ * in it: they would go on with a schema that is not theirs. ERROR_INVALID: a migration failed, and left
  * nothing. ERROR_UNAVAILABLE: no database, or another migrator held the lock for a minute.
  */
 RESULT storage_migrate(const char *conninfo, struct migration_report *report_out, struct error *err);

@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "storage/migrate.h"
 #include "storage/migrations_priv.h"
+#include "storage/pg.h"
 #include "tests/support/database.h"
 
 #define FIRST                                                                         \
@@ -103,6 +104,27 @@ static void what_was_applied_must_stand(void **state)
     assert_int_equal(err.kind, ERROR_CONFLICT);
     if (strstr(err.message, row->said) == NULL) fail_msg("%s", err.message);
     assert_string_equal(database_ask(database, "SELECT count(*) FROM schema_migration"), "2");
+}
+
+/* A gateway does not look at the schema again while it runs: an older one would go on in tables that it does not know. */
+static void nothing_changes_under_a_running_gateway(void **state)
+{
+    OWNED(database) *database = database_new_empty();
+    OWNED(pg) *gateway = NULL;
+    struct migration_report report = {0};
+    struct error err = {0};
+
+    (void)state;
+    assert_true(storage_migrate_with(database_owner(database), first_only, &report, &err).ok);
+    assert_true(pg_open(database_app(database), NULL, &gateway, &err).ok);
+    assert_false(storage_migrate_with(database_owner(database), both, &report, &err).ok);
+    assert_int_equal(err.kind, ERROR_CONFLICT);
+    assert_string_equal(err.message, "the role sijil_app has sessions (1): stop all gateways, then migrate");
+    assert_string_equal(database_ask(database, "SELECT count(*) FROM schema_migration"), "1");
+    assert_true(storage_migrate_with(database_owner(database), first_only, &report, &err).ok); /* changes nothing, hurts nobody */
+    pg_free(GIVE(gateway));
+    assert_true(storage_migrate_with(database_owner(database), both, &report, &err).ok);
+    assert_int_equal(report.applied, 1);
 }
 
 static void a_failing_one_leaves_nothing(void **state)
@@ -226,6 +248,7 @@ int main(void)
         cmocka_unit_test(the_real_ones_apply_once),
         cmocka_unit_test(a_gateway_is_not_the_owner_nor_the_owner_a_gateway),
         cmocka_unit_test(the_application_cannot_change_the_schema),
+        cmocka_unit_test(nothing_changes_under_a_running_gateway),
         cmocka_unit_test(a_failing_one_leaves_nothing),
         cmocka_unit_test(several_at_once_apply_each_once),
         cmocka_unit_test(an_older_database_is_refused),

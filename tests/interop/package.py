@@ -250,8 +250,10 @@ def upgrade(machine):
     assert machine.run("sha256sum /etc/sijil/sijild.conf") == edited
     assert machine.run("stat -c '%U:%G %a' /etc/sijil/sijild.conf") == "root:sijil 640\n"
     for block in blocks("Upgrading"):
+        if "--migrate" in block:
+            assert machine.try_run("pgrep -x sijild").returncode == 1, "the page migrates beside gateways"
         machine.run(block)
-    wait_ready(machine)
+        wait_ready(machine) if "stop" not in block else None
     wait_ready(machine, 8444)
     assert main_pid(machine, "sijild") != before[0] and main_pid(machine, "sijil-keyd") != before[1]
     pulls(machine, HOST)

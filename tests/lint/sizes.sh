@@ -1,7 +1,7 @@
 #!/bin/sh
 # The bar of CONTRIBUTING.md that a count can show. usage: sizes.sh SOURCE-FOLDER
 # No function over 70 lines, no file over 500, median function at most 20 lines, at most 6 parameters,
-# a README of at most 30 lines in each folder.
+# a README of at most 40 lines in each folder (one row names each file: folders.py).
 set -eu
 cd "$1"
 layers="base crypto storage audit keyd authz policy registry training gateway client embedded cmd"
@@ -37,7 +37,7 @@ function asort_median(count,   i, j, t) {
 
 for folder in $present migrations; do
     if [ ! -f "$folder/README.md" ]; then echo "  $folder has no README.md"; bad=1
-    elif [ "$(wc -l < "$folder/README.md")" -gt 30 ]; then echo "  $folder/README.md has more than 30 lines"; bad=1
+    elif [ "$(wc -l < "$folder/README.md")" -gt 40 ]; then echo "  $folder/README.md has more than 40 lines"; bad=1
     fi
 done
 left=$(grep -nIE 'TODO|FIXME|\bXXX\b|not implemented|for now' -r $present migrations bench script docs cmake README.md CONTRIBUTING.md SECURITY.md 2>/dev/null | grep -vE '\.json:' || true)

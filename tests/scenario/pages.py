@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""docs/production.md and docs/backup.md, followed word for word: two real users, two gateways, a copy, a loss, a restore.
+"""docs/production.md, docs/backup.md and the upgrade of docs/packages.md, followed word for word: two real users, two gateways, an upgrade, a
+copy, a loss, a restore.
 
 Their commands write to /etc, /var/lib and /run, so they run in namespaces of their own, with copies of these folders, a loopback
 and processes of their own: nothing of this machine is in their way, and nothing of theirs stays."""
@@ -8,6 +9,7 @@ import json
 import os
 import re
 import select
+import shlex
 import shutil
 import socket
 import struct
@@ -172,6 +174,62 @@ def gateways_start_again_one_by_one(shell, upgrading, gateways):
                   f"{starts[number]}\n{ready[number]}")
 
 
+class Units:
+    """What systemctl would do with the units of the packages, whose programs run here without a service manager."""
+
+    def __init__(self, shell, production):
+        starts = re.findall(r"^runuser.*&$", production["Gateways"], re.M)
+        ready = re.findall(r"^curl.*$", production["Gateways"], re.M)
+        self.shell = shell
+        self.starts = {"sijild": f"{starts[0]}\n{ready[0]}", "sijild@*": f"{starts[1]}\n{ready[1]}", "sijil-keyd": keyd_start(production)}
+        self.words = {"sijild": "sijild", "sijild@*": "second.conf"}
+
+    def stop(self, unit):
+        program = unit.partition("@")[0]
+        for process in processes(program):
+            if unit == "sijil-keyd" or is_gateway(process, self.words[unit]):
+                self.shell.run(f"kill {process}; timeout 60 sh -c 'while kill -0 {process} 2>/dev/null; do sleep 0.2; done'")
+        if unit == "sijil-keyd":  # its name stays; systemd would start a gateway again that came too early, nobody does here
+            os.remove("/run/sijil-keyd/socket")
+
+    def run(self, line):
+        words = [word for word in shlex.split(line) if word != "--all"]
+        if words[0] != "systemctl":
+            self.shell.run(line)
+            return
+        for unit in words[2:]:
+            if words[1] in ("stop", "restart"):
+                self.stop(unit)
+            if words[1] in ("start", "restart"):
+                self.shell.run(self.starts[unit])
+
+
+def keyd_start(production):
+    return "\n".join(re.findall(r"^(?:runuser|timeout).*$", production["Keys"].split("\n\n")[-1], re.M)[-2:])
+
+
+def as_owner(sql):
+    """The schema's owner, by the kernel's word for postgres."""
+    return subprocess.run(["runuser", "-u", "postgres", "--", "psql", "-qAtd", "sijil", "-c", sql], check=True, capture_output=True, text=True,
+                          cwd="/").stdout.strip()
+
+
+def a_schema_changes_under_nobody(shell, production, upgrading):
+    """The database is made to look older. Nothing migrates beside gateways; then packages.md is followed, and each command finds what it needs."""
+    last = as_owner("DELETE FROM schema_migration WHERE number = (SELECT max(number) FROM schema_migration) RETURNING number, name, checksum")
+    assert "run sijild --migrate" in shell.fails("runuser", "-u", "sijil", "--", "sijild", "--check-config", "--online")
+    assert "stop all gateways, then migrate" in shell.fails("sijild", "--migrate")
+    as_owner("INSERT INTO schema_migration (number, name, checksum) VALUES ('{}', '{}', '{}')".format(*last.split("|")))
+    units = Units(shell, production)
+    for line in upgrading.splitlines():
+        if "--migrate" in line:
+            assert not processes("sijild"), "the page migrates beside gateways"
+        units.run(line)
+    assert len(processes("sijild")) == 2, processes("sijild")
+    assert "stop" in upgrading and "--migrate" in upgrading
+    shell.run(f"rm -rf there; sijil pull {SECOND}/acme/models/fraud:v1 -o there && cmp model.onnx there/model.onnx")
+
+
 def is_gateway(process, words):
     with open(f"/proc/{process}/cmdline", encoding="utf-8") as file:
         options = [word for word in file.read().split("\0") if word]
@@ -245,7 +303,7 @@ def an_older_ledger_goes_on(shell, backup_keys, keyd):
     before = signed_size(shell)
     end("sijild")
     end("sijil-keyd", "KILL")
-    shell.run("rm -rf /var/lib/sijil-keyd/* /run/sijil-keyd/socket; cp -a /srv/backup/keyd/. /var/lib/sijil-keyd")
+    shell.run("rm -rf /var/lib/sijil-keyd/* /run/sijil-keyd/socket; cp -a \"$copy/keyd/.\" /var/lib/sijil-keyd")
     shell.run(keyd)
     shell.run(backup_keys)
     assert signed_size(shell) > before, "nothing more is signed"
@@ -269,6 +327,8 @@ def follow(work):
     both_wrote_the_log(shell)
     gateways_start_again_one_by_one(shell, backup["Upgrading"], production["Gateways"])
     print("ok two users, two gateways, founded twice, started again one by one", flush=True)
+    a_schema_changes_under_nobody(shell, production, page("packages.md")["Upgrading"])
+    print("ok packages.md: Upgrading", flush=True)
 
     pushes_go_on(shell)
     shell.run(backup["Taking one, while gateways serve"])
@@ -277,9 +337,8 @@ def follow(work):
     shell.run(f"""jq -r .secret ci.json | sijil login {FIRST} --ca-file /etc/sijil/tls.pem --username 'robot$acme+ci'
 head -c 2000000 /dev/urandom > later.onnx && sijil push later.onnx {FIRST}/acme/models/fraud:v2
 sijil login {FIRST} --ca-file /etc/sijil/tls.pem --username 'robot$admin' < <(jq -r .password /var/lib/sijil/admin.json)""")
-    starts = "\n".join(re.findall(r"^(?:runuser|timeout).*$", production["Keys"].split("\n\n")[-1], re.M)[-2:])
     gateway = "\n".join(re.findall(r"^(?:runuser|curl).*(?:sijild &|8443/readyz)$", production["Gateways"], re.M))
-    an_older_ledger_goes_on(shell, gateway, starts)
+    an_older_ledger_goes_on(shell, gateway, keyd_start(production))
     print("ok a copy; an older ledger goes on", flush=True)
 
     signed, there = an_older_database_is_refused(shell, backup["Restoring everything, also at another place"])
