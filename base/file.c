@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -50,6 +52,18 @@ struct result file_open_at(int directory, const char *name, int flags, mode_t mo
 struct result file_open(const char *path, int flags, mode_t mode, int *fd_out, struct error *err)
 {
     return file_open_at(AT_FDCWD, path, flags, mode, fd_out, err);
+}
+
+struct result file_open_beneath(int directory, const char *path, int flags, int *fd_out, struct error *err)
+{
+    const struct open_how how = {.flags = (uint64_t)(unsigned)flags | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
+    const long fd = fails_on_demand() ? -1 : syscall(SYS_openat2, directory, path, &how, sizeof how);
+
+    if (fd < 0 && errno == EXDEV) return failure(err, ERROR_DENIED, "%s leads out of the folder", path);
+    if (fd < 0 && errno == ENOSYS) return failure(err, ERROR_INVALID, "this kernel can't open %s below a folder (openat2)", path);
+    if (fd < 0) return file_failure(err, "open", path);
+    *fd_out = (int)fd;
+    return SUCCESS;
 }
 
 struct result file_read_some(int fd, void *into, size_t length, uint64_t offset, size_t *length_out,
@@ -212,6 +226,48 @@ struct result file_replace(const char *path, struct bytes content, mode_t mode, 
 
     TRY(open_parent(path, &directory, name, err));
     return file_replace_at(directory, name, content, mode, err);
+}
+
+static bool is_standard_output(const struct stat *status)
+{
+    struct stat standard;
+
+    return fstat(STDOUT_FILENO, &standard) == 0 && standard.st_dev == status->st_dev && standard.st_ino == status->st_ino;
+}
+
+/* `place` was opened with O_PATH: the kernel followed the links, by its rules of who may follow whose. */
+static struct result write_at_place(int place, struct bytes content, mode_t mode, struct error *err)
+{
+    OWNED_FD fd = -1;
+    struct stat status;
+    char name[64], target[PATH_MAX];
+
+    TRY(file_status(place, &status, err));
+    if (S_ISDIR(status.st_mode)) return failure(err, ERROR_INVALID, "it is a folder");
+    if (is_standard_output(&status)) return file_write_all(STDOUT_FILENO, content.data, content.length, err);
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", place);
+    if (!S_ISREG(status.st_mode) || status.st_nlink == 0) {
+        TRY(file_open(name, O_WRONLY | O_NOCTTY, 0, &fd, err));
+        return file_write_all(fd, content.data, content.length, err);
+    }
+    const ssize_t length = fails_on_demand() ? -1 : readlink(name, target, sizeof target);
+    if (length < 0) return file_failure(err, "read", name);
+    if (length >= (ssize_t)sizeof target) return failure(err, ERROR_INVALID, "its path is too long");
+    target[length] = '\0';
+    return file_replace(target, content, mode, err);
+}
+
+struct result file_write_output(const char *path, struct bytes content, mode_t mode, struct error *err)
+{
+    OWNED_FD place = -1;
+    struct stat link;
+
+    if (strcmp(path, "-") == 0) return file_write_all(STDOUT_FILENO, content.data, content.length, err);
+    const struct result opened = file_open(path, O_PATH, 0, &place, err);
+    if (opened.ok) return write_at_place(place, content, mode, err);
+    if (err->kind != ERROR_NOT_FOUND) return opened;
+    if (lstat(path, &link) == 0) return failure(err, ERROR_INVALID, "%s is a link to nothing: remove it, or make the file it names", path);
+    return file_replace(path, content, mode, err);
 }
 
 struct result file_make_directory(const char *path, mode_t mode, struct error *err)

@@ -41,6 +41,17 @@ RESULT file_read(const char *path, struct buffer *content, struct error *err);
 RESULT file_replace(const char *path, struct bytes content, mode_t mode, struct error *err);
 /** The same inside an open folder. */
 RESULT file_replace_at(int directory, const char *name, struct bytes content, mode_t mode, struct error *err);
+/**
+ * Writes what a user asked to have in a place that the user named. "-" is standard output. A regular file, also one behind a
+ * symbolic link, is replaced as file_replace() does, in its own folder: the link stays. What is no regular file (a device, a
+ * pipe) is opened and written to. ERROR_INVALID for a folder, and for a link to nothing.
+ */
+RESULT file_write_output(const char *path, struct bytes content, mode_t mode, struct error *err);
+/**
+ * Opens what lies below `directory`, wherever the symbolic links on the way lead, as long as they stay below it (openat2(2),
+ * RESOLVE_BENEATH). ERROR_DENIED for one that leads out; ERROR_INVALID if the kernel can't tell.
+ */
+RESULT file_open_beneath(int directory, const char *path, int flags, int *fd_out, struct error *err);
 /** mkdir(2); an existing folder is fine. The parent folder is fsynced. */
 RESULT file_make_directory(const char *path, mode_t mode, struct error *err);
 /** unlink and fsync of the folder; a file that is not there is fine. */

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
+#include "client/local.h"
 #include "client/terminal.h"
 
 #define API_ROOT       "/api/v1"
@@ -98,10 +100,15 @@ struct result api_print_json(const json_t *value, struct error *err)
     return SUCCESS;
 }
 
-struct result api_print_output(const char *path, struct error *err)
+struct result api_output(const struct invocation *invocation, const char *path, struct bytes document, struct error *err)
 {
+    if (path == NULL || strcmp(path, "-") == 0) {
+        (void)fwrite(document.data, 1, document.length, stdout);
+        return SUCCESS; /* what could not be written is told at the end, by client_main() */
+    }
+    TRY(local_output(file_write_output(path, document, 0644, err), path, err));
+    if (!invocation->json) return SUCCESS;
     OWNED_JSON object = json_pack("{s:s}", "output", path);
-
     return object == NULL ? failure(err, ERROR_INVALID, "a path that is not UTF-8, or no memory") : api_print_json(object, err);
 }
 

@@ -39,8 +39,8 @@ RESULT api_table(struct invocation *invocation, const char *path, const char *li
 
 /** Prints a value as one line of JSON; no control character is in it, so that it may go to a terminal too. */
 RESULT api_print_json(const json_t *value, struct error *err);
-/** {"output": the file that was written} */
-RESULT api_print_output(const char *path, struct error *err);
+/** A document to where the user wants it: --output FILE, or standard output without one or for "-". */
+RESULT api_output(const struct invocation *invocation, const char *path, struct bytes document, struct error *err);
 /** Prints an object: --json as it is, else one line a member. */
 RESULT api_print(const struct invocation *invocation, const json_t *object, struct error *err);
 

@@ -186,7 +186,7 @@ static struct result fetch_text(const struct invocation *invocation, struct sess
     TRY(add_within(invocation, '?', &path, err));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .wanted = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
-    return local_output(file_replace(file, buffer_bytes(&response.body), 0644, err), file, err);
+    return local_output(file_write_output(file, buffer_bytes(&response.body), 0644, err), file, err);
 }
 
 struct result command_audit_proof(struct invocation *invocation, struct error *err)

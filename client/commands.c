@@ -73,7 +73,7 @@ static const struct option_row scrub_options[] = {
     DETACH_OPTION,
 };
 static const struct option_row certificate_options[] = {
-    {'o', "output", "FILE", "where it goes (default: standard output)"},
+    {'o', "output", "FILE", "where it goes; - is standard output (default: -)"},
 };
 static const struct option_row rewrap_options[] = {DETACH_OPTION};
 #define PROJECT_OPTION {'P', "project", "ORGANISATION/PROJECT", "a collection of this project, as its administrators may"}
@@ -93,7 +93,7 @@ static const struct option_row gc_options[] = {
 static const struct option_row policy_sign_options[] = {
     {'k', "key", "FILE", "private key of the approver (PEM)"},
     {'e', "epoch", "NUMBER", "number of the new set; must be larger than that of the active one"},
-    {'o', "output", "FILE", "where the signed set goes (default: standard output)"},
+    {'o', "output", "FILE", "where the signed set goes; - is standard output (default: -)"},
 };
 
 #define OPTIONS(rows) rows, COUNT(rows)

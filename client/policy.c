@@ -52,7 +52,7 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
 {
     OWNED(ecdsa_key) *key = NULL;
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
-    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX + 1); /* and a line feed */
     const char *key_path = invocation_option(invocation, 'k'), *epoch_text = invocation_option(invocation, 'e');
     const char *output = invocation_option(invocation, 'o');
     uint64_t epoch = 0;
@@ -65,12 +65,8 @@ struct result command_policy_sign(struct invocation *invocation, struct error *e
     if (!ecdsa_key_is_private(key)) return failure(err, ERROR_INVALID, "--key %.200s: a public key; the private one signs", key_path);
     TRY(local(compose(invocation->operands[0], epoch, &payload, err), invocation->operands[0], err));
     TRY(policy_set_sign(buffer_bytes(&payload), key, &envelope, err));
-    if (output == NULL) {
-        (void)printf("%s\n", buffer_text(&envelope));
-        return SUCCESS;
-    }
-    TRY(local_output(file_replace(output, buffer_bytes(&envelope), 0644, err), output, err));
-    return invocation->json ? api_print_output(output, err) : SUCCESS;
+    TRY(buffer_add_u8(&envelope, '\n', err));
+    return api_output(invocation, output, buffer_bytes(&envelope), err);
 }
 
 static struct result print_answer(const struct http_response *response, struct error *err)

@@ -292,9 +292,8 @@ struct result command_deletion_certificate(struct invocation *invocation, struct
     TRY(buffer_format(&path, err, "/projects/%s/deletions/", invocation->operands[1]));
     TRY(http_escape(&path, invocation->operands[2], err));
     TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
-    if (output == NULL) return api_print_json(answer, err);
+    if (output == NULL || strcmp(output, "-") == 0) return api_print_json(answer, err);
     TRY(json_write_canonical(&text, answer, err));
     TRY(buffer_add_u8(&text, '\n', err));
-    TRY(local_output(file_replace(output, buffer_bytes(&text), 0644, err), output, err));
-    return invocation->json ? api_print_output(output, err) : SUCCESS;
+    return api_output(invocation, output, buffer_bytes(&text), err);
 }
