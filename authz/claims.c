@@ -48,7 +48,7 @@ static struct result check_times(const json_t *payload, const struct claims_rule
     return SUCCESS;
 }
 
-static bool is_plain_text(const char *text, size_t maximum)
+bool claims_text_is_plain(const char *text, size_t maximum)
 {
     if (text == NULL || text[0] == '\0' || strlen(text) > maximum) return false;
     for (const char *at = text; *at != '\0'; at++)
@@ -87,10 +87,10 @@ struct result claims_check(const json_t *payload, const struct claims_rule *rule
     if (!is_audience(json_object_get(payload, "aud"), rule->audience))
         return failure(err, ERROR_DENIED, "the token's aud must be %.120s, and nothing else", rule->audience);
     TRY(check_times(payload, rule, &claims, err));
-    if (!is_plain_text(claims.subject, rule->subject_max))
+    if (!claims_text_is_plain(claims.subject, rule->subject_max))
         return failure(err, ERROR_DENIED, "the token's sub is missing, longer than %zu bytes, or no plain text",
                        rule->subject_max);
-    if (json_object_get(payload, "jti") != NULL && !is_plain_text(claims.id, 255))
+    if (json_object_get(payload, "jti") != NULL && !claims_text_is_plain(claims.id, 255))
         return failure(err, ERROR_DENIED, "the token's jti is no plain text of at most 255 bytes");
     if (rule->needs_id && claims.id == NULL) return failure(err, ERROR_DENIED, "the token has no jti");
     TRY(check_confirmation(payload, rule->thumbprint, &claims.confirmation, err));
@@ -143,7 +143,7 @@ struct result claims_read_rights(const json_t *payload, struct principal *princi
     const json_t *entry;
     size_t i;
 
-    if (!is_plain_text(source, sizeof principal->source - 1) || (access != NULL && !json_is_array(access)) ||
+    if (!claims_text_is_plain(source, sizeof principal->source - 1) || (access != NULL && !json_is_array(access)) ||
         json_array_size(access) > PRINCIPAL_ACCESS_MAX || !read_flag(payload, "catalog", &principal->catalog) ||
         !read_flag(payload, "admin", &principal->administration))
         return failure(err, ERROR_DENIED, "the token's rights are malformed");

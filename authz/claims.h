@@ -31,6 +31,9 @@ struct claims {
     int64_t issued_s, expires_s;
 };
 
+/** 1 to `maximum` bytes without control characters: what `sub` may be, and so the subject of a binding. */
+bool claims_text_is_plain(const char *text, size_t maximum);
+
 /** ERROR_DENIED with the claim that is wrong. `payload` must be an object that passed the gate. */
 RESULT claims_check(const json_t *payload, const struct claims_rule *rule, struct claims *claims_out,
                     struct error *err);

@@ -128,7 +128,7 @@ static struct result read_keys(const struct issuer_record *record, const char *j
 }
 
 /* OpenID Connect Discovery 1.0 section 2: a URL without query and fragment. `iss` is compared letter by letter, so there is one spelling. */
-static bool is_issuer_url(const char *url)
+bool issuer_url_is_valid(const char *url)
 {
     static const char scheme[] = "https://";
     const size_t begin = sizeof scheme - 1;
@@ -145,8 +145,7 @@ static bool is_issuer_url(const char *url)
 
 static struct result check_record(const struct issuer_record *record, struct error *err)
 {
-    if (!is_issuer_url(record->url))
-        return failure(err, ERROR_INVALID, "an issuer is a URL that begins with https:// and a host in small letters, without blanks, query or fragment");
+    if (!issuer_url_is_valid(record->url)) return failure(err, ERROR_INVALID, ISSUER_URL_RULE);
     if (record->audience[0] == '\0') return failure(err, ERROR_INVALID, "an issuer needs an audience");
     if (record->lifetime_max_s == 0 || record->lifetime_max_s > ISSUER_LIFETIME_MAX_S)
         return failure(err, ERROR_INVALID, "tokens may live 1 to %d seconds", ISSUER_LIFETIME_MAX_S);

@@ -35,6 +35,11 @@ struct issuer_record {
 struct issuer;
 struct issuer_key;
 
+/** May this be the `iss` of an issuer? For records, and for bindings of an issuer that need not be trusted yet. */
+#define ISSUER_URL_RULE \
+    "an issuer is a URL that begins with https:// and a host in small letters, without blanks, query or fragment"
+bool issuer_url_is_valid(const char *url);
+
 /** Reads the key set. ERROR_INVALID if the record or the set breaks a rule, or no key is usable; ERROR_NO_MEMORY. */
 RESULT issuer_new(const struct issuer_record *record, struct issuer **issuer_out, struct error *err);
 /** Reads a new key set and puts it in place of the old; on failure the old one stays. Thread-safe. */

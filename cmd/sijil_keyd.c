@@ -26,6 +26,7 @@ struct settings {
     uint64_t passphrase_fd, group;
     uint64_t destroyed; /* the version, 0 for none */
     bool has_passphrase_fd, has_group, init, add_version, force, log_restored;
+    bool *has_keys; /* the key ring is open, and so is its token */
     struct server_options server;
     struct hsm_options token; /* module NULL: none */
 };
@@ -227,6 +228,7 @@ static struct result destroy_version(const struct settings *settings, int direct
 
     /* Open as long as this takes: a sijil-keyd that serves has the version in its memory. */
     TRY(keyring_open(directory, passphrase, &keyring, err));
+    *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     ledger_read(ledger, &state);
     if (!settings->force) TRY(check_unused(&state, version, err));
@@ -243,13 +245,14 @@ static struct result drop_finding(const void *context, struct ledger_state *stat
     return SUCCESS;
 }
 
-static struct result accept_log(int directory, struct bytes passphrase, struct error *err)
+static struct result accept_log(const struct settings *settings, int directory, struct bytes passphrase, struct error *err)
 {
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
     struct ledger_state state;
 
     TRY(keyring_open(directory, passphrase, &keyring, err));
+    *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     ledger_read(ledger, &state);
     if (state.finding[0] == '\0') return failure(err, ERROR_NOT_FOUND, "no gateway found anything wrong with the log");
@@ -346,6 +349,7 @@ static struct result load_and_serve(const struct settings *settings, int directo
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
     TRY(keyring_use_token(keyring, hsm, err));
+    *settings->has_keys = true;
     TRY(ledger_open(directory, keyring_ledger_key(keyring), &ledger, err));
     TRY(rate_new(&unwraps, &rate, err));
     TRY(mint_limits_new(&mints, err));
@@ -374,7 +378,7 @@ static struct result act(const struct settings *settings, int directory, struct 
 
     if (settings->init) return make_key_ring(settings, directory, phrase, hsm, err);
     if (settings->add_version) return add_version(directory, phrase, hsm, err);
-    if (settings->log_restored) return accept_log(directory, phrase, err);
+    if (settings->log_restored) return accept_log(settings, directory, phrase, err);
     if (settings->destroyed != 0) return destroy_version(settings, directory, phrase, hsm, err);
     return load_and_serve(settings, directory, passphrase, hsm, err);
 }
@@ -396,9 +400,22 @@ static struct result run(const struct settings *settings, struct error *err)
     return act(settings, directory, &passphrase, hsm, err);
 }
 
+/*
+ * A service manager does not try again after EXIT_USAGE: a wrong PIN, tried often enough, locks the token. A token that is not there may
+ * be so tomorrow.
+ */
+static int exit_status(const struct settings *settings, const struct error *err)
+{
+    const bool is_missing = err->kind == ERROR_NOT_FOUND && settings->token.module == NULL;
+    const bool is_setting = err->kind == ERROR_DENIED || err->kind == ERROR_INVALID || is_missing;
+
+    return is_setting && !*settings->has_keys ? EXIT_USAGE : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
-    struct settings settings = {.token = {.timeout_ms = 1500}};
+    bool has_keys = false;
+    struct settings settings = {.token = {.timeout_ms = 1500}, .has_keys = &has_keys};
     struct error err = {0};
 
     read_command_line(argc, argv, &settings);
@@ -406,5 +423,5 @@ int main(int argc, char **argv)
     const bool ok = run(&settings, &err).ok;
     if (!ok) log_error("sijil-keyd ends", &err);
     (void)fflush(stdout);
-    _exit(ok ? EXIT_SUCCESS : EXIT_FAILURE); /* inside the sandbox nothing else may run */
+    _exit(ok ? EXIT_SUCCESS : exit_status(&settings, &err)); /* inside the sandbox nothing else may run */
 }

@@ -53,6 +53,7 @@ const struct program keyd_program = {
     .groups = groups,
     .group_count = COUNT(groups),
     .closing = "It has no network: gateways on this machine reach it over the socket.",
-    .exit_status = "0 all is well, 1 something failed, 2 the command line is wrong.",
+    .exit_status = "0 all is well, 1 something failed, 2 the command line is wrong or does not fit what is there: "
+                   "another passphrase or PIN, a file or folder that is missing or that others may read. A new start alone does not help with 2.",
     .see_also = see_also,
 };

@@ -118,7 +118,7 @@ static const struct belonging {
     unsigned options, jobs;
     const char *belongs_to;
 } belongings[] = {
-    {OPTION(SIJILD_CONFIG), ~JOB(EMBEDDED), "a gateway with a configuration, not to --embedded"},
+    {OPTION(SIJILD_CONFIG), ~(JOB(EMBEDDED) | JOB(MIGRATE)), "a gateway with a configuration, not to --embedded or --migrate"},
     {OPTION(SIJILD_ONLINE), JOB(CHECK), "--check-config"},
     {OPTION(SIJILD_DATABASE_OWNER), JOB(CHECK) | JOB(MIGRATE), "--migrate or --check-config"},
     {OPTION(SIJILD_APPROVER) | OPTION(SIJILD_POLICY_SET), JOB(FOUND), "--found"},

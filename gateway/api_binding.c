@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "authz/binding.h"
+#include "authz/claims.h"
+#include "authz/issuer.h"
 #include "authz/robot.h"
 #include "base/clock.h"
 #include "gateway/api_priv.h"
@@ -31,9 +33,11 @@ static struct result read_external(struct wanted_binding *wanted, struct error *
 {
     struct authz_binding *binding = &wanted->binding;
 
-    if (wanted->issuer == NULL || wanted->subject == NULL || wanted->issuer[0] == '\0' || wanted->subject[0] == '\0' ||
-        strlen(wanted->issuer) >= sizeof binding->issuer || strlen(wanted->subject) >= sizeof binding->subject)
+    if (wanted->issuer == NULL || wanted->subject == NULL || strlen(wanted->issuer) >= sizeof binding->issuer)
         return failure(err, ERROR_INVALID, "a binding is for a robot, or for an issuer and a subject of at most 255 bytes");
+    if (!issuer_url_is_valid(wanted->issuer)) return failure(err, ERROR_INVALID, ISSUER_URL_RULE);
+    if (!claims_text_is_plain(wanted->subject, CLAIMS_SUBJECT_MAX))
+        return failure(err, ERROR_INVALID, "a subject has 1 to %d bytes and no control characters", CLAIMS_SUBJECT_MAX);
     binding->kind = PRINCIPAL_EXTERNAL;
     (void)snprintf(binding->issuer, sizeof binding->issuer, "%s", wanted->issuer);
     (void)snprintf(binding->subject, sizeof binding->subject, "%s", wanted->subject);
@@ -111,6 +115,15 @@ static bool is_project(const char *name)
            scope_name_is_valid(bytes_of_text(slash + 1));
 }
 
+/* What is before "/" and an asterisk may be a project; by OCI's grammar, as any name that a push may have. */
+static bool is_place(const char *name)
+{
+    struct repository_name split;
+    struct error wrong = {0};
+
+    return is_project(name) || repository_name_split(bytes_of_text(name), &split, &wrong).ok;
+}
+
 /* "", "acme", "acme/models", "acme/models/digits" or "acme/models/" and an asterisk; false if it is none of these. */
 static bool add_scope(struct request *request, enum action action, const char *scope, struct resource **resource_out)
 {
@@ -124,6 +137,7 @@ static bool add_scope(struct request *request, enum action action, const char *s
     else if (!binding_is_pattern(scope)) return false;
     if (kind == RESOURCE_REPOSITORY && scope[length - 1] == '*') length -= 2;
     (void)snprintf(place, sizeof place, "%.*s", (int)length, scope);
+    if (kind == RESOURCE_REPOSITORY && !is_place(place)) return false;
     struct resource *resource = api_pair(request, action, kind, place);
     (void)snprintf(resource->name, sizeof resource->name, "%s", scope);
     *resource_out = resource;

@@ -15,16 +15,20 @@
 #define UNWRAP_BURST      10000
 
 /**
- * Of tokens for /api/v1. A token lives at most 900 s, so a credential has 5,500 at a time at most, and all together 21,000.
- * REALM: the robots of one organisation, or the subjects of one issuer. TENANTS: all of those. REGISTRY: the registry's own
- * robots, whose share no tenant can use up.
+ * Of tokens for /api/v1. REALM: the robots of one organisation, or the subjects of one issuer. TENANTS: all of those. REGISTRY: the
+ * registry's own robots, whose share no tenant can use up.
+ *
+ * Each share is at most half of the one around it, in rate and burst: a program that asks in a loop with one credential leaves the other
+ * half to its organisation, whose administrator can then revoke that credential; and one organisation leaves two thirds to the others.
+ * A token lives at most 900 s, so a credential has 2,300 at a time at most, and all together 22,200.
  */
-#define ADMINISTRATION_RATE_PER_S          5
-#define ADMINISTRATION_BURST               1000
+#define SHARE_OF_ONE(one, all) ((one) * 2 <= (all))
+#define ADMINISTRATION_RATE_PER_S          2
+#define ADMINISTRATION_BURST               500
 #define ADMINISTRATION_REALM_RATE_PER_S    4
-#define ADMINISTRATION_REALM_BURST         600
+#define ADMINISTRATION_REALM_BURST         1000
 #define ADMINISTRATION_TENANTS_RATE_PER_S  12
-#define ADMINISTRATION_TENANTS_BURST       1800
+#define ADMINISTRATION_TENANTS_BURST       3000
 #define ADMINISTRATION_REGISTRY_RATE_PER_S 8
 #define ADMINISTRATION_REGISTRY_BURST      1200
 /** Of all others: 460,000 of a credential, 9.1 million of all. */
@@ -36,6 +40,18 @@
 #define MINT_TENANTS_BURST       80000
 #define MINT_REGISTRY_RATE_PER_S 2000
 #define MINT_REGISTRY_BURST      20000
+
+_Static_assert(SHARE_OF_ONE(ADMINISTRATION_RATE_PER_S, ADMINISTRATION_REALM_RATE_PER_S) &&
+                   SHARE_OF_ONE(ADMINISTRATION_BURST, ADMINISTRATION_REALM_BURST) &&
+                   SHARE_OF_ONE(ADMINISTRATION_RATE_PER_S, ADMINISTRATION_REGISTRY_RATE_PER_S) &&
+                   SHARE_OF_ONE(ADMINISTRATION_BURST, ADMINISTRATION_REGISTRY_BURST) &&
+                   SHARE_OF_ONE(ADMINISTRATION_REALM_RATE_PER_S, ADMINISTRATION_TENANTS_RATE_PER_S) &&
+                   SHARE_OF_ONE(ADMINISTRATION_REALM_BURST, ADMINISTRATION_TENANTS_BURST) &&
+                   SHARE_OF_ONE(MINT_RATE_PER_S, MINT_REALM_RATE_PER_S) && SHARE_OF_ONE(MINT_BURST, MINT_REALM_BURST) &&
+                   SHARE_OF_ONE(MINT_RATE_PER_S, MINT_REGISTRY_RATE_PER_S) && SHARE_OF_ONE(MINT_BURST, MINT_REGISTRY_BURST) &&
+                   SHARE_OF_ONE(MINT_REALM_RATE_PER_S, MINT_TENANTS_RATE_PER_S) &&
+                   SHARE_OF_ONE(MINT_REALM_BURST, MINT_TENANTS_BURST),
+               "one credential or organisation could use up what others need");
 
 struct rate_limit {
     const char *what; /* for people: "the project's keys are unwrapped" */

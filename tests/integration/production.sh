@@ -139,6 +139,7 @@ misplaced "--new-admin belongs to --embedded" --new-admin
 misplaced "one of --check-config" --embedded="$work/none" --check-config
 misplaced "one of --check-config" --found="$work/x" --migrate
 misplaced "--config belongs to" --config="$work/sijild.conf" --embedded="$work/none"
+misplaced "not to --embedded or --migrate" --config="$work/sijild.conf" --migrate
 misplaced "--approver belongs to --found" --approver="$work/approver.pub.pem" --migrate
 misplaced "--database-owner belongs to --migrate or --check-config" --found="$work/x" --database-owner="$work/owner"
 misplaced "--online belongs to --check-config" --online

@@ -202,15 +202,15 @@ static void what_is_wrong_at_the_start_is_said(void **state)
     (void)state;
     end_keyd();
     const char *const without[] = {"--socket", keyd.socket, "--passphrase-file", keyd.passphrase, NULL};
-    assert_int_equal(keyd_daemon_run(&keyd, without, said, sizeof said), 1);
+    assert_int_equal(keyd_daemon_run(&keyd, without, said, sizeof said), 2);
     expect_said(said, "version 1 of the key-encryption keys is in a token");
 
     write_text(pin_file, "wrong\n", 0600);
-    assert_int_equal(run("--socket", keyd.socket, NULL, said), 1);
+    assert_int_equal(run("--socket", keyd.socket, NULL, said), 2);
     expect_said(said, "refuses the PIN");
     assert_null(strstr(said, "wrong"));
     write_text(pin_file, PIN "\n", 0644);
-    assert_int_equal(run("--socket", keyd.socket, NULL, said), 1);
+    assert_int_equal(run("--socket", keyd.socket, NULL, said), 2);
     expect_said(said, "chmod 600");
     write_text(pin_file, PIN "\n", 0600);
 

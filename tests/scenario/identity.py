@@ -402,12 +402,22 @@ def roles_are_given_and_taken():
                          ({"robot": robot["id"], "role": "publisher", "scope": "main/*"}, 400),
                          ({"robot": robot["id"], "issuer": "x", "subject": "y", "role": "publisher", "scope": "main"}, 400),
                          ({"issuer": "https://x", "role": "publisher", "scope": "main"}, 400),
+                         *(({"issuer": issuer, "subject": "y", "role": "consumer", "scope": "main/models"}, 400)
+                           for issuer in ("", "ci.example", "http://ci.example", "https://CI.example", "https://ci.example/a b",
+                                          "https://ci.example\n", "https://me@ci.example", "https://ci.example/?x", "https://")),
+                         *(({"issuer": "https://ci.example", "subject": subject, "role": "consumer", "scope": "main/models"}, 400)
+                           for subject in ("", "a\nb", "a\x7f", "s" * 256)),
+                         *(({"robot": robot["id"], "role": "publisher", "scope": scope}, 400)
+                           for scope in ("main/models/..", "main/models/-a", "main/models/a-", "main/models/a..b/*", "main/models/A",
+                                         "main/models/a b", "main/models/*/a", "main/models/" + "a" * 300, "main/..", "/main")),
                          ({"robot": robot["id"], "role": "publisher", "scope": "main/gone"}, 404),
                          ({"robot": robot["id"], "role": "publisher", "scope": "gone/gone/x"}, 404),
                          ({"robot": "robot$gone", "role": "publisher", "scope": "main/models"}, 404),
                          ({"robot": robot["id"], "role": "break-glass", "scope": "main/models"}, 403),
                          ({"robot": robot["id"], "role": "registry-admin", "scope": "main"}, 403)):
         answer = api(server.admin, "POST", "/bindings", body)
+        if status == 400:
+            assert answer.status == 400 and answer.json["detail"], (body, answer.status, answer.body)
         assert answer.status == status, (body, answer.status, answer.body)
     binding = next(b for b in api(server.admin, "GET", "/bindings?scope=main/models&limit=1000").json["bindings"]
                    if b.get("robot") == name and b["scope"] == "main/models")

@@ -95,7 +95,7 @@ class Peers:
     def found(self):
         """Tables and first rows; sijil-keyd and PostgreSQL run."""
         self.policy_set(1)
-        self.run_sijild("--migrate", "--database-owner", self.path("owner"))
+        self.run(program("sijild"), "--migrate", "--database-owner", self.path("owner"))
         self.run_sijild("--found", self.path("admin.json"), "--approver", self.path("approver.pub.pem"), "--policy-set",
                         self.path("set.dsse"))
 

@@ -143,7 +143,8 @@ static struct keyd_token token_of(const char *source, const struct uuid *organis
 /* However many robots or subjects a tenant has, others get their tokens, and the registry's own robots always. */
 static void tenants_do_not_use_up_what_others_have(void **state)
 {
-    static const char *const of_issuer[] = {"ext:00112233445566778899aabbccddeeff:a", "ext:00112233445566778899aabbccddeeff:b"};
+    static const char *const of_issuer[] = {"ext:00112233445566778899aabbccddeeff:a", "ext:00112233445566778899aabbccddeeff:b",
+                                             "ext:00112233445566778899aabbccddeeff:c"};
     const struct uuid acme = {{1}}, globex = {{2}}, registry = {{0}};
     OWNED_FOLDER folder;
     OWNED(mint_limits) *limits = NULL;
@@ -162,12 +163,40 @@ static void tenants_do_not_use_up_what_others_have(void **state)
         all += tokens_until_refused(limits, ledger, &token);
     }
     assert_int_equal(all, ADMINISTRATION_REALM_BURST);
-    const struct keyd_token first = token_of(of_issuer[0], &registry), second = token_of(of_issuer[1], &registry);
-    assert_int_equal(tokens_until_refused(limits, ledger, &first), ADMINISTRATION_REALM_BURST); /* it is no robot of the registry */
-    assert_int_equal(tokens_until_refused(limits, ledger, &second), 0);
+    for (size_t i = 0; i < 3; i++) {
+        const struct keyd_token subject = token_of(of_issuer[i], &registry); /* it is no robot of the registry */
+        all += tokens_until_refused(limits, ledger, &subject);
+    }
+    assert_int_equal(all, 2 * ADMINISTRATION_REALM_BURST);
     const struct keyd_token other = token_of("robot:other", &globex), admin = token_of("robot:admin", &registry);
-    assert_int_equal(tokens_until_refused(limits, ledger, &other), ADMINISTRATION_TENANTS_BURST - 2 * ADMINISTRATION_REALM_BURST);
+    assert_int_equal(tokens_until_refused(limits, ledger, &other), ADMINISTRATION_BURST);
     assert_int_equal(tokens_until_refused(limits, ledger, &admin), ADMINISTRATION_BURST);
+}
+
+/* One credential that asked as fast as it may, for a long time, had all of its organisation's tokens: nobody could revoke it. */
+static void a_credential_does_not_use_up_what_its_organisation_has(void **state)
+{
+    const struct uuid acme = {{1}}, registry = {{0}};
+    const struct keyd_token busy[] = {token_of("robot:busy", &acme), token_of("robot:own", &registry)};
+    const struct keyd_token other[] = {token_of("robot:admin", &acme), token_of("robot:registry-admin", &registry)};
+    OWNED_FOLDER folder;
+    OWNED(mint_limits) *limits = NULL;
+    struct error err = {0};
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    OWNED(ledger) *ledger = open_ledger(&folder);
+    assert_true(mint_limits_new(&limits, &err).ok);
+    for (size_t i = 0; i < 2; i++) {
+        int64_t now_ms = 1000;
+        for (; now_ms < 3600 * 1000; now_ms += 100) (void)mint_take(limits, ledger, &busy[i], now_ms, &err).ok;
+        for (unsigned minute = 0; minute < 60; minute++) /* an administrator who works by script, meanwhile */
+            for (unsigned n = 0; n < 60; n++, now_ms += 1000) {
+                for (unsigned tries = 0; tries < 10; tries++) (void)mint_take(limits, ledger, &busy[i], now_ms, &err).ok;
+                if (!mint_take(limits, ledger, &other[i], now_ms, &err).ok) fail_msg("%s", err.message);
+            }
+    }
 }
 
 /* Whoever is refused for others' sake has what is its own later: what all organisations together have fills faster than what one has. */
@@ -185,9 +214,13 @@ static void a_refused_token_costs_its_organisation_nothing(void **state)
     OWNED(ledger) *ledger = open_ledger(&folder);
     assert_true(mint_limits_new(&limits, &err).ok);
     for (uint8_t i = 1; i <= ADMINISTRATION_TENANTS_BURST / ADMINISTRATION_REALM_BURST; i++) {
-        const char source[] = {'r', (char)('0' + i), '\0'};
-        const struct keyd_token busy = token_of(source, &(struct uuid){{i}});
-        assert_int_equal(tokens_until_refused(limits, ledger, &busy), ADMINISTRATION_REALM_BURST);
+        unsigned all = 0;
+        for (char second = 'a'; second <= 'c'; second++) {
+            const char source[] = {'r', (char)('0' + i), second, '\0'};
+            const struct keyd_token busy = token_of(source, &(struct uuid){{i}});
+            all += tokens_until_refused(limits, ledger, &busy);
+        }
+        assert_int_equal(all, ADMINISTRATION_REALM_BURST);
     }
     const struct keyd_token other = token_of("robot:other", &globex);
     for (unsigned i = 0; i < 2 * ADMINISTRATION_BURST; i++) assert_false(mint_take(limits, ledger, &other, 1000, &err).ok);
@@ -221,6 +254,7 @@ int main(void)
         cmocka_unit_test(mints_are_never_counted_too_low),
         cmocka_unit_test(tokens_are_limited_by_credential_and_scope),
         cmocka_unit_test(tenants_do_not_use_up_what_others_have),
+        cmocka_unit_test(a_credential_does_not_use_up_what_its_organisation_has),
         cmocka_unit_test(a_refused_token_costs_its_organisation_nothing),
         cmocka_unit_test(a_token_counts_under_its_widest_scope),
     };
