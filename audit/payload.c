@@ -65,6 +65,7 @@ static struct result write_payload(const struct record *record, struct buffer *p
     TRY(add_denials(payload, record->decision, err));
     TRY(add_optional(payload, "issuer", context->issuer, SUBJECT_TEXT_MAX, err));
     TRY(add_optional(payload, "subject", context->subject, SUBJECT_TEXT_MAX, err));
+    TRY(add_optional(payload, "tried", context->tried, SUBJECT_TEXT_MAX, err));
     return buffer_add_u8(payload, '}', err);
 }
 

@@ -62,6 +62,7 @@ struct event_context {
     const char *client_address;    /* "127.0.0.1" */
     const char *user_agent;        /* may be NULL */
     const char *claims;            /* JSON text of what the token said; may be NULL */
+    const char *tried;             /* whose secret was wrong; may be NULL */
     char request_id[37];
 };
 

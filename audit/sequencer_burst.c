@@ -26,6 +26,7 @@ static struct burst *burst_of_realm(struct sequencer *sequencer, const char *rea
     }
     if (unused == NULL) return &sequencer->bursts[BURST_OF_OTHERS];
     unused->is_used = true;
+    if (strcmp(unused->realm, realm) != 0) unused->early = 0;
     (void)snprintf(unused->realm, sizeof unused->realm, "%s", realm);
     return unused;
 }
@@ -43,15 +44,48 @@ static struct burst *burst_of(struct sequencer *sequencer, const struct record *
     return burst;
 }
 
+/* Whose secret was wrong, where nothing else is named: at /token. */
+static const char *target_of(const struct record *record)
+{
+    const char *target = record->refusal != NULL ? record->refusal->target : decision_pair(record->decision, 0)->resource.name;
+
+    return target[0] == '\0' && record->context.tried != NULL ? record->context.tried : target;
+}
+
+static const char *action_of(const struct record *record)
+{
+    return action_name(record->refusal != NULL ? record->refusal->action : decision_pair(record->decision, 0)->action);
+}
+
+static const char *actor_of(const struct record *record)
+{
+    return record->context.subject == NULL ? "anonymous" : record->resolved->pseudonym;
+}
+
 static void count_in(struct burst *burst, const struct record *record)
 {
-    const struct refusal *refusal = record->refusal;
-    const struct action_pair *pair = refusal == NULL ? decision_pair(record->decision, 0) : NULL;
-    const char *actor = record->context.subject == NULL ? "anonymous" : record->resolved->pseudonym;
-
     burst->count++;
-    tally_add(&burst->tally, action_name(pair == NULL ? refusal->action : pair->action), actor, record->context.client_address,
-              pair == NULL ? refusal->target : pair->resource.name);
+    tally_add(&burst->tally, action_of(record), actor_of(record), record->context.client_address, target_of(record));
+}
+
+static bool may_end_early(struct burst *burst, int64_t now_ms)
+{
+    if (now_ms - burst->minute_ms >= BURST_MINUTE_MS) {
+        burst->minute_ms = now_ms;
+        burst->early = 0;
+    }
+    return burst->early < BURST_EARLY_MAX;
+}
+
+/* Whether the request is counted in this burst: it has a row for its target, or no other burst may be opened for one. */
+static bool takes(struct burst *burst, const struct record *record, int64_t now_ms)
+{
+    if (!burst->is_open || burst->count == BURST_BOUND) return false;
+    if (tally_names(&burst->tally, action_of(record), actor_of(record), record->context.client_address, target_of(record))) return true;
+    if (!burst->is_full && !may_end_early(burst, now_ms)) return true;
+    burst->early += !burst->is_full;
+    burst->is_full = true;
+    return false;
 }
 
 /* The first one that waits for a burst brings along whose key will seal it. */
@@ -67,12 +101,13 @@ static void want(struct burst *burst, struct record *record)
 
 void bursts_release(struct sequencer *sequencer, struct record_queue *released)
 {
+    const int64_t now_ms = clock_monotonic_ms();
     struct record_queue waiting;
 
     queue_init(&waiting);
     for (struct record *record; (record = queue_take(&sequencer->folding)) != NULL;) {
         struct burst *burst = burst_of(sequencer, record);
-        if (burst->is_open && burst->count < BURST_BOUND) {
+        if (takes(burst, record, now_ms)) {
             count_in(burst, record);
             queue_add(released, record);
         } else {
@@ -93,7 +128,7 @@ static struct event *add_event(struct group *group, enum own_event own, struct b
 
 static void collect(struct sequencer *sequencer, struct burst *burst, int64_t now_ms)
 {
-    const bool is_over = burst->is_open && (burst->count == BURST_BOUND || sequencer->is_stopping ||
+    const bool is_over = burst->is_open && (burst->count == BURST_BOUND || burst->is_full || sequencer->is_stopping ||
                                             now_ms - burst->opened_ms >= BURST_WINDOW_MS);
 
     if (is_over) {
@@ -144,6 +179,7 @@ static void open_burst(struct burst *burst, uint64_t sequence)
     burst->day = burst->next_day;
     burst->next_day = NULL;
     burst->count = 0;
+    burst->is_full = false;
     burst->tally = (struct tally){.rest = 0};
 }
 

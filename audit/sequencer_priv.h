@@ -38,6 +38,8 @@
 #define OWN_INTERVAL_MS    2000  /* how long a counter may wait to become an event */
 #define BURST_WINDOW_MS    10000
 #define BURST_BOUND        65536 /* requests that one burst stands for at most */
+#define BURST_EARLY_MAX    16    /* bursts of one realm that end early for more rows, in a minute: 32 events */
+#define BURST_MINUTE_MS    60000
 #define CHALLENGES_PER_S   20    /* recorded one by one; more fold */
 #define CHALLENGES_AT_ONCE 50
 #define BACKOFF_MIN_MS     50
@@ -131,6 +133,9 @@ struct burst {
     struct audit_subject *day, *next_day; /* seals the rows, and those of the next; pinned */
     uint64_t count;
     struct tally tally;
+    bool is_full;             /* it ends early, because a request has no row for its target */
+    unsigned early;           /* how many of this realm ended so in the minute that began then */
+    int64_t minute_ms;
 };
 
 struct sequencer {

@@ -7,6 +7,7 @@
 #include "audit/event_priv.h"
 #include "base/json.h"
 
+#define OCSF_READ 2 /* the activity of action_ocsf_type() */
 #define IPV4_BITS 24
 #define IPV6_BITS 56
 
@@ -49,21 +50,30 @@ static bool has_source(const struct tally_row *row, const struct tally_row *want
     return strcmp(row->network, wanted->network) == 0 && strcmp(row->actor, wanted->actor) == 0;
 }
 
+static bool is_same(const struct tally_row *row, const struct tally_row *wanted)
+{
+    return row->action == wanted->action && strcmp(row->target, wanted->target) == 0 && has_source(row, wanted);
+}
+
 static struct tally_row *find(struct tally_row *rows, size_t count, const struct tally_row *wanted)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct tally_row *row = &rows[i];
-        if (row->action == wanted->action && strcmp(row->target, wanted->target) == 0 && has_source(row, wanted)) return row;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (is_same(&rows[i], wanted)) return &rows[i];
     return NULL;
 }
 
-static size_t count_of_source(const struct tally *tally, const struct tally_row *wanted)
+/* Of the rows of its sort: there must be one, and its source must not have its part already. */
+static bool has_room(const struct tally *tally, const struct tally_row *wanted)
 {
-    size_t count = 0;
+    size_t of_source = 0, readers = 0;
 
-    for (size_t i = 0; i < tally->target_count; i++) count += has_source(&tally->targets[i], wanted);
-    return count;
+    for (size_t i = 0; i < tally->target_count; i++) {
+        const struct tally_row *row = &tally->targets[i];
+        readers += row->only_reads;
+        of_source += row->only_reads == wanted->only_reads && has_source(row, wanted);
+    }
+    if (tally->target_count == TALLY_TARGETS || of_source >= TALLY_PER_SOURCE) return false;
+    return !wanted->only_reads || readers < TALLY_READERS;
 }
 
 static struct tally_row *target_row(struct tally *tally, const struct tally_row *wanted)
@@ -71,7 +81,7 @@ static struct tally_row *target_row(struct tally *tally, const struct tally_row 
     struct tally_row *known = find(tally->targets, tally->target_count, wanted);
 
     if (known != NULL) return known;
-    if (tally->target_count == TALLY_TARGETS || count_of_source(tally, wanted) >= TALLY_PER_SOURCE) return NULL;
+    if (!has_room(tally, wanted)) return NULL;
     tally->targets[tally->target_count] = *wanted;
     return &tally->targets[tally->target_count++];
 }
@@ -86,13 +96,36 @@ static struct tally_row *source_row(struct tally *tally, struct tally_row *wante
     return &tally->sources[tally->source_count++];
 }
 
+/* Asking for a token changes nothing, and anybody may ask. */
+static bool only_reads(const char *name)
+{
+    enum action action = ACTION_TOKEN_MINT;
+
+    return !action_find(bytes_of_text(name), &action) || action == ACTION_TOKEN_MINT || action_ocsf_type(action) % 100 == OCSF_READ;
+}
+
+static struct tally_row row_of(const char *action, const char *actor, const char *address, const char *target)
+{
+    struct tally_row row = {.action = action, .only_reads = only_reads(action)};
+
+    network_of(address, row.network);
+    (void)event_plain_text(row.actor, sizeof row.actor, actor);
+    (void)event_plain_text(row.target, sizeof row.target, target[0] == '\0' ? "-" : target);
+    return row;
+}
+
+bool tally_names(const struct tally *tally, const char *action, const char *actor, const char *address, const char *target)
+{
+    const struct tally_row wanted = row_of(action, actor, address, target);
+
+    for (size_t i = 0; i < tally->target_count; i++)
+        if (is_same(&tally->targets[i], &wanted)) return true;
+    return has_room(tally, &wanted);
+}
+
 void tally_add(struct tally *tally, const char *action, const char *actor, const char *address, const char *target)
 {
-    struct tally_row wanted = {.action = action};
-
-    network_of(address, wanted.network);
-    (void)event_plain_text(wanted.actor, sizeof wanted.actor, actor);
-    (void)event_plain_text(wanted.target, sizeof wanted.target, target[0] == '\0' ? "-" : target);
+    struct tally_row wanted = row_of(action, actor, address, target);
     struct tally_row *row = target_row(tally, &wanted);
     if (row == NULL) row = source_row(tally, &wanted);
     if (row == NULL) tally->rest++;

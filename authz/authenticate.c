@@ -6,6 +6,7 @@
 
 #include "authz/basic.h"
 #include "authz/claims.h"
+#include "authz/robot.h"
 #include "authz/token_cache.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -286,7 +287,9 @@ static const struct authz_robot *log_in(const struct attempt *attempt, struct by
         refuse(authentication, OAUTH_INVALID_CLIENT, "unknown robot, wrong secret, or the robot was revoked or has expired");
     else if (robot == NULL)
         refuse(authentication, OAUTH_TOO_MANY, "too many wrong names and secrets came from your network; Retry-After says when to come again");
-    else if (is_counted)
+    if (robot == NULL && robot_name_is_possible(name))
+        (void)snprintf(authentication->tried, sizeof authentication->tried, "%.*s", (int)name.length, (const char *)name.data);
+    if (robot != NULL && is_counted)
         attempts_forgive(attempts, &who, clock_monotonic_ms());
     authentication->wait_s = wait_s;
     return robot;

@@ -62,6 +62,9 @@ struct authentication {
     enum oauth_error error;        /* OAUTH_NONE: `principal` is set (PRINCIPAL_NONE without any credential) */
     char description[200];         /* of the error, for a person and for error_description; no secret, no quotes */
     unsigned wait_s;               /* OAUTH_TOO_MANY: for Retry-After */
+    /* Of a secret that was wrong: the robot's name, for the sealed part of the event; "" for what can't be such a name, because
+       people paste secrets in its place. */
+    char tried[ROBOT_NAME_SIZE];
     struct principal principal;
 };
 

@@ -18,6 +18,8 @@ extern const struct pg_table robot_table, robot_rotate_table;
 #define ROBOT_SECRET_SIZE   50       /* prefix, 43 letters of base64url for 32 random bytes, '\0' */
 #define ROBOT_SECONDS_MAX   (INT64_C(86400) * ROBOT_DAYS_MAX)
 
+/** Whether it has the form of a robot's name, of at most ROBOT_NAME_SIZE - 1 bytes. */
+bool robot_name_is_possible(struct bytes name);
 /** Writes "robot$acme+ci", or "robot$ci" if organisation is NULL; ERROR_INVALID for a name that can't be one. */
 RESULT robot_name(const char *organisation, struct bytes name, char name_out[ROBOT_NAME_SIZE], struct error *err);
 

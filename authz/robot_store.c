@@ -51,6 +51,19 @@ static bool is_part(struct bytes text)
     return after_letter;
 }
 
+bool robot_name_is_possible(struct bytes name)
+{
+    static const char kind[] = "robot$";
+    const size_t kind_length = sizeof kind - 1;
+
+    if (name.length < kind_length || memcmp(name.data, kind, kind_length) != 0) return false;
+    const struct bytes rest = {name.data + kind_length, name.length - kind_length};
+    const uint8_t *plus = rest.length == 0 ? NULL : memchr(rest.data, '+', rest.length);
+    if (plus == NULL) return is_part(rest);
+    const size_t organisation = (size_t)(plus - rest.data);
+    return is_part((struct bytes){rest.data, organisation}) && is_part((struct bytes){plus + 1, rest.length - organisation - 1});
+}
+
 struct result robot_name(const char *organisation, struct bytes name, char name_out[ROBOT_NAME_SIZE],
                          struct error *err)
 {

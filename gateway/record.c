@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/authenticate.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/exchange_priv.h"
@@ -77,6 +78,7 @@ struct event_context exchange_context(const struct exchange *exchange)
         context.issuer = request->principal.issuer;
         context.subject = request->principal.subject;
     }
+    if (request->authentication != NULL && request->authentication->tried[0] != '\0') context.tried = request->authentication->tried;
     memcpy(context.request_id, request->id, sizeof context.request_id);
     return context;
 }

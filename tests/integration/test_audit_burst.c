@@ -7,6 +7,7 @@
 
 #include "audit/event_priv.h"
 #include "audit/query.h"
+#include "audit/sequencer_priv.h"
 #include "tests/support/audit_log.h"
 
 static const struct pg_table *const reader_tables[] = {&audit_query_table, &audit_tree_table, NULL};
@@ -165,12 +166,92 @@ static void more_organisations_than_places_lose_no_count(void **state)
     audit_log_close(&log);
 }
 
+/* The sum over all events of bursts: how often this target is named, and all that was counted. */
+static void sum_rows(const struct audit_log *log, const char *action, const char *target, json_int_t sums_out[2])
+{
+    const struct audit_filter filter = {.until = INT64_MAX, .limit = 100};
+    OWNED(permit) *permit = auditor(RESOURCE_SYSTEM, "");
+    OWNED(audit_page) *page = NULL;
+    OWNED(pg) *pg = NULL;
+    struct error err = {0};
+
+    sums_out[0] = sums_out[1] = 0;
+    assert_true(pg_open(database_app(log->database), reader_tables, &pg, &err).ok);
+    assert_true(audit_list(pg, permit, &filter, &page, &err).ok);
+    for (size_t i = 0; i < audit_page_count(page); i++) {
+        struct buffer OWNED_BUFFER text = BUFFER(1 << 16);
+        assert_true(audit_page_payload(page, i, keyd_process_client(log->keyd), TEST_ORIGIN, &text, &err).ok);
+        json_t *payload = json_loadb((const char *)text.data, text.length, 0, NULL);
+        size_t index;
+        json_t *row;
+        json_array_foreach(json_object_get(payload, "rows"), index, row) sums_out[1] += json_integer_value(json_object_get(row, "count"));
+        sums_out[1] += json_integer_value(json_object_get(payload, "rest"));
+        sums_out[0] += count_in(payload, action, "192.0.2.0/24", target);
+        json_decref(payload);
+    }
+}
+
+#define DECOYS 64 /* more than one source has rows */
+
+static void decoys_hide_no_target(void **state)
+{
+    struct asked asked = {"acme", "", "robot$acme+ci", "192.0.2.7", "", ACTION_MANIFEST_READ, 1};
+    struct audit_log log;
+    json_int_t sums[2];
+    char decoy[32];
+
+    (void)state;
+    audit_log_open(&log);
+    asked.target = decoy;
+    for (unsigned i = 0; i < DECOYS; i++) {
+        (void)snprintf(decoy, sizeof decoy, "beta/models/decoy%u", i);
+        refuse(&log, &asked);
+    }
+    asked.target = "beta/models/patients";
+    refuse(&log, &asked);
+    sequencer_free(log.sequencer);
+    log.sequencer = NULL;
+    (void)audit_log_check(&log);
+    sum_rows(&log, "manifest.read", "beta/models/patients", sums);
+    assert_int_equal(sums[0], 1);
+    assert_int_equal(sums[1], DECOYS + 1);
+    audit_log_close(&log);
+}
+
+/* However many decoys there are: no more events than the bound, each request counted once, and a write still named. */
+static void a_flood_of_decoys_is_bounded_and_hides_no_write(void **state)
+{
+    struct asked asked = {"acme", "", "robot$acme+ci", "192.0.2.7", "", ACTION_MANIFEST_READ, 1};
+    struct audit_log log;
+    json_int_t sums[2];
+    char decoy[32];
+
+    (void)state;
+    audit_log_open(&log);
+    asked.target = decoy;
+    for (unsigned i = 0; i < 600; i++) {
+        (void)snprintf(decoy, sizeof decoy, "beta/models/decoy%u", i);
+        refuse(&log, &asked);
+    }
+    asked = (struct asked){"acme", "", "robot$acme+ci", "192.0.2.7", "beta/models/patients", ACTION_MANIFEST_DELETE, 1};
+    refuse(&log, &asked);
+    sequencer_free(log.sequencer);
+    log.sequencer = NULL;
+    assert_in_range(audit_log_check(&log), 2 * BURST_EARLY_MAX, 2 * (BURST_EARLY_MAX + 6)); /* and those that end by time */
+    sum_rows(&log, "manifest.delete", "beta/models/patients", sums);
+    assert_int_equal(sums[0], 1);
+    assert_int_equal(sums[1], 601);
+    audit_log_close(&log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_over_a_budget_is_counted_for_its_organisation),
         cmocka_unit_test(a_flood_of_strangers_names_target_and_network),
         cmocka_unit_test(more_organisations_than_places_lose_no_count),
+        cmocka_unit_test(decoys_hide_no_target),
+        cmocka_unit_test(a_flood_of_decoys_is_bounded_and_hides_no_write),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

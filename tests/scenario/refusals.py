@@ -177,6 +177,9 @@ def wrong_secrets_are_limited_by_name_and_network():
     name, secret = make_robot(server, "guessed", "consumer", "main/models")
     counted, began = refused_for("wrong_secrets"), time.monotonic()
     assert log_in(name, secret, "127.0.0.5").status == 200
+    assert log_in(name, "wrong", "127.0.0.4").status == log_in("not-a-robot-" + secret, "wrong", "127.0.0.4").status == 401
+    strangers = [event["who"] for event in admin.api("GET", "/audit/events?key=act:anonymous&limit=2")["events"]]
+    assert [who.get("tried") for who in strangers] == [None, name] and secret not in str(strangers), strangers
     tried = {each: [log_in(each, "wrong", "127.0.0.5", form=i % 2) for i in range(2 * PER_NAME)] for each in (name, "robot$main+nobody")}
     more = int((time.monotonic() - began) * PER_NAME / 60) + 1  # what time gave back
     for answers in tried.values():  # the same, whether or not there is such a robot

@@ -211,6 +211,33 @@ static void wrong_secrets_are_limited_and_right_ones_are_always_good(void **stat
     }
 }
 
+static const struct tried_row {
+    const char *name, *pair, *tried;
+} tried_rows[] = {
+    {"a robot with a wrong secret", "robot$acme+ci:wrong", "robot$acme+ci"},
+    {"a robot of the registry that there is not", "robot$nobody:wrong", "robot$nobody"},
+    {"the right secret", RIGHT, ""},
+    {"a secret in the place of the name", SECRET ":" SECRET, ""},
+    {"a secret behind the name", "robot$acme+ci " SECRET ":", ""},
+    {"a person", "alice@bank.example:wrong", ""},
+    {"two parts too many", "robot$a+b+c:wrong", ""},
+    {"no name behind the sign", "robot$:wrong", ""},
+    {"a name that is too long", "robot$acme+aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa:wrong", ""},
+};
+
+/* For the event, sealed: only what can be a robot's name. */
+static void a_wrong_secret_says_whose_it_was(void **state)
+{
+    const struct tried_row *row = *state;
+
+    assert_int_equal(set_up(state), 0);
+    struct authenticator *authenticator = limited(100, 3);
+    const struct authentication found = log_in(authenticator, "192.0.2.1", row->pair);
+    authenticator_free(authenticator);
+    assert_int_equal(tear_down(state), 0);
+    assert_string_equal(found.tried, row->tried);
+}
+
 /* A neighbour who invents names uses up what the network has, and locks out nobody. */
 static void a_flood_of_names_locks_no_neighbour_out(void **state)
 {
@@ -237,5 +264,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(wrong_secrets_are_limited_and_right_ones_are_always_good, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flood_of_names_locks_no_neighbour_out, set_up, tear_down),
     };
-    return RUN_TABLE(network_rows, knows_networks) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(network_rows, knows_networks) + RUN_TABLE(tried_rows, a_wrong_secret_says_whose_it_was) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }
