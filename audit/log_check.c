@@ -207,7 +207,7 @@ static struct result check_run(struct log_check *check, const struct pg_rows *ro
     struct error why;
 
     if (pg_bytes(rows, i, 0).length != LEAF_KEY_ID_SIZE) return wrong(err, last, "the index has it under something that is no key");
-    if (!pg_bool(rows, i, 4)) return wrong(err, last, "the run of a key that ends with it does not go on from the one before");
+    if (!pg_bool(rows, i, 4)) return wrong(err, last, "the run of a key that ends with it does not go on from the one before, or stands behind the end");
     if (!leaf_read(pg_bytes(rows, i, 3), &check->leaf, &why).ok) {
         if (why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
         return SUCCESS; /* counted where it stands */

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <string.h>
 
 #include "audit/log_check_priv.h"
@@ -26,15 +27,15 @@ static struct result check_payload(struct audit_page *page, size_t index, const 
     return SUCCESS;
 }
 
-struct result log_check_payloads(struct log_check *check, uint64_t index, const struct payload_keys *keys,
+struct result log_check_payloads(struct log_check *check, uint64_t first, uint64_t end, const struct payload_keys *keys,
                                  struct payload_findings *findings, struct error *err)
 {
-    const uint64_t first = index * TILE_WIDTH, end = first + TILE_WIDTH;
     struct buffer OWNED_BUFFER text = BUFFER(65536);
     struct payload_findings found = *findings;
     OWNED(audit_page) *page = NULL;
 
-    TRY(audit_page_between(check->tiles.pg, first, end < check->size ? end : check->size, &page, err));
+    assert(end - first <= TILE_WIDTH); /* a page has room for them */
+    TRY(audit_page_between(check->tiles.pg, first, end, &page, err));
     for (size_t i = 0; i < audit_page_count(page); i++) TRY(check_payload(page, i, keys, &text, &found, err));
     *findings = found;
     return SUCCESS;

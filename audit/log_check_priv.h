@@ -39,7 +39,7 @@ DEFINE_OWNED(log_check);
 void log_check_against(struct log_check *check, uint64_t size, const struct merkle_hash *root);
 /** The entries [256 * index, 256 * index + 256), as far as the log goes. ERROR_FORKED says what does not fit. */
 RESULT log_check_tile(struct log_check *check, uint64_t index, struct error *err);
-/** Who it was, of the entries of one tile: `first` is the first entry whose sealed payload is not what its leaf committed to. */
+/** Who it was, of at most TILE_WIDTH entries: `first` is the first entry whose sealed payload is not what its leaf committed to. */
 struct payload_findings {
     uint64_t missing, damaged, first;
 };
@@ -49,11 +49,11 @@ struct payload_keys {
 };
 /**
  * Each payload that a leaf committed to is there, and opens to what was committed to; what does not is counted. That is no change of the
- * log: it may have been erased on purpose. The connection needs audit_query_table. Adds to *findings, on success only.
+ * log: it may have been erased on purpose. One beside a leaf that committed to none counts as damaged. The connection needs audit_query_table. Adds to *findings, on success only.
  */
-RESULT log_check_payloads(struct log_check *check, uint64_t index, const struct payload_keys *keys,
+RESULT log_check_payloads(struct log_check *check, uint64_t first, uint64_t end, const struct payload_keys *keys,
                           struct payload_findings *findings, struct error *err);
-/** No entry stands behind the end of the log as it is now. */
+/** No entry, payload or tile stands behind the end of the log as it is now. */
 RESULT log_check_end(struct pg *pg, struct error *err);
 
 /**

@@ -13,8 +13,9 @@ static const struct pg_statement statements[] = {
     {"check_tile", "SELECT hashes, root FROM audit_tile WHERE level = $1 AND idx = $2", "int4 int8", "bytea bytea"},
     {"check_runs",
      "SELECT r.key, r.last, r.n, e.leaf, r.n - cardinality(r.seqs) = coalesce(p.n, 0) AND r.seqs[cardinality(r.seqs)] = r.last"
-     " AND r.seqs[1] > coalesce(p.last, -1)"
-     " FROM (SELECT * FROM audit_run WHERE (key, last) > ($1, $2) AND last < $3 ORDER BY key, last LIMIT 64) AS r"
+     " AND r.seqs[1] > coalesce(p.last, -1) AND r.last < (SELECT size FROM audit_log)"
+     " FROM (SELECT * FROM audit_run WHERE (key, last) > ($1, $2) AND (last < $3 OR last >= (SELECT size FROM audit_log))"
+     " ORDER BY key, last LIMIT 64) AS r"
      " LEFT JOIN LATERAL (SELECT b.n, b.last FROM audit_run b WHERE b.key = r.key AND b.last < r.last"
      " ORDER BY b.last DESC LIMIT 1) AS p ON true"
      " LEFT JOIN audit_entry e ON e.seq = r.last ORDER BY r.key, r.last",
@@ -22,9 +23,14 @@ static const struct pg_statement statements[] = {
     {"check_notes",
      "SELECT size, CASE WHEN octet_length(note) <= 2048 THEN note ELSE '' END, id FROM audit_checkpoint WHERE id > $1 ORDER BY id LIMIT 64",
      "int8", "int8 text int8"},
-    {"check_end",
-     "SELECT EXISTS (SELECT FROM audit_entry WHERE seq >= l.size OR seq < 0) OR EXISTS (SELECT FROM audit_tile WHERE level = 0"
-     " AND idx >= l.size / 256) FROM audit_log l",
+    {"check_end", /* each part by its index: what it costs does not grow with the log */
+     "SELECT EXISTS (SELECT FROM audit_entry WHERE seq >= l.size) OR EXISTS (SELECT FROM audit_entry WHERE seq < 0)"
+     " OR EXISTS (SELECT FROM audit_payload WHERE seq >= l.size) OR EXISTS (SELECT FROM audit_payload WHERE seq < 0)"
+     " OR EXISTS (SELECT FROM generate_series(0, 6) AS v (level), LATERAL (SELECT FROM audit_tile t WHERE t.level = v.level"
+     " AND t.idx >= l.size >> (8 * (v.level + 1)) LIMIT 1) AS behind)"
+     " OR EXISTS (SELECT FROM generate_series(0, 6) AS v (level), LATERAL (SELECT FROM audit_tile t WHERE t.level = v.level"
+     " AND t.idx < 0 LIMIT 1) AS before)"
+     " OR EXISTS (SELECT FROM audit_tile WHERE level < 0) OR EXISTS (SELECT FROM audit_tile WHERE level > 6) FROM audit_log l",
      "", "bool"},
 };
 const struct pg_table audit_check_table = PG_TABLE(statements);

@@ -13,6 +13,8 @@
 #define SHARE          10    /* of the time, one part in so many is work */
 #define TRY_AGAIN_MS   5000  /* after a failure that says nothing of the log */
 #define FIRST_LOOK_MS  1000  /* until there is a checkpoint */
+#define NEWS_MS        2000  /* from one look at what is new to the next */
+#define NEWS_MAX       65536 /* entries that such looks may be behind; what is older is left to the round */
 #define NOTES_MIN      4096  /* rows of checkpoints of a round, however small the log is */
 #define LATE_FACTOR    10    /* a round that takes so many times what its rate asks for is late, or it stands */
 
@@ -38,6 +40,9 @@ struct log_patrol {
     uint64_t strange, strange_told; /* nobody signed them: of this way through the table; so many were told */
     bool strange_is_told;           /* on this way */
     struct payload_findings payloads; /* of this round */
+    struct payload_findings news;     /* of entries that are newer than the round */
+    uint64_t news_from;               /* the next one to look at */
+    int64_t news_at_ms;
     bool payloads_are_told;
     int64_t round_ended_ms;         /* the last one, or when the patrol began */
     bool is_late;                   /* and that was told */
@@ -54,7 +59,7 @@ static struct result begin_round(struct log_patrol *patrol, struct error *err)
     patrol->first %= patrol->tiles;
     patrol->done = 0;
     patrol->check->unreadable = 0;
-    patrol->payloads = (struct payload_findings){0};
+    patrol->payloads = patrol->news = (struct payload_findings){0};
     patrol->payloads_are_told = false;
     patrol->run = (struct run_place){.last = -1};
     patrol->notes = 0;
@@ -63,12 +68,18 @@ static struct result begin_round(struct log_patrol *patrol, struct error *err)
     return SUCCESS;
 }
 
-/* One line a round: what is missing may have been erased on purpose, and stays so. */
-static void tell_payloads(struct log_patrol *patrol)
+static void raise_to(struct metric *metric, uint64_t value)
 {
-    const struct payload_findings *found = &patrol->payloads;
+    if (metric_value(metric) < (int64_t)value) metric_set(metric, (int64_t)value);
+}
+
+/* At once, and one line a round: what is missing may have been erased on purpose, and stays so. */
+static void tell_payloads(struct log_patrol *patrol, const struct payload_findings *found)
+{
     struct error why;
 
+    raise_to(AUDIT_METRIC(audit_payloads_missing), patrol->payloads.missing + patrol->news.missing);
+    raise_to(AUDIT_METRIC(audit_payloads_damaged), patrol->payloads.damaged + patrol->news.damaged);
     if (patrol->payloads_are_told || found->missing + found->damaged == 0) return;
     patrol->payloads_are_told = true;
     failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)found->first);
@@ -76,14 +87,48 @@ static void tell_payloads(struct log_patrol *patrol)
                                                 "out who did", &why);
 }
 
-static struct result check_next_tile(struct log_patrol *patrol, size_t *weight_out, struct error *err)
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct result check_payloads(struct log_patrol *patrol, uint64_t first, uint64_t end, struct payload_findings *findings,
+                                    struct error *err)
 {
     const struct payload_keys keys = {patrol->options.sequencer->keyd, patrol->options.sequencer->origin};
-    const uint64_t index = (patrol->first + patrol->done) % patrol->tiles;
+
+    TRY(log_check_payloads(patrol->check, first, end, &keys, findings, err));
+    tell_payloads(patrol, findings);
+    return SUCCESS;
+}
+
+/*
+ * What is new: whether anything stands behind the end, and the sealed parts of entries that no look has passed yet. A round may come to
+ * them in an hour.
+ */
+static struct result look_at_news(struct log_patrol *patrol, size_t *weight_out, struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+    struct error not_yet;
+
+    *weight_out = 0;
+    if (!sequencer_checkpoint(patrol->options.sequencer, &checkpoint, &not_yet).ok) return SUCCESS;
+    TRY(log_check_end(patrol->pg, err));
+    if (checkpoint.size > patrol->news_from + NEWS_MAX) patrol->news_from = checkpoint.size - NEWS_MAX;
+    const uint64_t end = smaller(checkpoint.size, patrol->news_from + TILE_WIDTH);
+    if (end <= patrol->news_from) return SUCCESS;
+    TRY(check_payloads(patrol, patrol->news_from, end, &patrol->news, err));
+    *weight_out = (size_t)(end - patrol->news_from);
+    patrol->news_from = end;
+    return SUCCESS;
+}
+
+static struct result check_next_tile(struct log_patrol *patrol, size_t *weight_out, struct error *err)
+{
+    const uint64_t index = (patrol->first + patrol->done) % patrol->tiles, first = index * TILE_WIDTH;
 
     TRY(log_check_tile(patrol->check, index, err));
-    TRY(log_check_payloads(patrol->check, index, &keys, &patrol->payloads, err));
-    tell_payloads(patrol);
+    TRY(check_payloads(patrol, first, smaller(patrol->check->size, first + TILE_WIDTH), &patrol->payloads, err));
     patrol->done++;
     *weight_out = TILE_WIDTH;
     metric_add(AUDIT_METRIC(audit_verified), TILE_WIDTH);
@@ -145,8 +190,8 @@ static struct result end_round(struct log_patrol *patrol, struct error *err)
 {
     TRY(log_check_end(patrol->pg, err));
     metric_set(AUDIT_METRIC(audit_unreadable), (int64_t)patrol->check->unreadable);
-    metric_set(AUDIT_METRIC(audit_payloads_missing), (int64_t)patrol->payloads.missing);
-    metric_set(AUDIT_METRIC(audit_payloads_damaged), (int64_t)patrol->payloads.damaged);
+    metric_set(AUDIT_METRIC(audit_payloads_missing), (int64_t)(patrol->payloads.missing + patrol->news.missing));
+    metric_set(AUDIT_METRIC(audit_payloads_damaged), (int64_t)(patrol->payloads.damaged + patrol->news.damaged));
     metric_set(AUDIT_METRIC(audit_verify_last), clock_wall_ms() / 1000);
     metric_add(AUDIT_METRIC(audit_verify_rounds), 1);
     patrol->round_ended_ms = clock_monotonic_ms();
@@ -157,11 +202,12 @@ static struct result end_round(struct log_patrol *patrol, struct error *err)
 }
 
 /* One piece: `weight` is how many entries or rows it was. */
-static struct result work(struct log_patrol *patrol, size_t *weight_out, struct error *err)
+static struct result work(struct log_patrol *patrol, bool is_news, size_t *weight_out, struct error *err)
 {
     *weight_out = 0;
     pg_notice_loss(patrol->pg);
     if (pg_is_broken(patrol->pg)) TRY(pg_reopen(patrol->pg, err));
+    if (is_news) return look_at_news(patrol, weight_out, err);
     switch (patrol->phase) {
     case PHASE_BEGIN: return begin_round(patrol, err);
     case PHASE_TILES: return check_next_tile(patrol, weight_out, err);
@@ -186,18 +232,19 @@ static bool rest(struct log_patrol *patrol, int64_t rest_ms)
     return goes_on;
 }
 
-static int64_t rest_after_work(const struct log_patrol *patrol, size_t weight, int64_t busy_ms)
+static int64_t rest_after_work(const struct log_patrol *patrol, bool is_news, size_t weight, int64_t busy_ms)
 {
     const int64_t by_rate_ms = (int64_t)weight * 1000 / patrol->options.rate - busy_ms, by_share_ms = (SHARE - 1) * (busy_ms + 1);
 
-    if (patrol->phase == PHASE_BEGIN) return (int64_t)patrol->options.rest_s * 1000;
+    if (is_news && weight < TILE_WIDTH) return by_share_ms > NEWS_MS ? by_share_ms : NEWS_MS;
+    if (!is_news && patrol->phase == PHASE_BEGIN) return (int64_t)patrol->options.rest_s * 1000;
     return by_rate_ms > by_share_ms ? by_rate_ms : by_share_ms;
 }
 
 /* A failure of the database or of memory says nothing of the log: the same piece is looked at again later. */
-static int64_t rest_after_failure(const struct log_patrol *patrol, const struct error *why)
+static int64_t rest_after_failure(const struct log_patrol *patrol, bool is_news, const struct error *why)
 {
-    if (patrol->phase == PHASE_BEGIN) return FIRST_LOOK_MS;
+    if (!is_news && patrol->phase == PHASE_BEGIN) return FIRST_LOOK_MS;
     metric_add(AUDIT_METRIC(audit_verify_failures), 1);
     sequencer_notice(patrol->options.sequencer, "the audit log can't be verified now; it is tried again", why);
     return TRY_AGAIN_MS;
@@ -222,21 +269,24 @@ static void tell_late(struct log_patrol *patrol)
 static void *run(void *argument)
 {
     struct log_patrol *patrol = argument;
-    int64_t rest_ms = 0;
+    int64_t round_at_ms = clock_monotonic_ms();
 
     pace_patient();
-    while (rest(patrol, rest_ms)) {
+    while (rest(patrol, (round_at_ms < patrol->news_at_ms ? round_at_ms : patrol->news_at_ms) - clock_monotonic_ms())) {
         struct error err = {0};
         size_t weight = 0;
+        int64_t rest_ms = 0;
         const int64_t began_ms = clock_monotonic_ms();
-        if (work(patrol, &weight, &err).ok) {
-            rest_ms = rest_after_work(patrol, weight, clock_monotonic_ms() - began_ms);
+        const bool is_news = patrol->news_at_ms <= began_ms;
+        if (work(patrol, is_news, &weight, &err).ok) {
+            rest_ms = rest_after_work(patrol, is_news, weight, clock_monotonic_ms() - began_ms);
         } else if (err.kind == ERROR_FORKED) {
             sequencer_set_forked(patrol->options.sequencer, &err);
             break; /* it stays so */
         } else {
-            rest_ms = rest_after_failure(patrol, &err);
+            rest_ms = rest_after_failure(patrol, is_news, &err);
         }
+        *(is_news ? &patrol->news_at_ms : &round_at_ms) = clock_monotonic_ms() + rest_ms;
         tell_late(patrol);
     }
     return NULL;
@@ -262,7 +312,7 @@ struct result log_patrol_start(const struct log_patrol_options *options, struct 
     (void)pthread_mutex_init(&patrol->mutex, NULL);
     (void)pthread_cond_init(&patrol->stop, NULL);
     patrol->options = *options;
-    patrol->round_ended_ms = clock_monotonic_ms();
+    patrol->round_ended_ms = patrol->news_at_ms = clock_monotonic_ms();
     begin_notes(patrol);
     TRY(open_patrol(patrol, err));
     *patrol_out = GIVE(patrol);

@@ -2,7 +2,8 @@
  * audit/log_patrol.h -- goes through the whole log again and again, beside the service: is it still the one that was signed?
  *
  * Each round takes the newest signed checkpoint, begins at a place drawn at random, and goes round: leaf, hash, tiles, root,
- * what stands beside the leaf, the index of keys, the stored checkpoints. What does not fit stops the service
+ * what stands beside the leaf, the index of keys, the stored checkpoints. Every two seconds, also while it rests, it looks at the
+ * sealed parts of entries that are new, and whether rows stand behind the end. What does not fit stops the service
  * (sequencer_set_forked()). Nothing in the tables makes a round endless, and one that does not come round is told. One thread that gives way to all others, with a connection of its own; it works for at most a tenth
  * of the time, however fast it may go, so that under load it gets slower and not the requests.
  */

@@ -215,6 +215,8 @@ struct result audit_page_payload(struct audit_page *page, size_t index, struct k
     struct audit_row row;
 
     audit_read_row(page->rows, index, &row);
+    if (page->events[index].is_readable && !page->events[index].has_payload && row.salt.length > 0)
+        return failure(err, ERROR_CORRUPT, "something stands beside event %llu, which committed to no payload", (unsigned long long)row.sequence);
     if (row.wrapped_key.length == 0 || row.box.length == 0) return SUCCESS;
     const struct page_key *known = known_key(page, row.subject);
     if (known != NULL) return open_with(known->key, &row, origin, payload, err);

@@ -123,9 +123,105 @@ static void payloads_are_looked_at(void **state)
     audit_log_close(&log);
 }
 
+/* The round is over and the next one an hour away: what never came is told all the same. */
+static void new_payloads_are_looked_at_at_once(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+
+    (void)state;
+    open_signed(&log);
+    const struct log_patrol_options options = {
+        .conninfo = database_app(log.database), .sequencer = log.sequencer, .rate = 1000000, .rest_s = 3600, .patience_s = 600};
+    struct log_patrol *walking = NULL;
+    if (!log_patrol_start(&options, &walking, &err).ok) fail_msg("%s", err.message);
+    wait_for_rounds(1);
+    wait_for_payloads(0, 0);
+    database_execute(log.database, "CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;"
+                                   " CREATE TRIGGER swallow BEFORE INSERT ON audit_payload FOR EACH ROW WHEN (NEW.seq = 12) EXECUTE FUNCTION swallow()");
+    record_some(&log, 5);
+    wait_for_payloads(1, 0);
+    assert_int_equal(atomic_load(&notices), 1);
+    assert_true(sequencer_is_ready(log.sequencer, &err));
+    log_patrol_free(walking);
+    audit_log_close(&log);
+}
+
+#define REHASH ", leaf_hash = sha256('\\x00'::bytea || "
+
+static const struct odd_row {
+    const char *name, *sql;
+    uint64_t damaged;
+} odd_rows[] = {
+    {"an entry that can't be read, with a payload", "UPDATE audit_entry SET leaf = '{}'" REHASH "'{}'::bytea) WHERE seq = 4", 0},
+    {"a payload of an entry that committed to none",
+     "UPDATE audit_entry SET leaf = convert_to(regexp_replace(convert_from(leaf, 'UTF8'), '\"pay\":\"[0-9a-f]*\",', ''), 'UTF8') WHERE seq = 4;"
+     " UPDATE audit_entry SET leaf_hash = sha256('\\x00'::bytea || leaf) WHERE seq = 4", 1},
+    {"the same, under a subject that there is not",
+     "UPDATE audit_entry SET leaf = convert_to(regexp_replace(convert_from(leaf, 'UTF8'), '\"pay\":\"[0-9a-f]*\",', ''), 'UTF8') WHERE seq = 4;"
+     " UPDATE audit_entry SET leaf_hash = sha256('\\x00'::bytea || leaf) WHERE seq = 4;"
+     " UPDATE audit_payload SET subject = sha256('nobody') WHERE seq = 4", 1},
+};
+
+/* What stands there is passed, as the entry is what its hash says; the rest of the tile is looked at as ever. */
+static void odd_entries_are_passed(void **state)
+{
+    const struct odd_row *row = *state;
+    struct audit_log log;
+    struct payload_findings found = {0};
+    struct error err = {0};
+
+    open_signed(&log);
+    database_execute(log.database, row->sql);
+    OWNED(pg) *pg = checker(&log);
+    OWNED(log_check) *check = NULL;
+    const struct payload_keys keys = {keyd_process_client(log.keyd), TEST_ORIGIN};
+    assert_true(log_check_new(pg, &check, &err).ok);
+    if (!log_check_payloads(check, 0, 10, &keys, &found, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(found.damaged, row->damaged);
+    assert_int_equal(found.missing, 0);
+    database_execute(log.database, "DELETE FROM audit_payload WHERE seq = 7");
+    assert_true(log_check_payloads(check, 0, 10, &keys, &found, &err).ok);
+    assert_int_equal(found.missing, 1);
+    audit_log_close(&log);
+}
+
+#define ZEROS(bytes) "decode(repeat('00', " #bytes "), 'hex')"
+
+static const struct planted_row {
+    const char *name, *sql, *says;
+} planted_rows[] = {
+    {"an entry", "INSERT INTO audit_entry VALUES (500, 0, '{}', " ZEROS(32) ", 'blob.read', 'allowed')", "behind the end"},
+    {"a payload", "INSERT INTO audit_payload VALUES (500, " ZEROS(32) ", " ZEROS(32) ", '')", "behind the end"},
+    {"a payload before the first entry", "INSERT INTO audit_payload VALUES (-1, " ZEROS(32) ", " ZEROS(32) ", '')", "behind the end"},
+    {"a tile", "INSERT INTO audit_tile VALUES (0, 0, " ZEROS(8192) ", " ZEROS(32) ")", "behind the end"},
+    {"a tile above", "INSERT INTO audit_tile VALUES (1, 0, " ZEROS(8192) ", " ZEROS(32) ")", "behind the end"},
+    {"a tile of no level", "INSERT INTO audit_tile VALUES (9, 0, " ZEROS(8192) ", " ZEROS(32) ")", "behind the end"},
+    {"a run of a key", "INSERT INTO audit_run VALUES (" ZEROS(16) ", 500, 1, '{500}')", "behind the end"},
+};
+
+/* By the gateways' own role. */
+static void rows_behind_the_end_are_noticed(void **state)
+{
+    const struct planted_row *row = *state;
+    struct audit_log log;
+
+    open_signed(&log);
+    OWNED(log_patrol) *walking = patrol(&log, 600);
+    wait_for_rounds(1);
+    database_execute(log.database, "SET ROLE sijil_app");
+    database_execute(log.database, row->sql);
+    database_execute(log.database, "RESET ROLE");
+    wait_until_forked(&log, row->says);
+    log_patrol_free(GIVE(walking));
+    audit_log_close(&log);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_round_that_does_not_end_is_told), cmocka_unit_test(payloads_are_looked_at)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_round_that_does_not_end_is_told), cmocka_unit_test(payloads_are_looked_at),
+                                       cmocka_unit_test(new_payloads_are_looked_at_at_once)};
 
-    return cmocka_run_group_tests(tests, NULL, NULL) + RUN_TABLE(junk_rows, rows_of_checkpoints_keep_no_round_from_its_end);
+    return cmocka_run_group_tests(tests, NULL, NULL) + RUN_TABLE(odd_rows, odd_entries_are_passed) +
+           RUN_TABLE(planted_rows, rows_behind_the_end_are_noticed) + RUN_TABLE(junk_rows, rows_of_checkpoints_keep_no_round_from_its_end);
 }
