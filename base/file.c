@@ -57,8 +57,10 @@ struct result file_open(const char *path, int flags, mode_t mode, int *fd_out, s
 struct result file_open_beneath(int directory, const char *path, int flags, int *fd_out, struct error *err)
 {
     const struct open_how how = {.flags = (uint64_t)(unsigned)flags | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
-    const long fd = fails_on_demand() ? -1 : syscall(SYS_openat2, directory, path, &how, sizeof how);
+    long fd = -1;
 
+    for (unsigned attempt = 0; attempt == 0 || (fd < 0 && errno == EAGAIN && attempt < 100); attempt++) /* something was renamed */
+        fd = fails_on_demand() ? -1 : syscall(SYS_openat2, directory, path, &how, sizeof how);
     if (fd < 0 && errno == EXDEV) return failure(err, ERROR_DENIED, "%s leads out of the folder", path);
     if (fd < 0 && errno == ENOSYS) return failure(err, ERROR_INVALID, "this kernel can't open %s below a folder (openat2)", path);
     if (fd < 0) return file_failure(err, "open", path);

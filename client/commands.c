@@ -20,10 +20,11 @@ static const struct option_row login_options[] = {
 static const struct option_row push_options[] = {
     {'a', "annotation", "KEY=VALUE", "annotation of the manifest; may be repeated"},
     {'d', "dataset", NULL, "the files are a dataset, not a model"},
+    {'L', "follow-links", NULL, "follow links to files also out of a FILE that is a folder"},
     JOBS_OPTION,
 };
 static const struct option_row pull_options[] = {
-    {'o', "output", "FOLDER", "where the files go; made if it is not there (default: this folder)"},
+    {'o', "output", "FOLDER", "where the files go; made, with those above it, if it is not there (default: this folder)"},
     JOBS_OPTION,
 };
 static const struct option_row inspect_options[] = {
@@ -115,12 +116,13 @@ static const struct command table[] = {
     {"whoami", "HOST[:PORT]", 1, 1, "Show as whom you are logged in, and which roles that has now", "", NO_OPTIONS, command_whoami},
     {"push", "FILE... REFERENCE", 2, OPERANDS_MAX, "Push files as one model or dataset",
      "Files become layers in the ModelPack layout; relative paths are kept. FILE may be a folder: all files below it are pushed, by\n"
-     "their paths below it; a .git in it is left out. What the registry has is not sent again,\n"
-     "and a push that broke goes on where the registry's session is, also through another gateway.",
+     "their paths below it; a .git in it is left out. A link to a file of the same folder is followed; a link out of the folder,\n"
+     "also an absolute one, is refused without --follow-links. What the registry has is not sent again, and a push that broke\n"
+     "goes on where the registry's session is, also through another gateway.",
      OPTIONS(push_options), command_push},
     {"pull", "REFERENCE", 1, 1, "Pull the files of a model or dataset",
      "Every byte is checked against its digest. Names that would leave the folder are refused before anything is\n"
-     "written; files that are there and match are kept. A pull that broke goes on: what is in .NAME.sijil-part is read and\n"
+     "written, and no link below the folder is followed; files that are there and match are kept. A pull that broke goes on: what is in .NAME.sijil-part is read and\n"
      "hashed again, and only the rest is asked for. No byte gets the file's name before all of them match the digest.",
      OPTIONS(pull_options), command_pull},
     {"ls", "HOST[:PORT][/NAME]", 1, 1, "List the repositories that you may see",

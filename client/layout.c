@@ -146,7 +146,10 @@ static struct result open_folder_of(int folder, const char *title, bool make, in
         part[length] = '\0';
         if (make && mkdirat(here, part, 0777) != 0 && errno != EEXIST)
             return failure(err, ERROR_UNAVAILABLE, "can't make the folder %.100s: %s", part, strerror(errno));
-        TRY(file_open_at(here, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &next, err));
+        const struct result opened = file_open_at(here, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &next, err);
+        if (!opened.ok && faccessat(here, part, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            return failure(err, ERROR_INVALID, "%.150s: what is called so is no folder that may be used: a link, or a file?", part);
+        TRY(opened);
         (void)close(here);
         here = next;
         next = -1;
@@ -165,6 +168,19 @@ struct result title_open(int folder, const char *title, int flags, int *fd_out, 
     if (!path_is_safe(title)) return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder", title);
     TRY(open_folder_of(folder, title, (flags & O_CREAT) != 0, &parent, &last, err));
     return file_open_at(parent, last, flags | O_NOFOLLOW, 0666, fd_out, err);
+}
+
+struct result title_check_place(int folder, const char *title, struct error *err)
+{
+    OWNED_FD parent = -1;
+    const char *last = NULL;
+    struct stat status = {.st_mode = S_IFREG};
+
+    struct result looked = open_folder_of(folder, title, false, &parent, &last, err);
+    if (looked.ok) looked = file_status_at(parent, last, &status, err);
+    if (!looked.ok) return err->kind == ERROR_NOT_FOUND ? SUCCESS : looked;
+    if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "%.150s is there already, and is no file: it would be in the way", title);
 }
 
 struct result title_rename(int folder, const char *from, const char *to, struct error *err)

@@ -14,9 +14,12 @@
 #define MODEL_CONFIG_TYPE   "application/vnd.cncf.model.config.v1+json"
 #define IMAGE_MANIFEST_TYPE "application/vnd.oci.image.manifest.v1+json"
 
+struct pushed_folder;
+
 /** A file that is pushed. */
 struct layer_file {
     const char *path;          /* where it is here */
+    const struct pushed_folder *folder; /* that it is opened below, by its title; or NULL */
     char title[1024];          /* where it belongs below the target folder */
     const char *media_type;
     char digest[136];
@@ -44,5 +47,8 @@ RESULT layout_manifest(const struct layer_file *files, size_t count, struct byte
  * above it if `flags` has O_CREAT; never follows a symbolic link below the folder.
  */
 RESULT title_open(int folder, const char *title, int flags, int *fd_out, struct error *err);
+/** Whether a file may get this name below the folder. ERROR_INVALID names what is in the way: a folder, a device, a link or a
+ *  file instead of a folder above it. A file, or a link to one, will be replaced. */
+RESULT title_check_place(int folder, const char *title, struct error *err);
 /** Renames inside the folder that `title` lies in, then syncs it. */
 RESULT title_rename(int folder, const char *from, const char *to, struct error *err);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,7 @@ struct pull {
     struct remote_reference source;
     char scope[400];
     const json_t *layers;
+    const char *target; /* the folder's path */
     int folder;
     unsigned at_once;
     atomic_uint written, skipped;
@@ -71,6 +73,15 @@ static struct result check_and_place(struct pull *pull, struct incoming *incomin
     return local_output(title_rename(pull->folder, incoming->part, incoming->title, err), incoming->title, err);
 }
 
+static void say_way_on(const struct pull *pull, const struct incoming *incoming)
+{
+    struct invocation *invocation = session_invocation(incoming->fetch.session);
+
+    invocation_explain(invocation, "folder", pull->target);
+    invocation_explain(invocation, "kept", incoming->part);
+    invocation_explain(invocation, "try", "make room and repeat the command: it goes on from what is kept");
+}
+
 static struct result receive(struct pull *pull, struct incoming *incoming, struct error *err)
 {
     const char *slash = strrchr(incoming->title, '/');
@@ -83,7 +94,9 @@ static struct result receive(struct pull *pull, struct incoming *incoming, struc
     progress_begin_in(&incoming->progress, pull->group, incoming->title, incoming->fetch.offset, incoming->fetch.size,
                       pull->invocation->json);
     incoming->fetch.progress = &incoming->progress;
-    TRY(fetch_blob(&incoming->fetch, err));
+    const struct result fetched = fetch_blob(&incoming->fetch, err);
+    if (!fetched.ok && err->kind == ERROR_FULL) say_way_on(pull, incoming);
+    TRY(fetched);
     TRY(check_and_place(pull, incoming, err));
     progress_end(&incoming->progress, "pulled and verified");
     pull->written++;
@@ -168,6 +181,16 @@ static struct result check_layers(const json_t *layers, struct error *err)
     return SUCCESS;
 }
 
+/* And all places, before the first byte is fetched. */
+static struct result check_places(const struct pull *pull, struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(pull->layers); i++) {
+        const char *title = layer_name(json_array_get(pull->layers, i));
+        if (title != NULL) TRY(local(title_check_place(pull->folder, title, err), title, err));
+    }
+    return SUCCESS;
+}
+
 static struct result pull_layers(struct pull *pull, struct error *err)
 {
     const size_t count = json_array_size(pull->layers);
@@ -192,6 +215,7 @@ static struct result pull_all(struct pull *pull, struct error *err)
     TRY(manifest_fetch(pull->session, pull->scope, &pull->source, ACCEPTED_MANIFESTS, &manifest, err));
     pull->layers = json_object_get(manifest.json, "layers");
     TRY(check_layers(pull->layers, err));
+    TRY(check_places(pull, err));
     TRY(pull_layers(pull, err));
     if (pull->skipped > 0 && !pull->invocation->json)
         (void)fprintf(stderr, "%u layers have no name and were left out\n", pull->skipped);
@@ -202,19 +226,43 @@ static struct result pull_all(struct pull *pull, struct error *err)
     return SUCCESS;
 }
 
+/* A folder and those above it. */
+static struct result make_folders(const char *path, struct error *err)
+{
+    char above[PATH_MAX];
+    bool is_there = false;
+
+    if (strlen(path) >= sizeof above) return failure(err, ERROR_INVALID, "a path of %zu letters", strlen(path));
+    for (const char *slash = strchr(path + strspn(path, "/"), '/'); slash != NULL; slash = strchr(slash + strspn(slash, "/"), '/')) {
+        (void)snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
+        TRY(file_is_there(above, &is_there, err));
+        if (!is_there) TRY(file_make_directory(above, 0777, err));
+    }
+    return file_make_directory(path, 0777, err);
+}
+
+static struct result open_target(struct pull *pull, int *folder_out, struct error *err)
+{
+    const char *target = invocation_option(pull->invocation, 'o');
+    struct stat status;
+
+    pull->target = target == NULL ? "." : target;
+    if (target != NULL && stat(target, &status) == 0 && !S_ISDIR(status.st_mode))
+        return failure(err, ERROR_INVALID, "%.150s is no folder: --output names the folder that the files go into", target);
+    if (target != NULL) TRY(local_output(make_folders(target, err), target, err));
+    return local_output(file_open(pull->target, O_RDONLY | O_DIRECTORY, 0, folder_out, err), pull->target, err);
+}
+
 struct result command_pull(struct invocation *invocation, struct error *err)
 {
     OWNED(session) *session = NULL;
     OWNED_FD folder = -1;
     struct pull pull = {.invocation = invocation};
-    const char *target = invocation_option(invocation, 'o');
 
     TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &pull.source, err)));
     TRY(line_check(invocation, jobs_option(invocation, &pull.at_once, err)));
     (void)snprintf(pull.scope, sizeof pull.scope, "repository:%s:pull", pull.source.repository);
-    if (target == NULL) target = ".";
-    else TRY(local_output(file_make_directory(target, 0777, err), target, err));
-    TRY(local_output(file_open(target, O_RDONLY | O_DIRECTORY, 0, &folder, err), target, err));
+    TRY(open_target(&pull, &folder, err));
     TRY(session_open(invocation, pull.source.host, &session, err));
     pull.session = session;
     pull.folder = folder;

@@ -60,6 +60,7 @@ static struct result list_files(struct push *push, struct error *err)
 {
     const bool is_dataset = invocation_option(push->invocation, 'd') != NULL;
 
+    push->list.follows_links = invocation_option(push->invocation, 'L') != NULL;
     for (unsigned i = 0; i + 1 < push->invocation->operand_count; i++)
         TRY(file_list_add(&push->list, push->invocation->operands[i], is_dataset, err));
     return file_list_check(&push->list, err);
@@ -72,7 +73,7 @@ static struct result hash_one(void *context, size_t index, struct session *sessi
     OWNED_FD fd = -1;
 
     (void)session;
-    TRY(local(file_open(file->path, O_RDONLY, 0, &fd, err), file->path, err));
+    TRY(file_list_open(file, &fd, err));
     return file_digest(push, fd, file, err);
 }
 
@@ -91,7 +92,7 @@ static struct result push_one(void *context, size_t index, struct session *sessi
     OWNED_FD fd = -1;
 
     if (is_pushed_under_another_name(push, index)) return SUCCESS;
-    TRY(local(file_open(file->path, O_RDONLY, 0, &fd, err), file->path, err));
+    TRY(file_list_open(file, &fd, err));
     const struct upload upload = {.session = session, .host = push->target.host, .repository = push->target.repository,
                                   .scope = push->scope, .label = file->title, .digest = file->digest, .fd = fd,
                                   .size = file->size, .quiet = push->invocation->json, .group = push->group,

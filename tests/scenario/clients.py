@@ -97,6 +97,33 @@ def a_dataset_is_one():
     assert filecmp.cmp(work + "/model/metrics.json", work + "/numbers/metrics.json", shallow=False)
 
 
+def links_do_not_lead_out_of_a_folder(folder):
+    """A folder from somebody else must not publish what only its reader has, nor a pull write through a link."""
+    target, secret, link = host() + "/main/models/linked:v1", work + "/secret", folder + "/weights/stray"
+    with open(secret, "w", encoding="utf-8") as file:
+        file.write("a secret")
+    for place in ("../../secret", secret, folder + "/config.json"):
+        os.symlink(place, link)
+        refused = sijil("push", "folder", target, code=1).stderr
+        assert "folder/weights/stray" in refused and "--follow-links" in refused, refused
+        sijil("tags", host() + "/main/models/linked", code=3)
+        os.unlink(link)
+    os.symlink("../../secret", link)
+    sijil("push", "--follow-links", "folder", target)
+    os.unlink(link)
+    out, outside = work + "/linked-out", work + "/outside"
+    os.makedirs(outside)
+    os.makedirs(out)
+    os.symlink(outside, out + "/weights")
+    os.symlink(secret, out + "/config.json")
+    refused = sijil("pull", target, "-o", out, code=1).stderr
+    assert "weights" in refused and not os.listdir(outside), refused
+    os.unlink(out + "/weights")
+    sijil("pull", target, "-o", out)
+    with open(secret, encoding="utf-8") as file:
+        assert file.read() == "a secret" and not os.path.islink(out + "/config.json")
+
+
 def a_folder_is_pushed_with_what_is_below_it():
     folder = work + "/folder"
     for name in ("config.json", "weights/part-1.bin", "weights/part-2.bin", "docs/en/README.md", ".git/HEAD"):
@@ -110,6 +137,7 @@ def a_folder_is_pushed_with_what_is_below_it():
     there = sorted(os.path.relpath(os.path.join(place, name), work + "/folder-back")
                    for place, _, names in os.walk(work + "/folder-back") for name in names)
     assert there == ["config.json", "docs/en/README.md", "weights/linked.bin", "weights/part-1.bin", "weights/part-2.bin"], there
+    links_do_not_lead_out_of_a_folder(folder)
     os.symlink("weights", folder + "/again")
     for words, say in ((("folder",), "folder/again"), ((work + "/folder/docs/en/..", ), None)):
         done = sijil("push", *words, host() + "/main/models/folder:v2", code=1 if say else 0)
@@ -678,10 +706,16 @@ def what_this_machine_lacks_is_not_the_registrys_fault():
         refused = sijil("pull", host() + "/main/models/wide:v80", "-o", full, code=1)
         assert "No space left" in refused.stderr and "a-file-with-a-rather-long-name" in refused.stderr, refused.stderr
         assert "trying again" not in refused.stderr, refused.stderr
+        assert full in refused.stderr and "make room and repeat" in refused.stderr, refused.stderr
     finally:
         subprocess.run(["umount", "-l", full], check=True)
-    for target in (work + "/model/model.onnx", work + "/no/such/folder"):
-        assert target in sijil("pull", host() + "/main/models/digits:v1", "-o", target, code=1).stderr
+    for target, said in ((work + "/model/model.onnx", "is no folder"), ("/proc/no/such/folder", "/proc/no")):
+        refused = sijil("pull", host() + "/main/models/digits:v1", "-o", target, code=1).stderr
+        assert target in refused and said in refused, refused
+    sijil("pull", host() + "/main/models/digits:v1", "-o", work + "/three/folders/deep/")
+    os.makedirs(work + "/in-the-way/model.onnx")
+    refused = sijil("pull", host() + "/main/models/digits:v1", "-o", work + "/in-the-way", code=1).stderr
+    assert "model.onnx is there already" in refused and os.listdir(work + "/in-the-way") == ["model.onnx"], refused
     assert "nothing.onnx" in sijil("push", "nothing.onnx", host() + "/main/models/digits:v2", code=3).stderr
     with open(work + "/broken.json", "w", encoding="utf-8") as file:
         file.write("{")
