@@ -20,6 +20,9 @@ void file_close_owned(int *fd);
 /** open(2) with O_CLOEXEC added. ERROR_CONFLICT for O_EXCL on an existing file. */
 RESULT file_open(const char *path, int flags, mode_t mode, int *fd_out, struct error *err);
 RESULT file_open_at(int directory, const char *name, int flags, mode_t mode, int *fd_out, struct error *err);
+/** Opens an existing file for reading, never through a symbolic link, if the kernel knows its name without asking a disk; false: not
+ *  without waiting, or not at all. */
+bool file_open_at_once(int directory, const char *name, int *fd_out);
 /** Exactly `length` bytes at `offset`; a file that ends before is ERROR_CORRUPT. */
 RESULT file_read_at(int fd, void *into, size_t length, uint64_t offset, struct error *err);
 /** Up to `length` bytes; *length_out is less only at the end. */

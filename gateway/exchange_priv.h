@@ -179,6 +179,8 @@ enum MHD_Result intake_take(struct exchange *exchange, const char *data, size_t 
 /* gateway/outflow.c */
 /** Reads the first block, here or on a sender, and resumes the exchange with the answer: another one, if the read failed. */
 void outflow_begin(struct exchange *exchange);
+/** On the event thread: reads the first block if that needs no waiting; false: it does, and outflow_begin() must. */
+bool outflow_begin_at_once(struct exchange *exchange);
 ssize_t outflow_give(void *context, uint64_t position, char *place, size_t size);
 
 /* gateway/pipeline.c, beside gateway/pipeline.h */

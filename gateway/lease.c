@@ -17,6 +17,7 @@ struct lease_keeper {
     pthread_cond_t woken;
     pthread_t thread;
     bool is_stopping;
+    int64_t wakes_ms; /* the thread does by itself; INT64_MAX: never */
     struct lease *first, *last;
 };
 
@@ -40,7 +41,7 @@ static void put_last(struct lease_keeper *keeper, struct lease *lease)
     *(keeper->last == NULL ? &keeper->first : &keeper->last->next) = lease;
     keeper->last = lease;
     lease->is_held = true;
-    if (keeper->first == lease) (void)pthread_cond_signal(&keeper->woken);
+    if (lease->ends_ms < keeper->wakes_ms) (void)pthread_cond_signal(&keeper->woken);
 }
 
 /* Under the mutex, so that the connection is still that of the exchange. */
@@ -73,15 +74,15 @@ static bool end_one(struct lease_keeper *keeper, int64_t now_ms)
 
 static void wait_for_next(struct lease_keeper *keeper)
 {
-    struct timespec until;
+    const int64_t wakes_ms = keeper->first == NULL ? INT64_MAX : keeper->first->ends_ms;
+    const struct timespec until = {.tv_sec = (time_t)(wakes_ms / 1000), .tv_nsec = (long)(wakes_ms % 1000) * 1000000L};
 
-    if (keeper->first == NULL) {
+    keeper->wakes_ms = wakes_ms;
+    if (keeper->first == NULL)
         (void)pthread_cond_wait(&keeper->woken, &keeper->mutex);
-        return;
-    }
-    until.tv_sec = (time_t)(keeper->first->ends_ms / 1000);
-    until.tv_nsec = (long)(keeper->first->ends_ms % 1000) * 1000000L;
-    (void)pthread_cond_timedwait(&keeper->woken, &keeper->mutex, &until);
+    else
+        (void)pthread_cond_timedwait(&keeper->woken, &keeper->mutex, &until);
+    keeper->wakes_ms = 0; /* it looks before it waits again */
 }
 
 static void *keeper_main(void *argument)

@@ -107,10 +107,41 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
     return SUCCESS;
 }
 
+/* With the record of the read: the row is as fresh as one that is read after it, and needs no connection of its own. */
+static struct change *search(struct request *request)
+{
+    const struct resource *where = oci_where(request);
+
+    request->handler_state = NULL; /* of an earlier decision, which came too late */
+    if (oci_is_probe(request) || uuid_is_nil(&where->repository)) return NULL;
+    struct blob_search *search = arena_take(request->arena, sizeof *search);
+    if (search == NULL) return NULL;
+    blob_search_prepare(request->gateway->registry, action_of(request), where, request->reference, search);
+    request->handler_state = search;
+    return &search->change;
+}
+
+static struct blob_query query_of(const struct request *request)
+{
+    return (struct blob_query){.permit = request->permit, .action = action_of(request), .where = oci_where(request),
+                               .digest = request->reference, .search = request->handler_state};
+}
+
+static bool recall(struct request *request)
+{
+    const struct blob_query query = query_of(request);
+    OWNED(stored_blob) *blob = NULL;
+    struct error ignored = {0};
+
+    if (oci_is_probe(request) || !stored_blob_recall(request->gateway->registry, &query, &blob)) return false;
+    if (!oci_not_modified(request, request->reference, stored_blob_size(blob))) return answer(request, GIVE(blob), &ignored).ok;
+    describe(request, request->reference);
+    return true;
+}
+
 static struct result read(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct blob_query query = {
-        .permit = request->permit, .action = action_of(request), .where = oci_where(request), .digest = request->reference};
+    const struct blob_query query = query_of(request);
     OWNED(stored_blob) *blob = NULL;
 
     if (oci_is_probe(request)) return oci_refuse(request, 404, "BLOB_UNKNOWN", "push it: what is there is not told");
@@ -137,5 +168,6 @@ static struct result delete(struct request *request, struct pg *pg, struct error
     return SUCCESS;
 }
 
-const struct handler handler_blob_read = {.handle = read, .instead = oci_probe_instead, .decides_at_once = true};
+const struct handler handler_blob_read = {
+    .handle = read, .instead = oci_probe_instead, .search = search, .recall = recall, .decides_at_once = true};
 const struct handler handler_blob_delete = {.handle = delete};

@@ -80,6 +80,11 @@ static bool read_first_at_once(struct exchange *exchange)
     return true;
 }
 
+bool outflow_begin_at_once(struct exchange *exchange)
+{
+    return read_first_at_once(exchange);
+}
+
 static void try_first(struct exchange *exchange)
 {
     struct error err = {0};

@@ -405,15 +405,16 @@ static size_t step_of_decide(void)
     return step;
 }
 
+static bool has_stream(const struct request *request)
+{
+    return request->response != NULL && request->response->source != NULL && request->method == METHOD_GET;
+}
+
 void pipeline_answer(struct exchange *exchange, const struct error *failed)
 {
-    struct request *request = &exchange->request;
-
-    if (failed != NULL) response_failure(request, failed);
-    if (request->response != NULL && request->response->source != NULL && request->method == METHOD_GET)
-        outflow_begin(exchange);
-    else
-        exchange_resume(exchange, PHASE_ANSWER);
+    if (failed != NULL) response_failure(&exchange->request, failed);
+    if (has_stream(&exchange->request)) outflow_begin(exchange);
+    else exchange_resume(exchange, PHASE_ANSWER);
 }
 
 void pipeline_finish(struct exchange *exchange, struct pg *pg)
@@ -482,9 +483,10 @@ bool pipeline_recall(struct exchange *exchange)
     exchange_record_take(exchange);
     exchange->has_begun = true;
     exchange->phase = PHASE_ANSWER;
-    if (request->route->handler->recall(request)) return true;
+    const bool is_at_hand = request->route->handler->recall(request);
+    if (is_at_hand && (!has_stream(request) || outflow_begin_at_once(exchange))) return true;
     exchange->phase = PHASE_WORK;
-    exchange->step = STEP_COUNT - 1; /* handle: what came before is done */
+    exchange->step = is_at_hand ? STEP_COUNT : STEP_COUNT - 1; /* what is not done: to read the first bytes, or to handle, too */
     exchange_suspend(exchange);
     continue_later(exchange);
     return false;

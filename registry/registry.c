@@ -149,22 +149,30 @@ struct key_scope registry_key_scope(const struct resource *where)
     return scope;
 }
 
+bool registry_key_at_hand(struct registry *registry, const struct resource *where, const struct key_record *record,
+                          struct secret **key_out)
+{
+    const struct key_scope scope = registry_key_scope(where);
+    uint8_t name[KEY_CACHE_NAME_SIZE];
+    struct error ignored = {0};
+
+    OWNED(secret) *key = NULL;
+    if (!secret_new(DATA_KEY_SIZE, &key, &ignored).ok) return false;
+    key_cache_name(&scope, record, name);
+    if (!key_cache_get(registry->keys, name, key->bytes)) return false;
+    *key_out = GIVE(key);
+    return true;
+}
+
 struct result registry_unwrap(struct registry *registry, const struct resource *where,
                               const struct key_record *record, struct secret **key_out, struct error *err)
 {
     const struct key_scope scope = registry_key_scope(where);
-    uint8_t name[KEY_CACHE_NAME_SIZE];
+    const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
 
-    OWNED(secret) *key = NULL;
-    TRY(secret_new(DATA_KEY_SIZE, &key, err));
-    key_cache_name(&scope, record, name);
-    if (!key_cache_get(registry->keys, name, key->bytes)) {
-        secret_free(GIVE(key));
-        const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
-        TRY(keyd_unwrap(registry->keyd, &binding, &record->wrapped, &key, err));
-        key_cache_put(registry->keys, name, &record->id, key->bytes);
-    }
-    *key_out = GIVE(key);
+    if (registry_key_at_hand(registry, where, record, key_out)) return SUCCESS;
+    TRY(keyd_unwrap(registry->keyd, &binding, &record->wrapped, key_out, err));
+    registry_remember_key(registry, where, record, *key_out);
     return SUCCESS;
 }
 

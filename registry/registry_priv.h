@@ -63,6 +63,9 @@ struct key_scope registry_key_scope(const struct resource *where);
 /** From the cache, or from keyd. ERROR_CORRUPT when the row does not belong to `where`. */
 RESULT registry_unwrap(struct registry *registry, const struct resource *where, const struct key_record *record,
                        struct secret **key_out, struct error *err);
+/** The same from the cache alone; false: it is not there. */
+bool registry_key_at_hand(struct registry *registry, const struct resource *where, const struct key_record *record,
+                          struct secret **key_out);
 /** Keeps a key that was just made or unwrapped. */
 void registry_remember_key(struct registry *registry, const struct resource *where, const struct key_record *record,
                            const struct secret *key);

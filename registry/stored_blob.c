@@ -25,24 +25,133 @@ struct stored_blob {
     struct blob_reader *reader; /* NULL until then */
 };
 
-struct result stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
-                               struct stored_blob **blob_out, struct error *err)
+/* ---- Finding ---- */
+
+static struct blob_place place_of(const struct blob_search *search)
 {
+    return (struct blob_place){.where = &search->where, .digest = search->digest, .lease_s = search->lease_s};
+}
+
+static struct result run_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct blob_search *search = (struct blob_search *)(void *)change; /* its first member */
+    const struct blob_place place = place_of(search);
+    bool is_found = false;
+
+    permit_require(permit, search->action, &search->where);
+    TRY(blob_row_find(pg, &place, &search->row, &is_found, err));
+    search->found = is_found ? BLOB_SEARCH_FOUND : BLOB_SEARCH_MISSED;
+    return SUCCESS;
+}
+
+static struct result add_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct blob_search *search = (const struct blob_search *)(const void *)change; /* its first member */
+    const struct blob_place place = place_of(search);
+
+    permit_require(permit, search->action, &search->where);
+    return blob_row_add_find(pg, &place, err);
+}
+
+/* What can't be read stays open: stored_blob_find() says why. */
+static void take_search(struct change *change, const struct pg_rows *answer)
+{
+    struct blob_search *search = (struct blob_search *)(void *)change; /* its first member */
+    struct error ignored = {0};
+    bool is_found = false;
+
+    if (blob_row_take_find(answer, search->digest, &search->row, &is_found, &ignored).ok)
+        search->found = is_found ? BLOB_SEARCH_FOUND : BLOB_SEARCH_MISSED;
+}
+
+void blob_search_prepare(const struct registry *registry, enum action action, const struct resource *where, const char *digest,
+                         struct blob_search *search_out)
+{
+    *search_out = (struct blob_search){
+        .change = {.run = run_search, .add = add_search, .take = take_search, .reach = CHANGE_REACHES_NOTHING},
+        .where = *where, .action = action, .lease_s = registry->lease_s};
+    (void)snprintf(search_out->digest, sizeof search_out->digest, "%s", digest);
+}
+
+static void require(const struct blob_query *query)
+{
+    const struct blob_search *search = query->search;
+
     permit_require(query->permit, query->action, query->where);
     assert(query->action == ACTION_BLOB_READ || query->action == ACTION_BLOB_STAT);
+    if (search == NULL) return;
+    permit_require(query->permit, search->action, &search->where);
+    assert(search->action == query->action && strcmp(search->digest, query->digest) == 0);
+}
 
-    OWNED(stored_blob) *blob = memory_zeroed(1, sizeof *blob);
-    if (blob == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a blob");
+/* Without its row. */
+static struct stored_blob *make(struct registry *registry, const struct blob_query *query)
+{
+    struct stored_blob *blob = memory_zeroed(1, sizeof *blob);
+
+    if (blob == NULL) return NULL;
     blob->registry = registry;
     blob->where = *query->where;
     blob->may_read = query->action == ACTION_BLOB_READ;
     (void)snprintf(blob->digest, sizeof blob->digest, "%s", query->digest);
-    const struct blob_place place = {.where = query->where, .digest = query->digest, .lease_s = registry->lease_s};
-    TRY(blob_row_find(pg, &place, &blob->row, err));
+    return blob;
+}
+
+static struct result find_row(struct stored_blob *blob, struct pg *pg, const struct blob_search *search, struct error *err)
+{
+    const struct blob_place place = {.where = &blob->where, .digest = blob->digest, .lease_s = blob->registry->lease_s};
+    bool is_found = search != NULL && search->found == BLOB_SEARCH_FOUND;
+
+    if (is_found) blob->row = search->row;
+    if (search == NULL || search->found == BLOB_SEARCH_OPEN) TRY(blob_row_find(pg, &place, &blob->row, &is_found, err));
+    return is_found ? SUCCESS : failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
+}
+
+struct result stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
+                               struct stored_blob **blob_out, struct error *err)
+{
+    require(query);
+    OWNED(stored_blob) *blob = make(registry, query);
+    if (blob == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a blob");
+    TRY(find_row(blob, pg, query->search, err));
     if (!blob->may_read && blob->row.is_due && !blob->row.is_damaged)
         TRY(blob_row_renew(pg, &blob->row.key.id, registry->lease_s, err));
     *blob_out = GIVE(blob);
     return SUCCESS;
+}
+
+static struct blob_identity identity_of(const struct stored_blob *blob)
+{
+    struct blob_identity identity = {.blob = blob->row.key.id, .project = blob->where.project};
+
+    (void)snprintf(identity.region, sizeof identity.region, "%s", blob->where.region);
+    return identity;
+}
+
+static bool open_at_once(struct stored_blob *blob)
+{
+    struct blob_store *blobs = NULL;
+    struct error ignored = {0};
+
+    if (!registry_blobs(blob->registry, blob->where.region, &blobs, &ignored).ok) return false;
+    if (!registry_key_at_hand(blob->registry, &blob->where, &blob->row.key, &blob->key)) return false;
+    const struct blob_identity identity = identity_of(blob);
+    const bool is_open = blob_reader_open_at_once(blobs, &identity, &blob->row.content, blob->key, &blob->reader);
+    secret_free(GIVE(blob->key));
+    return is_open;
+}
+
+bool stored_blob_recall(struct registry *registry, const struct blob_query *query, struct stored_blob **blob_out)
+{
+    require(query);
+    if (query->search == NULL || query->search->found != BLOB_SEARCH_FOUND) return false;
+    OWNED(stored_blob) *blob = make(registry, query);
+    if (blob == NULL) return false;
+    blob->row = query->search->row;
+    if (blob->row.is_damaged || (!blob->may_read && blob->row.is_due)) return false;
+    if (blob->may_read && !open_at_once(blob)) return false;
+    *blob_out = GIVE(blob);
+    return true;
 }
 
 uint64_t stored_blob_size(const struct stored_blob *blob)
@@ -142,11 +251,10 @@ static struct result explain_missing(struct blob_store *blobs, const char *regio
 
 static struct result open_reader(struct stored_blob *blob, bool again, struct error *err)
 {
-    struct blob_identity identity = {.blob = blob->row.key.id, .project = blob->where.project};
+    const struct blob_identity identity = identity_of(blob);
     struct blob_store *blobs = NULL;
 
     if (blob->reader != NULL) return SUCCESS;
-    (void)snprintf(identity.region, sizeof identity.region, "%s", blob->where.region);
     TRY(registry_blobs(blob->registry, blob->where.region, &blobs, err));
     const struct result opened =
         (again ? blob_reader_open_again : blob_reader_open)(blobs, &identity, &blob->row.content, blob->key, &blob->reader, err);

@@ -9,19 +9,37 @@
 
 #include "crypto/digest.h"
 #include "registry/registry.h"
+#include "registry/stored_blob_store.h"
 
 struct stored_blob;
+
+/** A change that changes nothing: reads a blob's row in the transaction of the record that permits it, for stored_blob_find(). */
+struct blob_search {
+    struct change change;
+    struct resource where;
+    enum action action; /* ACTION_BLOB_READ or ACTION_BLOB_STAT */
+    char digest[DIGEST_TEXT_SIZE];
+    int64_t lease_s;
+    enum { BLOB_SEARCH_OPEN, BLOB_SEARCH_FOUND, BLOB_SEARCH_MISSED } found; /* open: it did not come to it */
+    struct blob_row row;
+};
+void blob_search_prepare(const struct registry *registry, enum action action, const struct resource *where, const char *digest,
+                         struct blob_search *search_out);
 
 struct blob_query {
     const struct permit *permit; /* for `action` on `where` */
     enum action action;          /* ACTION_BLOB_READ, or ACTION_BLOB_STAT: then it can't be opened */
     const struct resource *where;
     const char *digest;
+    const struct blob_search *search; /* of the same, or NULL */
 };
 /** ERROR_NOT_FOUND when the repository has no such digest. For ACTION_BLOB_STAT its lease is renewed: the client will not
  *  push what it is told of, so that must stay until the manifest comes. */
 RESULT stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
                         struct stored_blob **blob_out, struct error *err);
+/** The same if that needs no waiting; what was found for ACTION_BLOB_READ is open, and sound as far as the database knows. False: it
+ *  does, or it fails. */
+bool stored_blob_recall(struct registry *registry, const struct blob_query *query, struct stored_blob **blob_out);
 uint64_t stored_blob_size(const struct stored_blob *blob);
 bool stored_blob_is_damaged(const struct stored_blob *blob);
 /**

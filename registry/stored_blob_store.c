@@ -173,29 +173,49 @@ struct result blob_row_renew(struct pg *pg, const struct uuid *blob, int64_t lea
     return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
 }
 
-struct result blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, struct error *err)
+static void add_place(struct pg_arguments *arguments, const struct blob_place *place)
 {
-    const struct resource *where = place->where;
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
+    pg_add_uuid(arguments, &place->where->repository);
+    pg_add_text(arguments, place->digest);
+    pg_add_uuid(arguments, &place->where->project);
+    pg_add_text(arguments, place->where->region);
+    pg_add_int8(arguments, place->lease_s);
+}
+
+struct result blob_row_take_find(const struct pg_rows *answer, const char *digest, struct blob_row *row_out, bool *found_out, struct error *err)
+{
     struct blob_row row = {0};
 
-    TRY(digest_parse(bytes_of_text(place->digest), &row.content.digest, err));
-    pg_add_uuid(&arguments, &where->repository);
-    pg_add_text(&arguments, place->digest);
-    pg_add_uuid(&arguments, &where->project);
-    pg_add_text(&arguments, where->region);
-    pg_add_int8(&arguments, place->lease_s);
-    TRY(pg_run(pg, "blob_find", &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
-    row.key.id = pg_uuid(rows, 0, 0);
-    TRY(key_record_read(rows, 0, 1, &row.key, err));
-    row.content.length = (uint64_t)pg_int8(rows, 0, 4);
-    row.content.part = (uint32_t)pg_int8(rows, 0, 5);
-    row.is_damaged = pg_bool(rows, 0, 6);
-    row.is_due = pg_bool(rows, 0, 7);
+    *found_out = false;
+    if (pg_rows_count(answer) == 0) return SUCCESS;
+    TRY(digest_parse(bytes_of_text(digest), &row.content.digest, err));
+    row.key.id = pg_uuid(answer, 0, 0);
+    TRY(key_record_read(answer, 0, 1, &row.key, err));
+    row.content.length = (uint64_t)pg_int8(answer, 0, 4);
+    row.content.part = (uint32_t)pg_int8(answer, 0, 5);
+    row.is_damaged = pg_bool(answer, 0, 6);
+    row.is_due = pg_bool(answer, 0, 7);
     *row_out = row;
+    *found_out = true;
     return SUCCESS;
+}
+
+struct result blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, bool *found_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    add_place(&arguments, place);
+    TRY(pg_run(pg, "blob_find", &arguments, &rows, err));
+    return blob_row_take_find(rows, place->digest, row_out, found_out, err);
+}
+
+struct result blob_row_add_find(struct pg *pg, const struct blob_place *place, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    add_place(&arguments, place);
+    return pg_pipeline_add(pg, "blob_find", &arguments, err);
 }
 
 struct result blob_row_mark_damaged(struct pg *pg, const struct uuid *blob, struct error *err)

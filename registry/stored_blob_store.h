@@ -37,8 +37,10 @@ struct blob_place {
     const char *digest;
     int64_t lease_s;
 };
-/** ERROR_NOT_FOUND. */
-RESULT blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, struct error *err);
+RESULT blob_row_find(struct pg *pg, const struct blob_place *place, struct blob_row *row_out, bool *found_out, struct error *err);
+/** The same as one statement of a pipeline, whose answer blob_row_take_find() reads. */
+RESULT blob_row_add_find(struct pg *pg, const struct blob_place *place, struct error *err);
+RESULT blob_row_take_find(const struct pg_rows *answer, const char *digest, struct blob_row *row_out, bool *found_out, struct error *err);
 /** Whoever is told that it is there may count on it for so long. ERROR_NOT_FOUND: it was collected meanwhile. */
 RESULT blob_row_renew(struct pg *pg, const struct uuid *blob, int64_t lease_s, struct error *err);
 /** ERROR_CONFLICT when it was marked already. */

@@ -141,6 +141,9 @@ RESULT blob_reader_open(struct blob_store *store, const struct blob_identity *id
 RESULT blob_reader_open_again(struct blob_store *store, const struct blob_identity *identity,
                               const struct blob_content *content, const struct secret *data_key,
                               struct blob_reader **reader_out, struct error *err);
+/** As blob_reader_open() if that needs no waiting; false: it does, or it fails. */
+bool blob_reader_open_at_once(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
+                              const struct secret *data_key, struct blob_reader **reader_out);
 uint64_t blob_reader_length(const struct blob_reader *reader);
 /**
  * Exactly `length` bytes from `offset`. Whole records are verified before a byte of them is given: on failure the

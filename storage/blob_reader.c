@@ -52,6 +52,10 @@ static struct result read_part(const struct blob_reader *reader, struct driver_p
 {
     const uint64_t from = at & ~(uint64_t)(PAGE - 1);
 
+    if (reader->is_at_once)
+        return reader->store->operations->part_read_at_once(part, at, into.data, into.length)
+                   ? SUCCESS
+                   : failure(err, ERROR_UNAVAILABLE, "not in memory");
     if (reader->is_again) reader->store->operations->part_forget(part, from, (at + into.length + PAGE - 1 - from) & ~(uint64_t)(PAGE - 1));
     return reader->store->operations->part_read(part, at, into.data, into.length, err);
 }
@@ -155,6 +159,7 @@ static struct result open_part(struct blob_reader *reader, size_t index, struct 
 static struct result check_other_extents(struct blob_reader *reader, struct error *err)
 {
     if (reader->store->operations->is_flat) return SUCCESS;
+    if (reader->is_at_once && reader->trailer.extents.count > 1) return failure(err, ERROR_UNAVAILABLE, "the other extents are not open");
     for (size_t i = 0; i + 1 < reader->trailer.extents.count; i++) {
         struct driver_part *part = NULL;
         TRY(sjb1_within(open_part(reader, i, &part, err), err, "extent %zu", i));
@@ -180,12 +185,21 @@ static struct result use_key_of(struct blob_reader *reader, size_t index, struct
     return SUCCESS;
 }
 
+static struct result open_last(struct blob_reader *reader, struct error *err)
+{
+    const struct driver_operations *operations = reader->store->operations;
+    const struct uuid *blob = &reader->identity.blob;
+
+    if (!reader->is_at_once) return operations->part_open(reader->store->driver, blob, reader->content.part, &reader->part, err);
+    if (operations->part_open_at_once(reader->store->driver, blob, reader->content.part, &reader->part)) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "not in memory");
+}
+
 static struct result check_blob(struct blob_reader *reader, struct error *err)
 {
     uint64_t trailer_at = 0;
 
-    TRY(reader->store->operations->part_open(reader->store->driver, &reader->identity.blob,
-                                             reader->content.part, &reader->part, err));
+    TRY(open_last(reader, err));
     TRY(check_header(reader, reader->part, err));
     TRY(read_trailer(reader, &trailer_at, err));
     TRY(check_trailer(reader, trailer_at, err));
@@ -237,6 +251,21 @@ struct result blob_reader_open_again(struct blob_store *store, const struct blob
     TRY(check_blob(reader, err));
     *reader_out = GIVE(reader);
     return SUCCESS;
+}
+
+bool blob_reader_open_at_once(struct blob_store *store, const struct blob_identity *identity, const struct blob_content *content,
+                              const struct secret *data_key, struct blob_reader **reader_out)
+{
+    OWNED(blob_reader) *reader = NULL;
+    struct error ignored = {0};
+
+    if (store->operations->part_open_at_once == NULL || store->operations->part_read_at_once == NULL) return false;
+    if (!prepare(store, identity, content, data_key, &reader, &ignored).ok) return false;
+    reader->is_at_once = true;
+    const bool is_good = check_blob(reader, &ignored).ok;
+    reader->is_at_once = false;
+    if (is_good) *reader_out = GIVE(reader);
+    return is_good;
 }
 
 uint64_t blob_reader_length(const struct blob_reader *reader)
@@ -309,11 +338,8 @@ struct result blob_reader_fetch(struct blob_reader *reader, uint64_t record, siz
         (size_t)(blob_reader_record_at(reader, reader->current, last) - at) + blob_reader_sealed_length(reader, last);
 
     assert(count >= 1 && count <= BATCH_RECORDS && length <= SEALED_SIZE);
-    if (reader->is_at_once) /* and asks for nothing ahead: that may wait, too, when the disk does not answer */
-        return reader->store->operations->part_read_at_once(reader->part, at, reader->sealed, length)
-                   ? SUCCESS
-                   : failure(err, ERROR_UNAVAILABLE, "record %" PRIu64 " is not in memory", record);
-    if (!reader->is_check && !reader->is_again) ask_ahead(reader, at);
+    /* Asking for what comes next may wait, too, when the disk does not answer. */
+    if (!reader->is_check && !reader->is_again && !reader->is_at_once) ask_ahead(reader, at);
     return sjb1_within(read_part(reader, reader->part, at, (struct room){reader->sealed, length}, err), err, "record %" PRIu64, record);
 }
 

@@ -83,6 +83,8 @@ struct driver_operations {
     /** Offsets count from the start of the object. */
     struct result (*part_open)(struct driver *driver, const struct uuid *blob, uint32_t part,
                                struct driver_part **part_out, struct error *err);
+    /** The same without waiting for a disk or a network; false: not now, and part_open will open it or say why. NULL: never. */
+    bool (*part_open_at_once)(struct driver *driver, const struct uuid *blob, uint32_t part, struct driver_part **part_out);
     uint64_t (*part_size)(const struct driver_part *part);
     struct result (*part_read)(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length,
                                struct error *err);

@@ -290,6 +290,7 @@ static const struct driver_operations fs_operations = {
     .part_size = fs_part_size,
     .part_read = fs_part_read,
     .part_read_at_once = fs_part_read_at_once,
+    .part_open_at_once = fs_part_open_at_once,
     .part_ahead = fs_part_ahead,
     .part_pull = fs_part_pull,
     .part_forget = fs_part_forget,

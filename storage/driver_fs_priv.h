@@ -67,6 +67,7 @@ void fs_queues_done(struct fs_queues *queues);
 
 /** driver_operations, as far as they read extents. */
 RESULT fs_part_open(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out, struct error *err);
+bool fs_part_open_at_once(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out);
 uint64_t fs_part_size(const struct driver_part *part);
 RESULT fs_part_read(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length, struct error *err);
 bool fs_part_read_at_once(struct driver_part *part, uint64_t offset, uint8_t *into, size_t length);

@@ -202,23 +202,39 @@ static size_t read_past(struct fs_part *part, uint64_t offset, uint8_t *into, si
 
 /* ---- Reading ---- */
 
+/* Takes the file over on success, and leaves -1. */
+static struct result make_part(struct driver *driver, int *file, struct driver_part **part_out, struct error *err)
+{
+    uint64_t size = 0;
+
+    TRY(file_size(*file, &size, err));
+    struct fs_part *opened = memory_zeroed(1, sizeof *opened);
+    if (opened == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a file");
+    *opened = (struct fs_part){.fs = fs_of(driver), .file = *file, .size = size};
+    *file = -1;
+    *part_out = (struct driver_part *)opened;
+    return SUCCESS;
+}
+
 struct result fs_part_open(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out,
                            struct error *err)
 {
     OWNED_FD file = -1;
-    struct fs_part *opened = NULL;
     char path[FS_PATH_SIZE];
-    uint64_t size = 0;
 
     fs_extent_path(blob, number, path);
     TRY(file_open_at(fs_of(driver)->root, path, O_RDONLY | O_NOFOLLOW, 0, &file, err));
-    TRY(file_size(file, &size, err));
-    opened = memory_zeroed(1, sizeof *opened);
-    if (opened == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a file");
-    *opened = (struct fs_part){.fs = fs_of(driver), .file = file, .size = size};
-    file = -1;
-    *part_out = (struct driver_part *)opened;
-    return SUCCESS;
+    return make_part(driver, &file, part_out, err);
+}
+
+bool fs_part_open_at_once(struct driver *driver, const struct uuid *blob, uint32_t number, struct driver_part **part_out)
+{
+    OWNED_FD file = -1;
+    char path[FS_PATH_SIZE];
+    struct error ignored = {0};
+
+    fs_extent_path(blob, number, path);
+    return file_open_at_once(fs_of(driver)->root, path, &file) && make_part(driver, &file, part_out, &ignored).ok;
 }
 
 uint64_t fs_part_size(const struct driver_part *part)

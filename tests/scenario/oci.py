@@ -68,6 +68,17 @@ def a_range_is_exact():
     assert answer.body == data
 
 
+def a_pull_asks_the_database_with_its_record():
+    there, data = place("pull"), os.urandom(600000)
+    digest = there.push_blob(data)
+    for _ in range(20):
+        assert expect(there.call("GET", f"blobs/{digest}"), 200).body == data
+        expect(there.call("HEAD", f"blobs/{digest}"), 200)
+    # A connection of a reader would show that as what it was asked last; the log's own goes on to COMMIT.
+    asked = server.sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%repository_blob r JOIN LATERAL%' AND pid <> pg_backend_pid()")
+    assert asked == "0", asked
+
+
 def what_is_known_is_not_sent_again():
     there = place("pull")
     digest = there.push_blob(b"etag")
@@ -1064,6 +1075,7 @@ admin.api("POST", "/bindings", {"robot": next(one["id"] for one in admin.api("GE
 state["stranger"] = sijil_test.make_robot(server, "stranger", "publisher", "main/apart")
 wanted = sys.argv[1:]
 cases = [
+    a_pull_asks_the_database_with_its_record, # first: nobody else has asked it before
     a_blob_has_its_headers, a_range_is_exact, what_is_known_is_not_sent_again,
     what_is_not_there_is_404_and_what_is_no_digest_400, a_ping_needs_no_slash, a_name_in_another_alphabet_is_no_name,
     a_session_begins_with_a_location,

@@ -43,6 +43,37 @@ static void reads_at_once_what_is_in_memory(void **state)
     }
 }
 
+/* The reader that was opened so reads as any other; what needs waiting, or is damaged, is not opened. */
+static void opens_at_once_what_is_in_memory(void **state)
+{
+    static uint8_t content[2 * BLOB_RECORD_PLAIN], read[sizeof content];
+
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct blob_test test = {.kind = DRIVER_MEMORY};
+        struct blob_content closed;
+        struct error err = {0};
+        assert_true(blob_test_open(&test, kind == 0 ? DRIVER_FS_ON_DISK : DRIVER_MEMORY, &err));
+        OWNED(blob_writer) *writer = NULL;
+        OWNED(blob_reader) *reader = NULL;
+        const struct digest digest = blob_test_digest(DIGEST_SHA256, 9, sizeof content);
+        assert_true(blob_test_writer(&test, &writer, &err).ok);
+        assert_true(blob_test_write(writer, 9, sizeof content, sizeof content, &err).ok);
+        assert_true(blob_writer_close(writer, &digest, &closed, &err).ok);
+        blob_test_fill(9, 0, content, sizeof content);
+        const bool is_open = blob_reader_open_at_once(test.store, &test.upload.identity, &closed, test.key, &reader);
+        if (kind == 1) assert_false(is_open); /* no such thing there */
+        if (is_open) assert_true(blob_reader_read(reader, 0, read, sizeof read, &err).ok);
+        if (is_open) assert_memory_equal(read, content, sizeof content);
+        blob_reader_free(GIVE(reader));
+        closed.length++; /* not what the trailer says */
+        assert_false(blob_reader_open_at_once(test.store, &test.upload.identity, &closed, test.key, &reader));
+        assert_null(reader);
+        blob_writer_free(GIVE(writer));
+        blob_test_done(&test);
+    }
+}
+
 enum { PIECES = 10, PIECE = 65536, RECORDS = 200 };
 
 /* Of ten pieces of a file, of twenty records each, how many begin in the page cache. */
@@ -141,7 +172,7 @@ static void odd_appends_to_a_file_lie_one_after_the_other(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(reads_at_once_what_is_in_memory),
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(reads_at_once_what_is_in_memory), cmocka_unit_test(opens_at_once_what_is_in_memory),
                                              cmocka_unit_test(a_check_leaves_the_page_cache_alone),
                                              cmocka_unit_test(odd_appends_to_a_file_lie_one_after_the_other)};
 
