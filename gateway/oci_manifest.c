@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "gateway/oci_priv.h"
+#include "policy/decider.h"
 #include "registry/reference.h"
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"
@@ -226,8 +228,10 @@ static struct result push(struct request *request, struct pg *pg, struct error *
     return store(request, pg, push, err);
 }
 
+/* A tag may go: what it names stays, and so does the log's word of it. What policies keep is the manifest. */
 static struct result delete(struct request *request, struct pg *pg, struct error *err)
 {
+    struct policy_keeping keeping;
     union {
         struct tag_delete tag;
         struct manifest_delete manifest;
@@ -236,7 +240,8 @@ static struct result delete(struct request *request, struct pg *pg, struct error
 
     (void)pg;
     if (is_digest(request->reference)) {
-        manifest_delete_prepare(oci_where(request), request->reference, &deletion.manifest);
+        TRY(decider_keeping(request->gateway->decider, request->name, clock_wall_ms(), &keeping, err));
+        manifest_delete_prepare(oci_where(request), request->reference, &keeping, &deletion.manifest);
         change = &deletion.manifest.change;
     } else {
         tag_delete_prepare(oci_where(request), request->reference, &deletion.tag);

@@ -46,6 +46,13 @@ static bool is_stopping(void *context)
     return atomic_load(&upkeep->is_stopping);
 }
 
+static struct result keeping(void *context, const char *repository, struct policy_keeping *keeping_out, struct error *err)
+{
+    struct upkeep *upkeep = context;
+
+    return decider_keeping(upkeep->gateway->decider, repository, clock_wall_ms(), keeping_out, err);
+}
+
 static void rest(struct upkeep *upkeep)
 {
     struct timespec until;
@@ -68,6 +75,7 @@ static void work(struct keeper *keeper)
                                         .instance = gateway->settings->instance,
                                         .is_stopping = is_stopping,
                                         .context = keeper->upkeep,
+                                        .keeping = keeping,
                                         .kept = (unsigned)gateway->settings->jobs_kept};
     struct error err = {0};
     bool worked = true;

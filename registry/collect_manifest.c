@@ -12,6 +12,7 @@
 #define PASSES_MAX   64   /* indexes in indexes deeper than this wait for the next run */
 #define REMOVED_MAX  1000 /* manifests that the report of a dry run names */
 #define DAY_S        INT64_C(86400)
+#define KEPT_DAYS_MAX 100000 /* 273 years: PostgreSQL can still count back from now */
 
 /* What waits to be removed together. */
 struct harvest {
@@ -135,7 +136,7 @@ static struct result retain(struct collect_run *run, struct harvest *harvest, st
 {
     const struct collect_gone gone = collect_gone_of_repository(run);
     const struct collect_scope scope = {
-        .repository = &run->repository.id, .gone = &gone, .age_s = run->lease_s};
+        .repository = &run->repository.id, .gone = &gone, .age_s = run->kept_s};
     __attribute__((cleanup(judged_done))) struct judged judged = {0};
     OWNED(pg_rows) *rows = NULL;
     bool is_too_large = false;
@@ -162,7 +163,8 @@ static struct result remove_untagged(struct collect_run *run, struct harvest *ha
     for (size_t found = COLLECT_PAGE; found == COLLECT_PAGE;) {
         const struct collect_gone gone = collect_gone_of_repository(run);
         const struct collect_scope scope = {
-            .repository = &run->repository.id, .gone = &gone, .age_s = rule_s > lease_s ? rule_s : lease_s};
+            .repository = &run->repository.id, .gone = &gone, .age_s = rule_s > lease_s ? rule_s : lease_s,
+            .kept_s = run->kept_s};
         OWNED(pg_rows) *rows = NULL;
         TRY(collect_go_on(run, err));
         TRY(collect_read_untagged(run->pg, &scope, manifest.digest, COLLECT_PAGE, &rows, err));
@@ -177,8 +179,25 @@ static struct result remove_untagged(struct collect_run *run, struct harvest *ha
 
 /* ---- all of it ---- */
 
+/* A rule of the project takes nothing that a policy obliges to keep. False: nothing may go at all. */
+static struct result ask_policies(struct collect_run *run, bool *may_go_out, struct error *err)
+{
+    const struct job_options *options = run->job->options;
+    struct policy_keeping keeping = {.days = 0};
+
+    if (options->keeping != NULL) TRY(options->keeping(options->context, run->repository.name, &keeping, err));
+    const int64_t days = keeping.days < KEPT_DAYS_MAX ? keeping.days : KEPT_DAYS_MAX;
+    run->kept_s = days * DAY_S > run->lease_s ? days * DAY_S : run->lease_s;
+    *may_go_out = !keeping.for_ever;
+    return SUCCESS;
+}
+
 static struct result collect_repository(struct collect_run *run, struct harvest *harvest, struct error *err)
 {
+    bool may_go = false;
+
+    TRY(ask_policies(run, &may_go, err));
+    if (!may_go) return SUCCESS;
     run->gone.from = run->gone.count;
     for (int pass = 0; pass < PASSES_MAX; pass++) {
         harvest->removed = 0;

@@ -31,6 +31,7 @@ struct collect_run {
     struct job_run *job;
     struct pg *pg;              /* the job's */
     int64_t lease_s;            /* of the registry */
+    int64_t kept_s;             /* no manifest of the repository that it is at goes sooner after its last push */
     const char *try_rules;      /* of a dry run, or NULL */
     struct collect_totals totals;
     json_t *projects, *removed; /* of the report */

@@ -54,10 +54,11 @@ static const struct pg_statement statements[] = {
      " AND (m.subject_digest IS NULL OR m.subject_digest = ANY($2) OR NOT EXISTS"
      " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
      " AND greatest(m.renewed_at, u.used_at) <= now() - $3::int8 * interval '1 second'"
+     " AND m.renewed_at <= now() - $6::int8 * interval '1 second'"
      " FROM (SELECT repository_id, digest, size_bytes, renewed_at, subject_digest FROM manifest"
      " WHERE repository_id = $1 AND digest > $4 ORDER BY digest LIMIT $5) m"
      " " LAST_USE("m") " ORDER BY m.digest",
-     "uuid text[] int8 text int8", "text int8 int8 int8 bool"},
+     "uuid text[] int8 text int8 int8", "text int8 int8 int8 bool"},
     {"collect_tag_count", "SELECT count(*) FROM (SELECT FROM tag WHERE repository_id = $1 ORDER BY name LIMIT $2) t", "uuid int8",
      "int8"},
     {"collect_count", "SELECT count(*) FROM blob WHERE $1::uuid IS NULL OR project_id = $1", "uuid", "int8"},
@@ -191,6 +192,7 @@ struct result collect_read_untagged(struct pg *pg, const struct collect_scope *s
     add_scope(&arguments, scope);
     pg_add_text(&arguments, last);
     pg_add_int8(&arguments, (int64_t)limit);
+    pg_add_int8(&arguments, scope->kept_s);
     return pg_run(pg, "collect_untagged", &arguments, rows_out, err);
 }
 

@@ -52,6 +52,7 @@ struct collect_scope {
     const struct uuid *repository;
     const struct collect_gone *gone; /* of this repository */
     int64_t age_s;                   /* nothing younger is looked at */
+    int64_t kept_s;                  /* of manifests without a tag: nothing that was pushed later, whenever it was asked for */
 };
 /** Sessions that have expired and were not ended yet. */
 RESULT collect_count_expired(struct pg *pg, const struct session_limits *limits, int64_t *count_out, struct error *err);

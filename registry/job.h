@@ -10,6 +10,7 @@
 #pragma once
 
 #include "crypto/digest.h"
+#include "policy/decider.h" /* struct policy_keeping */
 #include "registry/registry.h"
 
 /* X(constant, name, what begins it, what runs it, its three phases) */
@@ -171,6 +172,8 @@ struct job_options {
     void *context;
     unsigned lease_ms;                 /* 0: 30 s; another gateway takes over after that */
     unsigned settle_ms;                /* 0: 60 s; no re-wrap ends sooner (registry/rewrap.c) */
+    /* What policies oblige to keep of a repository: decider_keeping(). NULL: nothing is kept. */
+    RESULT (*keeping)(void *context, const char *repository, struct policy_keeping *keeping_out, struct error *err);
     unsigned kept;                     /* ended jobs of a kind and project; 0: JOBS_KEPT */
 };
 /**

@@ -174,12 +174,13 @@ static struct result run_delete(struct change *change, struct pg *pg, const stru
     const struct manifest_delete *deletion = (const struct manifest_delete *)(const void *)change; /* its first member */
 
     permit_require(permit, ACTION_MANIFEST_DELETE, &deletion->where);
-    return manifest_row_delete(pg, &deletion->where.repository, deletion->digest, err);
+    return manifest_row_delete(pg, &deletion->where.repository, deletion->digest, &deletion->keeping, err);
 }
 
-void manifest_delete_prepare(const struct resource *where, const char *digest, struct manifest_delete *delete_out)
+void manifest_delete_prepare(const struct resource *where, const char *digest, const struct policy_keeping *keeping,
+                             struct manifest_delete *delete_out)
 {
-    *delete_out = (struct manifest_delete){.where = *where,
+    *delete_out = (struct manifest_delete){.where = *where, .keeping = *keeping,
         .change = {.run = run_delete, .reach = CHANGE_REACHES_REPOSITORY, .repository = where->repository}};
     (void)snprintf(delete_out->digest, sizeof delete_out->digest, "%s", digest);
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "policy/decider.h" /* struct policy_keeping */
 #include "registry/manifest.h"
 #include "registry/registry.h"
 
@@ -50,14 +51,16 @@ bool stored_manifest_recall(struct registry *registry, const struct manifest_que
 void stored_manifest_free(struct stored_manifest *manifest);
 DEFINE_OWNED(stored_manifest);
 
-/** A change: the manifest with all its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable; ERROR_CONFLICT while an
- *  index lists it. */
+/** A change: the manifest with all its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable, or a policy keeps it;
+ *  ERROR_CONFLICT while an index lists it. */
 struct manifest_delete {
     struct change change;
     struct resource where;
+    struct policy_keeping keeping; /* of `where` */
     char digest[DIGEST_TEXT_SIZE];
 };
-void manifest_delete_prepare(const struct resource *where, const char *digest, struct manifest_delete *delete_out);
+void manifest_delete_prepare(const struct resource *where, const char *digest, const struct policy_keeping *keeping,
+                             struct manifest_delete *delete_out);
 
 /**
  * Appends to page->descriptors the descriptors (JSON objects with commas between them) of what refers to `subject`, in byte order of

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "registry/reference.h"
 #include "registry/quota_store.h"
@@ -85,6 +86,10 @@ static const struct pg_statement statements[] = {
      " UNION ALL SELECT manifest_digest, " SQL(LISTED) " FROM manifest_reference WHERE repository_id = $1 AND digest = $2"
      " AND is_manifest LIMIT 1",
      "uuid text", "text int4"},
+    {"manifest_kept_until",
+     "SELECT created_at + least($3, 100000) * interval '1 day' FROM manifest WHERE repository_id = $1 AND digest = $2"
+     " AND created_at > now() - least($3, 100000) * interval '1 day'",
+     "uuid text int8", "timestamptz"},
     {"manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""},
     {"manifest_delete",
      "WITH counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - m.size_bytes FROM manifest m, repository r"
@@ -237,12 +242,34 @@ static struct result must_stay(const struct pg_rows *reasons, struct error *err)
     return failure(err, ERROR_DENIED, "it can't be deleted: the project's rules make its tag %s immutable", what);
 }
 
+/* What policies promise of a repository, they promise of each manifest in it. */
+static struct result check_kept(struct pg *pg, const struct uuid *repository, const char *digest,
+                                const struct policy_keeping *keeping, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+    char until[CLOCK_TEXT_SIZE];
+
+    if (keeping->for_ever)
+        return failure(err, ERROR_DENIED, "%s of policy %s keeps it until a set has the policy again, or declassifies it", keeping->rule,
+                       keeping->policy);
+    if (keeping->days == 0) return SUCCESS;
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, digest);
+    pg_add_int8(&arguments, keeping->days);
+    TRY(pg_run(pg, "manifest_kept_until", &arguments, &rows, err));
+    if (pg_rows_count(rows) == 0) return SUCCESS;
+    clock_format(pg_time_ms(rows, 0, 0), until);
+    return failure(err, ERROR_DENIED, "%s of policy %s keeps it until %s", keeping->rule, keeping->policy, until);
+}
+
 struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest,
-                                  struct error *err)
+                                  const struct policy_keeping *keeping, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL, *reasons = NULL;
 
+    TRY(check_kept(pg, repository, digest, keeping, err));
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);
     TRY(pg_run(pg, "manifest_must_stay", &arguments, &reasons, err));

@@ -10,7 +10,9 @@
  *  move, and when the project's quota has no room. */
 RESULT manifest_rows_insert(struct pg *pg, struct manifest_push *push, struct error *err);
 /** With its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable; ERROR_CONFLICT while an index lists it. */
-RESULT manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest, struct error *err);
+/** ERROR_DENIED also for what was stored less than keeping->days ago. */
+RESULT manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest, const struct policy_keeping *keeping,
+                           struct error *err);
 
 /** A row as it is read: views of `rows`. */
 struct manifest_row {

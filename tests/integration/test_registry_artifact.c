@@ -267,7 +267,7 @@ static void what_is_deleted_is_gone(void **state)
     MUST_FAIL(ERROR_NOT_FOUND, fixture_change(ACTION_TAG_DELETE, &where, &untag.change, &err));
     check_manifest(&where, "a", NULL);
     check_manifest(&where, "b", &pushed);
-    manifest_delete_prepare(&where, pushed.digest, &deletion);
+    manifest_delete_prepare(&where, pushed.digest, &(struct policy_keeping){.days = 0}, &deletion);
     MUST(fixture_change(ACTION_MANIFEST_DELETE, &where, &deletion.change, &err));
     check_manifest(&where, "b", NULL);
     check_manifest(&where, pushed.digest, NULL);

@@ -57,9 +57,9 @@ static void an_index_keeps_its_children_and_a_subject_what_refers_to_it(void **s
     assert_string_equal(collect_all(true, "manifests"), "1");
     assert_string_equal(collect_all(false, "manifests"), "1"); /* the orphan */
     assert_string_equal(manifests_of("held"), "4");
-    manifest_delete_prepare(&where, index.digest, &deletion);
+    manifest_delete_prepare(&where, index.digest, &(struct policy_keeping){.days = 0}, &deletion);
     MUST(fixture_change(ACTION_MANIFEST_DELETE, &where, &deletion.change, &err));
-    manifest_delete_prepare(&where, subject.digest, &deletion);
+    manifest_delete_prepare(&where, subject.digest, &(struct policy_keeping){.days = 0}, &deletion);
     MUST(fixture_change(ACTION_MANIFEST_DELETE, &where, &deletion.change, &err));
     assert_string_equal(collect_all(true, "manifests"), "2");
     assert_string_equal(collect_all(false, "manifests"), "2");

@@ -240,15 +240,18 @@ def load_policies(*more, declassified=None):
     assert answer.status == 201, (answer.status, answer.body)
 
 
+def archive(scope):
+    return {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
+            "metadata": {"id": "archive", "version": 1, "scope": [scope], "effective_from": "2020-01-01T00:00:00Z",
+                         "review_by": "2099-01-01"},
+            "labels": {"class": "confidential"},
+            "rules": [{"id": "A-RETAIN", "effect": "oblige", "ops": ["ingest"], "oblige": {"retain_min_days": 30}},
+                      {"id": "A-PERMIT", "effect": "permit", "ops": ["ingest", "mount", "read", "metadata", "log"],
+                       "when": {"class_at_most": "confidential"}}]}
+
+
 def what_policies_keep_stays():
-    policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy",
-              "metadata": {"id": "archive", "version": 1, "scope": ["globex/kept/**"], "effective_from": "2020-01-01T00:00:00Z",
-                           "review_by": "2099-01-01"},
-              "labels": {"class": "confidential"},
-              "rules": [{"id": "A-RETAIN", "effect": "oblige", "ops": ["ingest"], "oblige": {"retain_min_days": 30}},
-                        {"id": "A-PERMIT", "effect": "permit", "ops": ["ingest", "mount", "read", "metadata", "log"],
-                         "when": {"class_at_most": "confidential"}}]}
-    load_policies(policy)
+    load_policies(archive("globex/kept/**"))
     make_project("globex/kept")
     make_project("globex/free")
     login = robot("kept", "publisher", "globex")
@@ -267,6 +270,33 @@ def what_policies_keep_stays():
     assert delete("projects/globex/kept", before["plan"], expect=(403,)).json["rule"] == "SYS-PIN-MISSING"
     load_policies(declassified=[{"policy": "archive", "scope": ["globex/kept/**"], "reason": "the licence has ended"}])
     delete("projects/globex/kept", plan_of("projects/globex/kept")["plan"])
+
+
+def what_policies_keep_goes_in_no_other_way():
+    """A manifest that had to stay for 30 days was deleted by its digest, and collected when its tag had gone."""
+    load_policies(archive("globex/held/**"))
+    make_project("globex/held")
+    place = places(robot("held", "project-admin", "globex"), "globex/held/digits")[0]
+    pusher = places(robot("held-pusher", "publisher", "globex/held"), "globex/held/digits")[0]
+    digests = [sha256(push(pusher, tag, tag.encode() * 100)) for tag in ("v1", "v2")]
+    admin().api("PUT", "/projects/globex/held/rules", {"untagged_days": 1})
+    answer = place.call("DELETE", f"manifests/{digests[0]}")
+    assert answer.status == 403 and b"A-RETAIN of policy archive@1 keeps it until" in answer.body, (answer.status, answer.body)
+    assert place.call("DELETE", "manifests/v1").status == 202  # a name, no content
+    days = "UPDATE manifest SET created_at = created_at - interval '{0} days', renewed_at = renewed_at - interval '{0} days'"
+    sql(days.format(15))
+    assert collect(project="globex/held")["manifests"] == 0
+    assert sql(f"SELECT count(*) FROM manifest WHERE digest = '{digests[0]}'") == "1"
+    load_policies()  # nobody knows for how long any more
+    answer = place.call("DELETE", f"manifests/{digests[1]}")
+    assert answer.status == 403 and b"SYS-PIN-MISSING" in answer.body, (answer.status, answer.body)
+    sql(days.format(16))
+    assert collect(project="globex/held")["manifests"] == 0
+    load_policies(archive("globex/held/**"))
+    assert collect(project="globex/held")["manifests"] == 1  # the one without a tag
+    assert place.call("DELETE", f"manifests/{digests[1]}").status == 202
+    sql("UPDATE repository_blob SET linked_at = linked_at - interval '31 days'")
+    delete("projects/globex/held", plan_of("projects/globex/held")["plan"])
 
 
 def only_those_delete_who_may():
@@ -392,7 +422,7 @@ def the_command_line_shows_the_plan_first():
 
 CASES = (prepare, an_empty_project_is_the_way_out_of_a_wrong_label, what_is_deleted_is_what_was_seen,
          a_project_made_again_has_nothing_of_the_old_one, its_history_stays_with_those_who_had_it, a_repository_goes_alone,
-         what_rules_make_immutable_stays, what_policies_keep_stays, only_those_delete_who_may,
+         what_rules_make_immutable_stays, what_policies_keep_stays, what_policies_keep_goes_in_no_other_way, only_those_delete_who_may,
          bytes_are_freed_and_certified_after_a_kill, the_command_line_shows_the_plan_first,
          an_organisation_goes_with_robots_and_roles)
 sijil_test.run(*CASES, server=server)
