@@ -66,17 +66,22 @@ static void watch_rate(const struct link_limits *limits, struct link *link, int 
     link->window_bytes = bytes;
 }
 
+static int64_t longest(const struct link_limits *limits, const struct link *link, int stage)
+{
+    if (stage == LINK_HANDSHAKE) return limits->handshake_ms;
+    return stage == LINK_HEAD || !link->has_requested ? limits->head_ms : limits->idle_ms + limits->head_ms;
+}
+
 static void watch(const struct link_limits *limits, struct link *link, int64_t now_ms)
 {
     const int stage = atomic_load(&link->stage);
     const int64_t age_ms = now_ms - atomic_load(&link->since_ms);
-    const int64_t longest_ms = stage == LINK_HEAD || !link->has_requested ? limits->head_ms
-                                                                          : limits->idle_ms + limits->head_ms;
+    const int64_t longest_ms = longest(limits, link, stage);
 
     if (stage == LINK_BODY || stage == LINK_ANSWER) {
         watch_rate(limits, link, stage, now_ms);
     } else if (stage != LINK_OURS && age_ms > longest_ms) {
-        if (!link->is_cut) metric_add(&metrics_gateway[METRIC_CUT_HEAD], 1);
+        if (!link->is_cut) metric_add(&metrics_gateway[stage == LINK_HANDSHAKE ? METRIC_CUT_HANDSHAKE : METRIC_CUT_HEAD], 1);
         cut(link);
     }
     link->seen_stage = stage;

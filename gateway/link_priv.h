@@ -2,7 +2,7 @@
  * gateway/link_priv.h -- one TCP connection, watched from outside.
  *
  * libmicrohttpd knows idle time only. A thread of ours looks at every connection twice a second and cuts those that
- * take too long for their head or move bytes too slowly; how many bytes moved is asked of the kernel (TCP_INFO), so
+ * take too long for their handshake or their head, or move bytes too slowly; how many bytes moved is asked of the kernel (TCP_INFO), so
  * that the path of the bytes does not count anything.
  */
 #pragma once
@@ -13,12 +13,14 @@
 
 #include "base/result.h"
 #include "gateway/inlet.h"
+#include "gateway/quota.h"
 #include "gateway/transport_priv.h"
 
 struct credentials;
 struct exchange;
 
 enum link_stage {
+    LINK_HANDSHAKE, /* of TLS */
     LINK_WAITING, /* between requests, or before the first */
     LINK_HEAD,    /* the request line is here, the headers are not */
     LINK_OURS,    /* we work; the client may take its time */
@@ -31,6 +33,7 @@ struct link {
     int fd;
     bool is_tcp;
     struct transport transport;
+    struct quota_ticket place;       /* among the connections of its network */
     struct inlet inlet;              /* its event thread's */
     uint64_t requests;               /* that libmicrohttpd has begun, as inlet.requests counts those that came */
     bool must_linger;                /* the client may still be sending when it is closed */
@@ -50,7 +53,7 @@ struct link {
 };
 
 struct link_limits {
-    int64_t idle_ms, head_ms, window_ms, rate; /* rate: bytes a second */
+    int64_t idle_ms, handshake_ms, head_ms, window_ms, rate; /* rate: bytes a second */
     int64_t rate_busy;                         /* of bodies that come in, while more than `streams_many` do */
     int64_t streams_many;
     const _Atomic int *streams;

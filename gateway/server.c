@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "gateway/crowd_priv.h"
 #include "gateway/exchange_priv.h"
 #include "gateway/inlet_read.h"
 #include "gateway/linger_priv.h"
@@ -44,20 +45,45 @@ static gnutls_session_t session_of(struct MHD_Connection *connection)
     return info == NULL ? NULL : info->tls_session;
 }
 
-/* NULL: it is not served, for want of memory or of a place where its bytes are looked at. */
-static struct link *connection_begin(struct server *server, struct MHD_Connection *connection)
+static void connection_free(struct server *server, struct link *link)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct link *link = info == NULL ? NULL : link_new(server->watcher, info->connect_fd);
+    crowd_leave(server->crowd, &link->place);
+    link_free(server->watcher, link);
+}
+
+/* Several threads may have been told at once by may_connect() that there is room for one more. */
+static bool take_place(struct server *server, struct MHD_Connection *connection, struct link *link)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info != NULL && crowd_enter(server->crowd, info->client_addr, &link->place);
+}
+
+/* NULL: it is not served, for want of memory, of a place where its bytes are looked at, or of one for its network. */
+static struct link *connection_begin(struct server *server, struct MHD_Connection *connection, int fd)
+{
+    struct link *link = link_new(server->watcher, fd);
 
     if (link == NULL) return NULL;
     inlet_begin(&link->inlet, &server->limits);
-    if (inlet_enter(&link->inlet, session_of(connection), link->fd)) {
+    if (take_place(server, connection, link) && inlet_enter(&link->inlet, session_of(connection), link->fd)) {
         tls_enter(server->tls, link, connection, server->blocks);
         return link;
     }
-    link_free(server->watcher, link);
+    connection_free(server, link);
     return NULL;
+}
+
+/* Nobody watches a connection that is not served, so it ends here. */
+static struct link *connection_serve(struct server *server, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    if (info == NULL) return NULL;
+    const int fd = info->connect_fd;
+    struct link *link = connection_begin(server, connection, fd);
+    if (link == NULL) (void)shutdown(fd, SHUT_RDWR);
+    return link;
 }
 
 static void connection_end(struct server *server, struct MHD_Connection *connection, struct link *link)
@@ -66,7 +92,7 @@ static void connection_end(struct server *server, struct MHD_Connection *connect
     inlet_leave(session_of(connection), link->fd);
     tls_leave(link);
     if (link->must_linger) lingerer_take(server->lingerer, link->fd);
-    link_free(server->watcher, link);
+    connection_free(server, link);
 }
 
 static void connection_changed(void *context, struct MHD_Connection *connection, void **place,
@@ -75,7 +101,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     struct server *server = context;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *place = connection_begin(server, connection);
+        *place = connection_serve(server, connection);
     } else if (*place != NULL) {
         connection_end(server, connection, *place);
         *place = NULL;
@@ -114,9 +140,11 @@ static enum MHD_Result may_connect(void *context, const struct sockaddr *address
 {
     const struct server *server = context;
 
-    (void)address;
     (void)length;
-    return atomic_load(&server->is_draining) ? MHD_NO : MHD_YES;
+    if (atomic_load(&server->is_draining)) return MHD_NO;
+    if (crowd_has_room(server->crowd, address)) return MHD_YES;
+    metric_add(&metrics_gateway[METRIC_CROWDED], 1);
+    return MHD_NO;
 }
 
 static unsigned event_threads(const struct settings *settings)
@@ -267,6 +295,7 @@ static void server_free(struct server *server)
     watcher_stop(server->watcher);
     lingerer_stop(server->lingerer);
     blocks_free(server->blocks);
+    crowd_free(server->crowd);
     tls_free(server->tls);
     free(server);
 }
@@ -275,6 +304,7 @@ static struct result server_fill(struct server *server, struct error *err)
 {
     const struct settings *settings = server->gateway->settings;
     const struct link_limits limits = {.idle_ms = settings->idle_timeout * 1000,
+                                       .handshake_ms = settings->handshake_timeout * 1000,
                                        .head_ms = settings->header_timeout * 1000,
                                        .window_ms = settings->rate_window * 1000,
                                        .rate = settings->rate_minimum,
@@ -289,6 +319,7 @@ static struct result server_fill(struct server *server, struct error *err)
     server->threads = event_threads(settings);
     if (!inlet_is_in_place()) return failure(err, ERROR_INVALID, "libmicrohttpd does not read through this program; it must be linked dynamically");
     TRY(blocks_new(BLOCK_SIZE, &server->blocks, err));
+    TRY(crowd_new(settings->connections_max, settings->connections_per_network, &server->crowd, err));
     TRY(tls_new(settings, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
     TRY(lease_keeper_start(server, &leases, &server->leases, err));

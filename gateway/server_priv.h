@@ -11,6 +11,7 @@
 #include "gateway/server.h"
 
 struct blocks;
+struct crowd;
 struct lease_keeper;
 struct lingerer;
 struct tls;
@@ -21,6 +22,7 @@ struct server {
     struct gateway *gateway;
     struct http_limits limits;
     struct tls *tls;
+    struct crowd *crowd;
     struct watcher *watcher;
     struct lease_keeper *leases;
     struct lingerer *lingerer;

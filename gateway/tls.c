@@ -208,6 +208,18 @@ static gnutls_session_t session_of(struct MHD_Connection *connection)
     return info == NULL ? NULL : info->tls_session;
 }
 
+/* What the client says last in its handshake; from now on it has the time of a head. */
+static int end_handshake(gnutls_session_t session, unsigned message, unsigned when, unsigned is_incoming, const gnutls_datum_t *text)
+{
+    const struct transport *transport = gnutls_transport_get_ptr(session);
+
+    (void)message;
+    (void)when;
+    (void)text;
+    if (is_incoming) link_enter(transport->owner, LINK_WAITING);
+    return 0;
+}
+
 void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connection, struct blocks *blocks)
 {
     static const gnutls_datum_t protocol = {.data = protocol_name, .size = sizeof protocol_name - 1};
@@ -219,7 +231,10 @@ void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connec
     gnutls_certificate_server_set_request(session, link->credentials->asks_client ? GNUTLS_CERT_REQUEST
                                                                                   : GNUTLS_CERT_IGNORE);
     (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);
+    link_enter(link, LINK_HANDSHAKE);
     transport_enter(&link->transport, session, link->fd, blocks);
+    link->transport.owner = link;
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, end_handshake);
 }
 
 void tls_leave(struct link *link)

@@ -26,6 +26,7 @@ struct transport {
     gnutls_session_t session; /* NULL: not TLS, and all below is unused */
     struct blocks *blocks;
     int fd;
+    void *owner;              /* gateway/tls.c has its connection here */
 
     bool is_receiving;        /* a body comes in: reads ahead */
     uint8_t *inbox;           /* what was read ahead; from `blocks`, NULL when empty */

@@ -1,4 +1,5 @@
 """Stopping: what runs is finished, what takes too long is cut, nothing is left."""
+import itertools
 import os
 import signal
 import socket
@@ -60,11 +61,14 @@ server.stop()
 check("stalled clients are cut", 1.5 < time.monotonic() - begun < 30, time.monotonic() - begun)
 
 # Again and again while others connect, also at the limit of connections: threads of the server take its socket out of a set there.
+networks = itertools.cycle([f"127.0.{number}.1" for number in range(40)])  # or the share of one network ends before that limit
+
+
 def connect_on(held):
     """As many connections as it keeps at a time; until nobody lets it in any more."""
     while True:
         try:
-            held.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE))
+            held.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE, source_address=(next(networks), 0)))
         except ConnectionRefusedError:
             break
         except OSError:
@@ -84,7 +88,7 @@ for round_number in range(20):
         thread.join()
 
 # With many connections the socket stays for a while; who connects is let go at once, and nobody who is in is cut.
-server = Server(connections_max=40, event_threads=2)
+server = Server(connections_max=40, event_threads=2, connections_per_network=100)
 idle = [server.connect() for _ in range(24)]
 slow = threading.Thread(target=ask, args=("full", "/a?sleep_ms=6000"))
 slow.start()
