@@ -137,7 +137,7 @@ static struct result connect_socket(const struct keyd_client *client, int fd, in
     if (fault_is_due(FAULT_SOCKET) || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
         connect(fd, (const struct sockaddr *)&client->address, sizeof client->address) != 0 ||
         fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
-        return failure(err, ERROR_UNAVAILABLE, "sijil-keyd can't be reached at %.108s: %s", client->address.sun_path,
+        return failure(err, ERROR_UNAVAILABLE, KEYD_NOT_REACHED "%.108s: %s", client->address.sun_path,
                        strerror(errno));
     return check_peer(client, fd, err);
 }

@@ -17,6 +17,9 @@
 
 struct keyd_client;
 
+/* What begins a message that names the socket of sijil-keyd: for the log, not for clients. */
+#define KEYD_NOT_REACHED "sijil-keyd can't be reached at "
+
 #define DATA_KEY_SIZE    32
 #define WRAPPED_KEY_MAX  256
 #define KEYD_TOKEN_MAX   12288

@@ -1,9 +1,14 @@
 /* What each kind of failure is answered with. */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/log.h"
+#include "crypto/keyd_client.h"
 #include "gateway/gateway.h"
 #include "gateway/response.h"
 #include "gateway/route.h"
 #include "registry/registry.h"
+#include "storage/pg.h"
 
 /*
  * kind, status, code of OCI errors, title of problems, and what to do; NULL: the message is for the caller's eyes. Other
@@ -53,6 +58,22 @@ void failure_tell(const struct request *request, const struct error *err)
              "request", request->id, "kind", error_kind_name(err->kind), "error", err->message, NULL);
 }
 
+void failure_words(const struct error *err, char words_out[sizeof err->message])
+{
+    static const struct {
+        const char *begins, *part;
+    } private[] = {{PG_STATEMENT_FAILED, "the database"}, {PG_CONNECTION_FAILED, "the database"}, {KEYD_NOT_REACHED, "sijil-keyd"}};
+
+    for (size_t i = 0; i < sizeof private / sizeof private[0]; i++) {
+        const char *found = strstr(err->message, private[i].begins);
+        if (found == NULL) continue;
+        (void)snprintf(words_out, sizeof err->message, "%.*s%s: %s; the gateway's log says why", (int)(found - err->message), err->message,
+                       private[i].part, error_kind_name(err->kind));
+        return;
+    }
+    (void)snprintf(words_out, sizeof err->message, "%s", err->message);
+}
+
 /* To whom is allowed there: their project says which region it has. Why it can't be used is the operator's. */
 static const char *advice_of(struct request *request, const struct error *err, const char *advice)
 {
@@ -68,7 +89,10 @@ static const char *advice_of(struct request *request, const struct error *err, c
 void response_failure(struct request *request, const struct error *err)
 {
     const struct answer answer = answer_of(err->kind);
-    const char *detail = answer.advice == NULL ? err->message : advice_of(request, err, answer.advice);
+    char words[sizeof err->message];
+
+    failure_words(err, words);
+    const char *detail = answer.advice == NULL ? words : advice_of(request, err, answer.advice);
 
     response_error(request, answer.status, answer.code, answer.title, detail);
     if (answer.status == 503 && err->kind != ERROR_FORKED) response_header(request, "Retry-After", "%d", 2);

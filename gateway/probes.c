@@ -1,7 +1,14 @@
 /* Handlers that say how the server is, and the ping of the registry protocol. */
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/log.h"
 #include "gateway/gateway.h"
 #include "gateway/handler.h"
 #include "gateway/readiness.h"
+#include "gateway/response.h"
+
+#define NOTED_EVERY_MS 10000
 
 static struct result alive(struct request *request, struct pg *pg, struct error *err)
 {
@@ -21,15 +28,30 @@ static struct result parts_are_ready(const struct gateway *gateway, struct pg *p
     return SUCCESS;
 }
 
+/* In the operator's log, seldom: strangers may ask as often as they like. */
+static void note(const struct error *why)
+{
+    static _Atomic int64_t last_ms;
+    const int64_t now_ms = clock_monotonic_ms();
+    int64_t before_ms = atomic_load(&last_ms);
+
+    if (before_ms != 0 && now_ms - before_ms < NOTED_EVERY_MS) return;
+    if (atomic_compare_exchange_strong(&last_ms, &before_ms, now_ms)) log_error("not ready", why);
+}
+
 static struct result ready(struct request *request, struct pg *pg, struct error *err)
 {
     struct error why = {0};
+    char words[sizeof why.message];
 
     (void)err;
-    if (parts_are_ready(request->gateway, pg, &why).ok)
+    if (parts_are_ready(request->gateway, pg, &why).ok) {
         response_text(request, 200, "ready\n");
-    else
-        response_problem(request, 503, "Not ready", why.message);
+        return SUCCESS;
+    }
+    note(&why);
+    failure_words(&why, words);
+    response_problem(request, 503, "Not ready", words);
     return SUCCESS;
 }
 const struct handler handler_ready = {.handle = ready};

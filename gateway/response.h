@@ -82,5 +82,10 @@ void response_unknown(struct request *request);
 void response_not_allowed(struct request *request, unsigned methods);
 /** For the operator's log: what is ours to mend as an error, with the request's id; a caller's mistake as debug. */
 void failure_tell(const struct request *request, const struct error *err);
+/**
+ * Why it failed, for anybody: where the message of an error quotes PostgreSQL, or names a socket, the part of the service and the kind
+ * of error stand instead; the rest is the program's own words.
+ */
+void failure_words(const struct error *err, char words_out[sizeof err->message]);
 /** The answer to a failure, as OCI error on /v2 and as problem elsewhere, by the table in gateway/failure.c. */
 void response_failure(struct request *request, const struct error *err);

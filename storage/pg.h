@@ -26,6 +26,10 @@ struct pg_table {
     const struct pg_statement *statements;
     size_t count;
 };
+/* What begins the words of PostgreSQL and libpq in a message. They name tables, roles and addresses: for the log, not for clients. */
+#define PG_STATEMENT_FAILED  "PostgreSQL, "
+#define PG_CONNECTION_FAILED "PostgreSQL: "
+
 #define PG_TABLE(array)                                                    \
     {                                                                      \
         .statements = (array), .count = sizeof(array) / sizeof((array)[0]) \

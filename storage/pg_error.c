@@ -54,6 +54,6 @@ struct result pg_check(struct pg *pg, const PGresult *result, const char *name, 
         return pg_lost(pg, message != NULL ? message : PQresultErrorMessage(result), err);
 
     pg->is_uncertain = false;
-    return failure(err, kind_of(state), "PostgreSQL, %s: %s (%s)", name, message == NULL ? "?" : message,
+    return failure(err, kind_of(state), PG_STATEMENT_FAILED "%s: %s (%s)", name, message == NULL ? "?" : message,
                    state);
 }

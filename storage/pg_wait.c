@@ -20,7 +20,7 @@ struct result pg_lost(struct pg *pg, const char *why, struct error *err)
 {
     const enum error_kind kind = pg->is_uncertain ? ERROR_UNCERTAIN : ERROR_UNAVAILABLE;
     const struct result lost =
-        failure(err, kind, "PostgreSQL: %.*s%s", (int)strcspn(why, "\n"), why,
+        failure(err, kind, PG_CONNECTION_FAILED "%.*s%s", (int)strcspn(why, "\n"), why,
                 kind == ERROR_UNCERTAIN ? " (whether the change was made is not known)" : "");
 
     pg_break(pg); /* last: `why` may be libpq's */
@@ -44,7 +44,7 @@ int64_t pg_deadline(const struct pg *pg)
 struct result pg_before_send(struct pg *pg, struct error *err)
 {
     if (pg->connection == NULL)
-        return failure(err, ERROR_UNAVAILABLE, "PostgreSQL: the connection is broken");
+        return failure(err, ERROR_UNAVAILABLE, PG_CONNECTION_FAILED "the connection is broken");
     if (fault_is_due(FAULT_QUERY)) return pg_lost(pg, "a failure that a test asked for", err);
     return SUCCESS;
 }

@@ -195,7 +195,7 @@ bool sequencer_is_ready(const struct sequencer *sequencer, struct error *err)
 {
     (void)sequencer;
     if (double_mode != DOUBLE_LOG_DOWN) return true;
-    return failure(err, ERROR_UNAVAILABLE, "the log can't be written").ok;
+    return failure(err, ERROR_UNAVAILABLE, "the log can't be written: PostgreSQL, audit_append: relation \"audit_entry\" does not exist (42P01)").ok;
 }
 
 void sequencer_set_forked(struct sequencer *sequencer, const struct error *why)

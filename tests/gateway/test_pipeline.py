@@ -132,6 +132,9 @@ check("no log: no body is taken", server.get("/v2/x/sink", "PUT", "x" * 100000)[
 after = server.state()
 check("no log: no source was read", after["reads"] == before["reads"] and after["sinks"] == 0, after)
 check("no log: not ready, but alive", server.get("/readyz")[0] == 503 and server.get("/healthz")[0] == 200)
+detail = json.loads(server.get("/readyz")[2])["detail"]
+check("it says what is wrong in our own words", detail == "the log can't be written: the database: unavailable; the gateway's log says why", detail)
+check("what the database said is in the log", server.log_text().count('relation') == 1 and "audit_entry" in server.log_text(), server.log_text()[-500:])
 check("no log: counted", server.metric("sijil_unrecorded_total") == 3, server.metric("sijil_unrecorded_total"))
 server.state("?log=up")
 check("the log is back", server.get("/readyz")[0] == 200 and server.get("/v2/")[0] == 200)

@@ -217,7 +217,8 @@ def a_database_that_stands_still():
         answer = bench.place.call("POST", "blobs/uploads/")
         assert answer.status == 503 and b"look whether it was done" in answer.body, (answer.status, answer.body)
         rounds = bench.rounds("database stopped", 30 if LONG else 8)
-        assert stack.client().call("GET", "/readyz").status == 503
+        said = stack.client().call("GET", "/readyz")
+        assert said.status == 503 and b"PostgreSQL" not in said.body, (said.status, said.body)
     assert all(answers["pull a manifest"] == 503 and answers["begin an upload"] == 503 for answers in rounds), rounds
     bench.recovers("database stopped")
     state["integrity"].check_log()  # its holes are exactly what log.unrecorded says

@@ -10,10 +10,13 @@
 #include "base/file.h"
 #include "crypto/certificate.h"
 #include "crypto/ecdsa.h"
+#include "crypto/keyd_client.h"
 #include "gateway/allotment.h"
 #include "gateway/quota.h"
+#include "gateway/response.h"
 #include "gateway/settings.h"
 #include "gateway/tls_priv.h"
+#include "storage/pg.h"
 
 static char folder[] = "/tmp/sijil-gateway-failures-XXXXXX";
 static struct settings settings; /* with a certificate and a key that fit */
@@ -57,6 +60,29 @@ static const struct fallible_row work_rows[] = {
     {"tables are made", make_tables, 3},
 };
 
+/* What PostgreSQL says names tables and addresses. */
+static void words_for_anybody_are_our_own(void **state)
+{
+    static const struct {
+        struct error err;
+        const char *words;
+    } rows[] = {
+        {{ERROR_INVALID, "a label is too long"}, "a label is too long"},
+        {{ERROR_INVALID, PG_STATEMENT_FAILED "robot_find: relation \"robot\" does not exist (42P01)"}, "the database: invalid; the gateway's log says why"},
+        {{ERROR_UNAVAILABLE, PG_CONNECTION_FAILED "connection to server at \"10.0.0.5\" failed"}, "the database: unavailable; the gateway's log says why"},
+        {{ERROR_UNAVAILABLE, "rights were last checked more than 5 s ago: " PG_CONNECTION_FAILED "no answer in time"},
+         "rights were last checked more than 5 s ago: the database: unavailable; the gateway's log says why"},
+        {{ERROR_UNAVAILABLE, KEYD_NOT_REACHED "/run/keyd: No such file or directory"}, "sijil-keyd: unavailable; the gateway's log says why"},
+    };
+    char words[sizeof rows[0].err.message];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        failure_words(&rows[i].err, words);
+        assert_string_equal(words, rows[i].words);
+    }
+}
+
 static struct result write_files(struct error *err)
 {
     struct buffer OWNED_BUFFER certificate = BUFFER(CERTIFICATE_PEM_MAX);
@@ -84,7 +110,8 @@ int main(void)
     char command[100];
 
     if (mkdtemp(folder) == NULL || !write_files(&err).ok) return 1;
-    const int failed = RUN_TABLE(work_rows, failures_are_said);
+    const struct CMUnitTest words[] = {cmocka_unit_test(words_for_anybody_are_our_own)};
+    const int failed = RUN_TABLE(work_rows, failures_are_said) + cmocka_run_group_tests(words, NULL, NULL);
     (void)snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) == 0 ? failed : 1; /* NOLINT(cert-env33-c): our own mkdtemp() name */
 }
