@@ -129,6 +129,8 @@ static struct result open_registry(struct gateway *gateway, struct error *err)
                                                               (unsigned)settings->uploads_per_client,
                                                               (unsigned)settings->uploads_per_organisation,
                                                               (unsigned)settings->upload_idle},
+                                             .places = {(unsigned)settings->projects_per_organisation,
+                                                        (unsigned)settings->repositories_per_project},
                                              .lease_s = (unsigned)settings->blob_lease};
 
     regions_of(settings, regions);

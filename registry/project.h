@@ -28,7 +28,7 @@ struct organisation_create {
 RESULT organisation_create_prepare(const struct resource *where, const char *label,
                                    struct organisation_create *create_out, struct error *err);
 
-/** A change: the project and the key of its manifests. ERROR_CONFLICT: name taken; ERROR_NOT_FOUND: no such
+/** A change: the project and the key of its manifests. ERROR_CONFLICT: name taken, or the organisation has its most; ERROR_NOT_FOUND: no such
  *  organisation or region. The permit: project.create on it. */
 struct project_create {
     struct change change;
@@ -36,6 +36,7 @@ struct project_create {
     const char *label;       /* canonical; must outlive the record */
     struct uuid project;     /* made by prepare */
     struct key_record key;
+    unsigned most;           /* projects of the organisation */
 };
 /** ERROR_UNAVAILABLE without sijil-keyd; ERROR_INVALID when this gateway does not serve the region. */
 RESULT project_create_prepare(struct registry *registry, const struct resource *where, const char *label,

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "policy/label.h"
 #include "registry/project.h"
+#include "registry/registry_priv.h"
 #include "registry/seal.h"
 
 #define PROJECT_NAME   "(o.name || '/' || p.name)"
@@ -12,6 +13,8 @@
 #define PAGE(name, from, id, last, limit) \
     "(" last "::uuid IS NULL OR " name " COLLATE \"C\" > (SELECT " name " FROM " from " WHERE " id " = " last ")) ORDER BY " name \
     " COLLATE \"C\" LIMIT " limit
+/* With those that are buried and hold something still: whoever makes and deletes in turn fills the database as well. */
+#define PROJECTS_OF(organisation) "(SELECT count(*) FROM project WHERE organisation_id = " organisation " AND emptied_at IS NULL)"
 #define SCOPE_TYPES    "uuid text text text timestamptz"
 
 static const struct pg_statement statements[] = {
@@ -22,10 +25,10 @@ static const struct pg_statement statements[] = {
     {"project_insert",
      "INSERT INTO project (project_id, organisation_id, name, home_region, label, born)"
      " SELECT $1, o.organisation_id, $3, g.region_id, $5::text::jsonb, l.size FROM organisation o, region g, audit_log l"
-     " WHERE o.organisation_id = $2 AND o.deleted_at IS NULL AND g.region_id = $4 ON CONFLICT DO NOTHING",
-     "uuid uuid text text text", ""},
+     " WHERE o.organisation_id = $2 AND o.deleted_at IS NULL AND g.region_id = $4 AND " PROJECTS_OF("$2") " < $6 ON CONFLICT DO NOTHING",
+     "uuid uuid text text text int8", ""},
     {"project_is_there",
-     "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2)", "uuid text", "bool"},
+     "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2), " PROJECTS_OF("$1"), "uuid text", "bool int8"},
     {"scope_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
      "int8"},
     {"label_of_organisation",
@@ -110,8 +113,9 @@ static const char *project_name(const struct resource *where)
 }
 
 /* No row was made: because of the name, or because something is not there. */
-static struct result why_no_project(struct pg *pg, const struct resource *where, struct error *err)
+static struct result why_no_project(struct pg *pg, const struct project_create *create, struct error *err)
 {
+    const struct resource *where = &create->where;
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
@@ -119,6 +123,10 @@ static struct result why_no_project(struct pg *pg, const struct resource *where,
     pg_add_text(&arguments, project_name(where));
     TRY(pg_run(pg, "project_is_there", &arguments, &rows, err));
     if (pg_bool(rows, 0, 0)) return failure(err, ERROR_CONFLICT, "there is a project of that name");
+    if (pg_int8(rows, 0, 1) >= create->most)
+        return failure(err, ERROR_CONFLICT,
+                       "the organisation has as many projects as it may, %u (projects_per_organisation): delete some and collect garbage, or ask"
+                       " the operator for more", create->most);
     return failure(err, ERROR_NOT_FOUND, "there is no such organisation, or no region %.63s", where->region);
 }
 
@@ -136,8 +144,9 @@ static struct result run_project(struct change *change, struct pg *pg, const str
     pg_add_text(&arguments, project_name(&create->where));
     pg_add_text(&arguments, create->where.region);
     pg_add_text(&arguments, create->label);
+    pg_add_int8(&arguments, create->most);
     TRY(pg_run(pg, "project_insert", &arguments, &rows, err));
-    if (pg_rows_affected(rows) == 0) return why_no_project(pg, &create->where, err);
+    if (pg_rows_affected(rows) == 0) return why_no_project(pg, create, err);
     TRY(project_key_insert(pg, &made, &create->key, err));
     return raise_epoch(pg, &create->where.organisation, err);
 }
@@ -146,7 +155,8 @@ struct result project_create_prepare(struct registry *registry, const struct res
                                      struct project_create *create_out, struct error *err)
 {
     struct project_create create = {
-        .change = {.run = run_project, .raises_epoch = true}, .where = *where, .label = label, .project = uuid_random()};
+        .change = {.run = run_project, .raises_epoch = true}, .where = *where, .label = label, .project = uuid_random(),
+        .most = registry->places.projects_per_organisation};
     struct resource made = *where;
 
     if (!scope_name_is_valid(bytes_of_text(project_name(where))))

@@ -86,6 +86,8 @@ struct result registry_new(const struct registry_options *options, struct regist
     registry->keyd = options->keyd;
     registry->sequencer = options->sequencer;
     registry->uploads_open = session_limits_of(&options->uploads_open);
+    registry->places = (struct place_limits){given_or(options->places.projects_per_organisation, PROJECTS_PER_ORGANISATION),
+                                             given_or(options->places.repositories_per_project, REPOSITORIES_PER_PROJECT)};
     registry->lease_s = options->lease_s == 0 ? LEASE_DEFAULT_S : options->lease_s;
     TRY(key_cache_new(options->key_count, options->key_lifetime_ms, &registry->keys, err));
     TRY(repository_cache_new(&registry->repositories, err));

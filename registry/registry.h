@@ -35,6 +35,13 @@ struct session_limits {
     unsigned per_project, per_client, per_organisation, idle_s;
 };
 
+/** Projects of an organisation and repositories of a project, with those that were deleted and still hold something. */
+struct place_limits {
+    unsigned projects_per_organisation, repositories_per_project;
+};
+#define PROJECTS_PER_ORGANISATION 2000 /* all gateways have the names of all in memory */
+#define REPOSITORIES_PER_PROJECT  10000
+
 struct registry_options {
     struct keyd_client *keyd;    /* must outlive the registry, as must the sequencer */
     struct sequencer *sequencer; /* for what the registry finds by itself: damaged blobs, expired uploads */
@@ -46,6 +53,7 @@ struct registry_options {
     unsigned uploads_max;        /* uploads that write at the same time: 256; more are ERROR_LIMIT */
     unsigned uploads_idle_max;   /* of them, writers kept between two PATCHes, 1.2 MiB each: 32 */
     struct session_limits uploads_open; /* 0: as registry/upload.h has them */
+    struct place_limits places;  /* 0: as above */
     unsigned lease_s;            /* how long what was pushed, mounted or told of is safe from collection; 0: 24 hours */
 };
 

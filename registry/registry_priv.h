@@ -31,6 +31,7 @@ struct registry {
     _Atomic int64_t looked_again_ms; /* monotonic: when a marked blob was last verified for a read; 0: never */
     _Atomic int copies; /* of uploads that are read again (upload_close.c) */
     struct session_limits uploads_open;
+    struct place_limits places;
     int64_t lease_s; /* how long a fresh blob, or one that somebody was told of, is safe from collection */
     size_t region_count;
     struct registry_store {

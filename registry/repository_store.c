@@ -10,11 +10,13 @@ static const struct pg_statement statements[] = {
     {"repository_find", "SELECT repository_id FROM repository WHERE project_id = $1 AND name = $2", "uuid text",
      "uuid"},
     {"repository_ensure",
-     "WITH made AS (INSERT INTO repository (repository_id, project_id, name) VALUES ($1, $2, $3)"
+     "WITH made AS (INSERT INTO repository (repository_id, project_id, name) SELECT $1, $2, $3"
+     " WHERE (SELECT count(*) FROM repository WHERE project_id = $2) < $4"
      " ON CONFLICT (project_id, name) DO NOTHING RETURNING repository_id)"
      " SELECT repository_id FROM made UNION ALL"
      " SELECT repository_id FROM repository WHERE project_id = $2 AND name = $3 LIMIT 1",
-     "uuid uuid text", "uuid"},
+     "uuid uuid text int8", "uuid"},
+    {"repository_count", "SELECT count(*) FROM repository WHERE project_id = $1", "uuid", "int8"},
     {"repository_list",
      "SELECT full_name FROM repository r WHERE full_name >= $1 AND full_name < $2 AND full_name > $3"
      " AND NOT EXISTS (SELECT FROM project p WHERE p.project_id = r.project_id AND p.deleted_at IS NOT NULL OFFSET 0)"
@@ -44,7 +46,20 @@ struct result repository_find(struct pg *pg, const struct uuid *project, const c
     return SUCCESS;
 }
 
-struct result repository_ensure(struct pg *pg, const struct resource *where, struct uuid *repository_out,
+static struct result why_no_repository(struct pg *pg, const struct uuid *project, unsigned most, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, project);
+    TRY(pg_run(pg, "repository_count", &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) < most) return failure(err, ERROR_CONFLICT, "the repository was made meanwhile; try again");
+    return failure(err, ERROR_DENIED,
+                   "the project has as many repositories as it may, %u (repositories_per_project): delete some and collect garbage, or ask the"
+                   " operator for more", most);
+}
+
+struct result repository_ensure(struct pg *pg, const struct resource *where, unsigned most, struct uuid *repository_out,
                                 struct error *err)
 {
     const struct uuid fresh = uuid_random();
@@ -58,8 +73,9 @@ struct result repository_ensure(struct pg *pg, const struct resource *where, str
     pg_add_uuid(&arguments, &fresh);
     pg_add_uuid(&arguments, &where->project);
     pg_add_text(&arguments, repository_path(where->name));
+    pg_add_int8(&arguments, most);
     TRY(pg_run(pg, "repository_ensure", &arguments, &rows, err));
-    if (pg_rows_count(rows) != 1) return failure(err, ERROR_CONFLICT, "the repository was made meanwhile; try again");
+    if (pg_rows_count(rows) != 1) return why_no_repository(pg, &where->project, most, err);
     *repository_out = pg_uuid(rows, 0, 0);
     return SUCCESS;
 }

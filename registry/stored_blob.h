@@ -71,6 +71,7 @@ struct blob_mount {
     char digest[DIGEST_TEXT_SIZE];
     struct uuid repository;          /* set by the change: the target's */
     int64_t lease_s;
+    unsigned repositories_max;       /* of the project */
 };
 void blob_mount_prepare(const struct registry *registry, const struct resource *target, const struct resource *source,
                         const char *digest, struct blob_mount *mount_out);

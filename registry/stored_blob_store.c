@@ -248,7 +248,7 @@ static struct result run_mount(struct change *change, struct pg *pg, const struc
     permit_require(permit, ACTION_BLOB_READ, &mount->source);
     if (!uuid_equal(&mount->target.project, &mount->source.project))
         return failure(err, ERROR_NOT_FOUND, "blobs are mounted inside one project only");
-    TRY(repository_ensure(pg, &mount->target, &repository, err));
+    TRY(repository_ensure(pg, &mount->target, mount->repositories_max, &repository, err));
     pg_add_uuid(&arguments, &repository);
     pg_add_uuid(&arguments, &mount->source.repository);
     pg_add_text(&arguments, mount->digest);
@@ -265,7 +265,8 @@ void blob_mount_prepare(const struct registry *registry, const struct resource *
                         const char *digest, struct blob_mount *mount_out)
 {
     *mount_out = (struct blob_mount){.change = {.run = run_mount, .reach = CHANGE_REACHES_NOTHING}, .target = *target,
-                                     .source = *source, .lease_s = registry->lease_s};
+                                     .source = *source, .lease_s = registry->lease_s,
+                                     .repositories_max = registry->places.repositories_per_project};
     (void)snprintf(mount_out->digest, sizeof mount_out->digest, "%s", digest);
 }
 

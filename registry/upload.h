@@ -39,6 +39,7 @@ struct upload_begin {
     uint8_t bound_to[SHA256_SIZE], secret_hash[SHA256_SIZE];
     char issuer[256], subject[256]; /* of who began it, for lists (registry/upload_admin.h) */
     struct session_limits limits; /* of open uploads, where the project has no quota of them */
+    unsigned repositories_max;    /* of the project */
     bool is_counted; /* set by the change: the project has a quota of bytes; true if nobody knows */
 };
 /** Draws ids, keys and secret; stores nothing. `where` is that of the decision: project and region must be known. */

@@ -33,7 +33,7 @@ static struct result run_begin(struct change *change, struct pg *pg, const struc
     struct upload_begin *begin = (struct upload_begin *)(void *)change; /* its first member */
 
     permit_require(permit, ACTION_UPLOAD_BEGIN, &begin->where);
-    TRY(repository_ensure(pg, &begin->where, &begin->repository, err));
+    TRY(repository_ensure(pg, &begin->where, begin->repositories_max, &begin->repository, err));
     return upload_row_insert(pg, begin, err);
 }
 
@@ -91,6 +91,7 @@ struct result upload_begin_prepare(struct registry *registry, const struct resou
 
     begin.repository = where->repository;
     begin.limits = registry->uploads_open;
+    begin.repositories_max = registry->places.repositories_per_project;
     memcpy(begin.issuer, principal->issuer, sizeof begin.issuer);
     memcpy(begin.subject, principal->subject, sizeof begin.subject);
     if (!uuid_is_nil(&where->repository)) begin.change.add = add_begin; /* a new one is made first */

@@ -1,4 +1,8 @@
 /* Projects, their labels, and lists of what there is, against a real database. */
+#include <stdlib.h>
+
+#include "registry/registry_priv.h"
+#include "registry/repository_store.h"
 #include "tests/integration/registry_fixture.h"
 
 static struct permit *permit_of(enum action action, const struct resource *where)
@@ -128,6 +132,65 @@ static void repositories_are_listed_between_names(void **state)
     assert_string_equal(first->names[0], all->names[1]);
 }
 
+static void an_organisation_has_so_many_projects(void **state)
+{
+    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .name = "acme/last", .region = TEST_REGION};
+    struct place_limits *places = &fixture.registry->places;
+    const struct place_limits before = *places;
+    struct project_create last, more;
+    struct error refusal = {0};
+
+    (void)state;
+    places->projects_per_organisation = (unsigned)strtoul(ask("SELECT 1 + count(*) FROM project JOIN organisation o USING (organisation_id)"
+                                                              " WHERE o.name = 'acme' AND emptied_at IS NULL"), NULL, 10);
+    MUST(project_create_prepare(fixture.registry, &where, "{}", &last, &err));
+    (void)snprintf(where.name, sizeof where.name, "acme/more");
+    MUST(project_create_prepare(fixture.registry, &where, "{}", &more, &err));
+    MUST(fixture_change(ACTION_PROJECT_CREATE, &last.where, &last.change, &err));
+    assert_false(fixture_change(ACTION_PROJECT_CREATE, &where, &more.change, &refusal).ok);
+    assert_int_equal(refusal.kind, ERROR_CONFLICT);
+    assert_non_null(strstr(refusal.message, "(projects_per_organisation): delete some"));
+    execute("UPDATE project SET deleted_at = now(), deleted_name = 'acme/last', name = '#' || project_id WHERE name = 'last'");
+    MUST_FAIL(ERROR_CONFLICT, fixture_change(ACTION_PROJECT_CREATE, &where, &more.change, &err)); /* it may hold something still */
+    execute("UPDATE project SET emptied_at = now() WHERE deleted_name = 'acme/last'");
+    MUST(fixture_change(ACTION_PROJECT_CREATE, &where, &more.change, &err));
+    *places = before;
+}
+
+static struct result begin(const char *path, struct error *refusal)
+{
+    struct resource where = fixture_repository(&fixture.models, path);
+    struct upload_begin begun;
+
+    MUST(upload_begin_prepare(fixture.registry, &where, &fixture.principal, DIGEST_SHA256, &begun, &err));
+    return fixture_change(ACTION_UPLOAD_BEGIN, &where, &begun.change, refusal);
+}
+
+static void a_project_has_so_many_repositories(void **state)
+{
+    struct place_limits *places = &fixture.registry->places;
+    const struct place_limits before = *places;
+    struct resource target = fixture_repository(&fixture.models, "limit/mounted"), source;
+    struct error refusal = {0};
+    struct blob_mount mount;
+    char digest[DIGEST_TEXT_SIZE];
+
+    (void)state;
+    source = fixture_repository(&fixture.models, "limit/source");
+    fixture_push(&source, 29, 1, digest);
+    places->repositories_per_project = (unsigned)strtoul(
+        ask("SELECT 1 + count(*) FROM repository r JOIN project p USING (project_id) WHERE p.name = 'models'"), NULL, 10);
+    MUST(begin("limit/last", &refusal));
+    assert_false(begin("limit/more", &refusal).ok);
+    assert_int_equal(refusal.kind, ERROR_DENIED);
+    assert_non_null(strstr(refusal.message, "(repositories_per_project): delete some"));
+    blob_mount_prepare(fixture.registry, &target, &source, digest, &mount);
+    MUST_FAIL(ERROR_DENIED, repository_ensure(fixture.stack->pg, &target, mount.repositories_max, &mount.repository, &err));
+    MUST(begin("limit/last", &refusal)); /* what is there goes on */
+    *places = before;
+    MUST(begin("limit/more", &refusal));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +199,8 @@ int main(void)
         cmocka_unit_test(lists_projects_by_name),
         cmocka_unit_test(hidden_projects_count_in_no_page),
         cmocka_unit_test(repositories_are_listed_between_names),
+        cmocka_unit_test(an_organisation_has_so_many_projects),
+        cmocka_unit_test(a_project_has_so_many_repositories),
     };
 
     return cmocka_run_group_tests_name("projects", tests, fixture_set_up, fixture_tear_down);
