@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/pace.h"
 #include "base/text.h"
 #include "cmd/options.h"
@@ -307,6 +308,7 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
     OWNED(server) *server = NULL;
     struct server_options server_options;
     struct ledger_state state;
+    struct error untold;
     char log_size[24]; /* a 64-bit number */
 
     ledger_read(keyd->ledger, &state);
@@ -318,11 +320,14 @@ static struct result serve(const struct keyd *keyd, const struct settings *setti
         log_line(LOG_INFO, "only secrets are locked in memory; lift RLIMIT_MEMLOCK to lock all", NULL);
     TRY(server_new(keyd, &server_options, &server, err));
     TRY(server_open_socket(server, err));
+    if (!notify_connect(&untold).ok) log_error("the service manager is not told", &untold);
     TRY(sandbox_enter(err));
     server_start(server);
+    (void)notify_tell("READY=1");
     log_line(LOG_INFO, "ready", "socket", settings->socket, "origin", keyring_origin(keyd->keyring), "signed", log_size,
              NULL);
     TRY(wait_for_end(keyd->ledger, server, err));
+    (void)notify_tell("STOPPING=1");
     log_line(LOG_INFO, "ending", NULL);
     return SUCCESS;
 }
@@ -391,6 +396,7 @@ static struct result run(const struct settings *settings, struct error *err)
     OWNED_FD directory = -1;
 
     TRY(sandbox_prepare(err));
+    notify_find();
     if (settings->token.module == NULL) environment_keep(environment_of_servers); /* a vendor's module has names of its own */
     close_inherited(settings);
     if (settings->token.module != NULL) TRY(hsm_start(&settings->token, &hsm, err));

@@ -6,6 +6,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/notify.h"
 #include "base/pace.h"
 #include "base/text.h"
 #include "cmd/options.h"
@@ -196,6 +197,7 @@ static struct result serve(struct command *command, struct error *err)
 
     TRY(settings_read(command->options.config, &settings, err));
     command->has_settings = true;
+    notify_find();
     environment_keep(serving);
     return gateway_run(&settings, err);
 }

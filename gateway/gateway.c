@@ -12,6 +12,7 @@
 #include "audit/log_patrol.h"
 #include "authz/authenticate.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/sandbox.h"
 #include "crypto/keyd_client.h"
 #include "gateway/allotment.h"
@@ -268,6 +269,7 @@ static struct result record_start(struct gateway *gateway, struct error *err)
 static struct result gateway_serve(struct gateway *gateway, const sigset_t *signals, struct error *err)
 {
     struct server *server = NULL;
+    struct error untold;
     char port[8];
 
     TRY(gateway_open(gateway, err));
@@ -281,7 +283,10 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
     }
     log_line(LOG_INFO, "listening", "address", gateway->settings->listen_address, "port", port, "url",
              gateway->settings->public_url, NULL);
+    if (!notify_connect(&untold).ok) log_error("the service manager is not told", &untold);
+    (void)notify_tell("READY=1");
     serve(server, signals);
+    (void)notify_tell("STOPPING=1");
     server_stop(server);
     return SUCCESS;
 }

@@ -6,7 +6,7 @@ import time
 
 import sijil_test
 from integrity import Integrity
-from peers import Peers
+from peers import Manager, Peers
 from sijil_test import Client, program
 from stores import region_text
 from workers import BROKEN, PATIENCE
@@ -26,16 +26,18 @@ class Fleet(Peers, sijil_test.Server):
         self.ports = [self.port] + [sijil_test.free_port() for _ in range(count - 1)]
         self.gateways = [None] * count
         self.keyd = None
+        self.manager = Manager(self.path("manager"))
 
     # --- starting and stopping -------------------------------------------------------------------------------------------
     def start(self, wait=True):
         self.start_postgres()
         self.make_ring()
         self.keyd = subprocess.Popen([program("sijil-keyd"), *self.keyd_words(), "--socket", self.path("socket")],
-                                     stdout=self.log, stderr=self.log)
-        while not os.path.exists(self.path("socket")):
+                                     stdout=self.log, stderr=self.log, env=self.manager.environment())
+        while not self.manager.was_told(self.keyd.pid, "READY=1"):
             assert self.keyd.poll() is None, "sijil-keyd has ended"
             time.sleep(0.05)
+        assert os.path.exists(self.path("socket")), "sijil-keyd is not ready"
         self.make_keys()
         self.configure(**self.settings)
         self.found()
@@ -53,14 +55,17 @@ class Fleet(Peers, sijil_test.Server):
         with open(name, "w", encoding="utf-8") as file:
             file.write(text.replace("user=sijil_app", f"user=sijil_app application_name=gateway{number}"))
         self.gateways[number] = subprocess.Popen([program("sijild"), "--config", name], stdout=self.log, stderr=self.log,
-                                                 stdin=subprocess.DEVNULL)
+                                                 stdin=subprocess.DEVNULL, env=self.manager.environment())
 
     def wait_for_gateway(self, number):
         until = time.monotonic() + PATIENCE
         while True:
             assert self.gateways[number].poll() is None, f"gateway {number} has ended with {self.gateways[number].returncode}"
             try:
+                if self.manager.was_told(self.gateways[number].pid, "READY=1"):
+                    assert Client(self, None, self.ports[number]).call("GET", "/healthz").status == 200
                 if Client(self, None, self.ports[number]).call("GET", "/readyz").status == 200:
+                    sijil_test.wait_until(lambda: self.manager.was_told(self.gateways[number].pid, "READY=1"), 10, "nobody is told that it is ready")
                     return
             except BROKEN:
                 pass
@@ -96,6 +101,7 @@ class Fleet(Peers, sijil_test.Server):
     def stop_gateway(self, number):
         self.gateways[number].terminate()
         assert self.gateways[number].wait(60) == 0
+        assert self.manager.was_told(self.gateways[number].pid, "STOPPING=1"), self.manager.told
         self.gateways[number] = None
 
     def stop(self, sig=signal.SIGTERM):
@@ -108,6 +114,7 @@ class Fleet(Peers, sijil_test.Server):
         if self.keyd is not None:
             self.keyd.terminate()
             codes.append(self.keyd.wait(30))
+            assert self.manager.was_told(self.keyd.pid, "STOPPING=1"), self.manager.told
         self.stop_postgres()
         self.gateways, self.keyd = [], None
         return max(codes, key=abs, default=0)

@@ -2,6 +2,8 @@
 another. Whoever runs them decides which programs they are and what goes wrong with them."""
 import json
 import os
+import socket
+import struct
 import subprocess
 import tempfile
 
@@ -11,6 +13,28 @@ from sijil_test import program
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 POSTGRES = SOURCE + "/tests/support/postgres.sh"
 REGION = "local/main"
+
+
+class Manager:
+    """A service manager's end of sd_notify(3): who said what."""
+
+    def __init__(self, path):
+        self.path, self.told = path, []
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self.socket.bind(path)
+        os.chmod(path, 0o666)
+
+    def environment(self):
+        return {**os.environ, "NOTIFY_SOCKET": self.path}
+
+    def was_told(self, process, state):
+        try:
+            while True:
+                text, rest, _, _ = self.socket.recvmsg(4096, socket.CMSG_SPACE(12))
+                self.told.append((struct.unpack("3i", rest[0][2])[0], text.decode()))
+        except BlockingIOError:
+            return (process, state) in self.told
 
 
 class Peers:
