@@ -10,7 +10,7 @@
     {                                                                                                                 \
         name,                                                                                                         \
             "SELECT count(*) FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL"            \
-            " AND b.role = 'registry-admin' AND (b.expires_at IS NULL OR b.expires_at > now())"                       \
+            " AND b.role = 'registry-admin' AND b.organisation_id IS NULL AND (b.expires_at IS NULL OR b.expires_at > now())"                       \
             " AND CASE WHEN b.robot_id IS NULL THEN EXISTS (SELECT FROM trusted_issuer t WHERE t.url = b.issuer)"     \
             " ELSE r.revoked_at IS NULL AND r.expires_at > now() END",                                                \
             "", "int8"                                                                                                \

@@ -29,6 +29,7 @@
 #define ROBOTS(columns)                                                                                               \
     "SELECT " columns " FROM robot o WHERE o.revoked_at IS NULL AND o.organisation_id = $1 AND $2::uuid IS NULL"
 #define OF_REPOSITORIES(table) table " JOIN repositories USING (repository_id)"
+#define END_BINDINGS           "UPDATE binding SET revoked_at = now() WHERE revoked_at IS NULL AND organisation_id = $1"
 #define HASH(text)             "sha256(convert_to(" text ", 'UTF8'))"
 #define THREE                  "uuid uuid uuid"
 
@@ -83,7 +84,8 @@ static const struct pg_statement statements[] = {
      " (SELECT project_id FROM projects UNION SELECT project_id FROM repositories)) AS content",
      THREE, "bytea"},
     {"erase_exists",
-     "SELECT CASE WHEN $3::uuid IS NOT NULL THEN EXISTS (SELECT FROM repository r JOIN project p USING (project_id) WHERE " INSIDE ")"
+     "SELECT CASE WHEN $3::uuid IS NOT NULL THEN EXISTS (SELECT FROM repository r JOIN project p USING (project_id)"
+     " WHERE r.repository_id = $3 AND r.deleted_at IS NULL AND p.deleted_at IS NULL AND p.project_id = $2 AND p.organisation_id = $1)"
      " WHEN $2::uuid IS NOT NULL THEN EXISTS (SELECT FROM project WHERE project_id = $2 AND organisation_id = $1 AND deleted_at IS NULL)"
      " ELSE EXISTS (SELECT FROM organisation WHERE organisation_id = $1 AND deleted_at IS NULL) END",
      THREE, "bool"},
@@ -101,27 +103,30 @@ static const struct pg_statement statements[] = {
      THREE " text int8", "text timestamptz"},
     {"erase_log_size", "SELECT size FROM audit_log", "", "int8"},
     /* What was recorded of the place since, and how much of it may have changed something. The place and each entry are found by
-     * index, so the time depends on $3 alone. */
+     * index, which the order asks for, so the time depends on $3 alone. */
     {"erase_changes",
      "SELECT count(*), count(*) FILTER (WHERE e.seq IS NULL OR (e.outcome <> 'denied' AND e.action <> ALL($4)))"
      " FROM (SELECT s.seq FROM audit_run r CROSS JOIN LATERAL unnest(r.seqs) AS s (seq) WHERE r.key = $1 AND r.last >= $2"
-     " AND s.seq >= $2 LIMIT $3) w LEFT JOIN LATERAL (SELECT e.seq, e.action, e.outcome FROM audit_entry e WHERE e.seq = w.seq"
+     " AND s.seq >= $2 ORDER BY r.last LIMIT $3) w LEFT JOIN LATERAL (SELECT e.seq, e.action, e.outcome FROM audit_entry e WHERE e.seq = w.seq"
      " OFFSET 0) e ON true",
      "bytea int8 int8 text[]", "int8 int8"},
     {"erase_is_outdated",
      "SELECT EXISTS (SELECT FROM authorization_change WHERE epoch > $2"
      " AND organisation_id IN ($1, '00000000-0000-0000-0000-000000000000'))",
      "uuid int8", "bool"},
+    /* From here on under the log's lock: each begins with an index of what ends, and looks at no repositories to find it. */
     {"erase_sessions",
-     "WITH " REPOSITORIES ", gone AS (DELETE FROM upload u USING repositories r WHERE u.repository_id = r.repository_id"
-     " RETURNING u.blob_id, u.region_id, u.project_id, u.reserved_bytes),"
+     "WITH gone AS (DELETE FROM upload u WHERE u.organisation_id = $1 AND ($2::uuid IS NULL OR u.project_id = $2)"
+     " AND ($3::uuid IS NULL OR u.repository_id = $3) RETURNING u.blob_id, u.region_id, u.project_id, u.reserved_bytes),"
      " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - s.bytes FROM (SELECT project_id,"
      " sum(reserved_bytes)::int8 AS bytes FROM gone GROUP BY project_id) s WHERE q.project_id = s.project_id)"
      " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
      THREE, ""},
-    {"erase_bindings",
-     "UPDATE binding SET revoked_at = now() WHERE binding_id IN (" BINDINGS("b.binding_id") ")", THREE, ""},
-    {"erase_robots", "UPDATE robot SET revoked_at = now() WHERE robot_id IN (" ROBOTS("o.robot_id") ")", "uuid uuid", ""},
+    {"erase_bindings_organisation", END_BINDINGS, "uuid", ""},
+    {"erase_bindings_project", END_BINDINGS " AND project_id = $2", "uuid uuid", ""},
+    {"erase_bindings_repository",
+     END_BINDINGS " AND project_id = $2 AND pattern = (SELECT full_name FROM repository WHERE repository_id = $3)", THREE, ""},
+    {"erase_robots", "UPDATE robot SET revoked_at = now() WHERE revoked_at IS NULL AND organisation_id = $1", "uuid", ""},
     {"erase_organisation", "SELECT 1::int8 FROM bury_organisation($1)", "uuid", "int8"},
     {"erase_project", "SELECT 1::int8 FROM bury_project($1)", "uuid", "int8"},
     {"erase_repository", "SELECT 1::int8 FROM bury_repository($1)", "uuid", "int8"},
@@ -318,14 +323,19 @@ static struct result check_rights(struct pg *pg, const struct erase *erase, stru
 /* Sessions, roles, robots: with the name they end. */
 static struct result end_all(struct pg *pg, const struct resource *where, struct error *err)
 {
-    struct pg_arguments arguments = {0}, robots = {0};
+    static const char *const bindings[] = {[RESOURCE_ORGANISATION] = "erase_bindings_organisation",
+                                           [RESOURCE_PROJECT] = "erase_bindings_project",
+                                           [RESOURCE_REPOSITORY] = "erase_bindings_repository"};
+    struct pg_arguments arguments = {0}, scope = {0}, organisation = {0};
 
     add_place(&arguments, where);
-    pg_add_uuid(&robots, &where->organisation);
-    pg_add_uuid(&robots, where->kind >= RESOURCE_PROJECT ? &where->project : NULL);
+    pg_add_uuid(&scope, &where->organisation);
+    if (where->kind >= RESOURCE_PROJECT) pg_add_uuid(&scope, &where->project);
+    if (where->kind == RESOURCE_REPOSITORY) pg_add_uuid(&scope, &where->repository);
+    pg_add_uuid(&organisation, &where->organisation);
     TRY(pg_run(pg, "erase_sessions", &arguments, NULL, err));
-    TRY(pg_run(pg, "erase_bindings", &arguments, NULL, err));
-    return pg_run(pg, "erase_robots", &robots, NULL, err);
+    TRY(pg_run(pg, bindings[where->kind], &scope, NULL, err));
+    return where->kind == RESOURCE_ORGANISATION ? pg_run(pg, "erase_robots", &organisation, NULL, err) : SUCCESS;
 }
 
 static struct result bury(struct pg *pg, const struct resource *where, struct error *err)
