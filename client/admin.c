@@ -179,15 +179,33 @@ static bool take_robot_id(const json_t *page, const char *robot, char id_out[64]
     return false;
 }
 
-/* A robot may be named as well as given by its id: its name is looked up. */
-static struct result robot_id(struct session *session, const char *robot, char id_out[64], struct error *err)
+/* As the registry makes them: a UUID. */
+static bool is_id(const char *text)
+{
+    return strlen(text) == 36 && strspn(text, "0123456789abcdef-") == 36;
+}
+
+/* robot$acme+ci, as it is, for the acme/ci that it was made as; of the whole registry: robot$ci for ci. */
+static void robot_name(const char *given, char name_out[256])
+{
+    const char *slash = strchr(given, '/');
+
+    if (strncmp(given, "robot$", strlen("robot$")) == 0) (void)snprintf(name_out, 256, "%s", given);
+    else if (slash == NULL) (void)snprintf(name_out, 256, "robot$%s", given);
+    else (void)snprintf(name_out, 256, "robot$%.*s+%s", (int)(slash - given), given, slash + 1);
+}
+
+/* A robot may be named, as it was made or as it logs in, as well as given by its id: its name is looked up. */
+static struct result robot_id(struct session *session, const char *given, char id_out[64], struct error *err)
 {
     OWNED_JSON next = NULL;
+    char robot[256];
 
-    if (strncmp(robot, "robot$", strlen("robot$")) != 0) {
-        (void)snprintf(id_out, 64, "%s", robot);
+    if (is_id(given)) {
+        (void)snprintf(id_out, 64, "%s", given);
         return SUCCESS;
     }
+    robot_name(given, robot);
     for (unsigned page = 0; page < PAGES_MAX; page++) {
         OWNED_JSON answer = NULL;
         struct buffer OWNED_BUFFER path = BUFFER(1024);
@@ -298,6 +316,9 @@ struct result command_binding_revoke(struct invocation *invocation, struct error
 {
     OWNED(session) *session = NULL;
 
+    if (!is_id(invocation->operands[1]))
+        return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is no ID: sijil admin binding list %.100s shows those of all roles",
+                                              invocation->operands[1], invocation->operands[0]));
     TRY(session_open(invocation, invocation->operands[0], &session, err));
     return revoke(invocation, session, "bindings", invocation->operands[1], err);
 }

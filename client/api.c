@@ -12,6 +12,15 @@
 #define PAGES_MAX      10000
 #define COLUMNS_MAX    9
 
+/* "projects/acme/models" of "/projects/acme/models?x=y" */
+static void name_place(const char *path, struct error *err)
+{
+    char name[128];
+
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(path + 1, "?"), path + 1);
+    failure_name(name, err);
+}
+
 struct result api_call_in(struct session *session, const char *method, const char *path, const json_t *body,
                           json_t **answer_out, struct error *err)
 {
@@ -25,7 +34,9 @@ struct result api_call_in(struct session *session, const char *method, const cha
     const struct http_request request = {.method = method, .path = buffer_text(&url), .body = buffer_bytes(&text),
                                          .content_type = body == NULL ? NULL : "application/json",
                                          .wanted = removes ? 204 : makes ? 201 : 200, .also = 200};
-    TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
+    const struct result called = session_call(session, ADMIN_SCOPE, &request, &response, err);
+    if (!called.ok && err->kind == ERROR_NOT_FOUND) name_place(path, err);
+    TRY(called);
     if (answer_out == NULL) return SUCCESS;
     return json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, answer_out, err);
 }
@@ -72,7 +83,7 @@ static void print_table(const json_t *rows, const struct column *columns, size_t
             cell_text(json_object_get(json_array_get(rows, r), columns[c].member), cell);
             if (strlen(cell) > widths[c]) widths[c] = strlen(cell);
         }
-        (void)printf("%s%-*s", c == 0 ? "" : "  ", (int)widths[c], columns[c].title);
+        (void)printf("%s%-*s", c == 0 ? "" : "  ", c + 1 == column_count ? 0 : (int)widths[c], columns[c].title);
     }
     (void)putchar('\n');
     for (size_t r = 0; r < json_array_size(rows); r++) {
@@ -178,14 +189,16 @@ struct result api_print(const struct invocation *invocation, const json_t *objec
     char cell[CELL_MAX], name[CELL_MAX];
     const char *key;
     json_t *value;
+    size_t width = 12;
 
     if (invocation->json) return api_print_json(object, err);
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) width = strlen(key) > width ? strlen(key) : width;
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         cell_text(value, cell);
         (void)snprintf(name, sizeof name, "%s", key);
         terminal_tame(name);
-        (void)printf("%-12s %s\n", name, cell);
+        (void)printf("%-*s %s\n", (int)width, name, cell);
     }
     return SUCCESS;
 }

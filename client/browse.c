@@ -23,7 +23,7 @@ static bool is_below(const char *name, const char *folder)
     return length == 0 || (strncmp(name, folder, length) == 0 && (name[length] == '/' || name[length] == '\0'));
 }
 
-static struct result take_repositories(const struct http_response *response, const char *folder, json_t *rows, struct error *err)
+static struct result take_repositories(const struct http_response *response, const char *host, const char *folder, json_t *rows, struct error *err)
 {
     OWNED_JSON answer = NULL;
 
@@ -34,7 +34,7 @@ static struct result take_repositories(const struct http_response *response, con
         struct repository_name split;
         if (name == NULL) return failure(err, ERROR_INVALID, "the registry's list of repositories has something else in it");
         TRY(repository_name_split(bytes_of_text(name), &split, err));
-        if (is_below(name, folder) && json_array_append_new(rows, json_pack("{s:s}", "repository", name)) != 0)
+        if (is_below(name, folder) && json_array_append_new(rows, json_pack("{s:s,s:s}", "host", host, "repository", name)) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     }
     return SUCCESS;
@@ -60,9 +60,11 @@ struct result command_list(struct invocation *invocation, struct error *err)
         OWNED_RESPONSE response = RESPONSE;
         const struct http_request request = {.method = "GET", .path = path, .wanted = 200};
         TRY(session_call(session, CATALOG_SCOPE, &request, &response, err));
-        TRY(take_repositories(&response, folder, rows, err));
+        TRY(take_repositories(&response, host, folder, rows, err));
         next_page(&response, path, sizeof path);
     }
+    if (folder[0] != '\0' && json_array_size(rows) == 0)
+        return failure(err, ERROR_NOT_FOUND, "%s: no repository that you may see is called %.150s or lies below it", host, folder);
     return api_print_rows(invocation, rows, columns, COUNT(columns), err);
 }
 
@@ -176,12 +178,16 @@ struct result command_tag(struct invocation *invocation, struct error *err)
     (void)snprintf(scope, sizeof scope, "repository:%s:pull,push", source.repository);
     TRY(session_open(invocation, source.host, &session, err));
     TRY(manifest_fetch(session, scope, &source, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, &manifest, err));
-    for (unsigned i = 1; i < invocation->operand_count; i++)
-        TRY(manifest_put(session, scope, source.repository, invocation->operands[i], &manifest, err));
+    for (unsigned i = 1; i < invocation->operand_count; i++) {
+        struct remote_reference target = source;
+        target.is_digest = false;
+        (void)snprintf(target.reference, sizeof target.reference, "%s", invocation->operands[i]); /* a tag: TAG_MAX letters */
+        TRY(manifest_put(session, scope, &target, &manifest, err));
+    }
     if (!invocation->json) {
         (void)printf("%s\n", manifest.digest);
         return SUCCESS;
     }
-    OWNED_JSON object = json_pack("{s:s,s:O}", "digest", manifest.digest, "tags", tags);
+    OWNED_JSON object = json_pack("{s:s,s:s,s:O}", "reference", invocation->operands[0], "digest", manifest.digest, "tags", tags);
     return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
 }

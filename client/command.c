@@ -1,6 +1,7 @@
 #include "client/command.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -114,56 +115,115 @@ static void spell(struct spellings *spellings, const struct option_row *rows, si
     }
 }
 
-/* Reads options and operands; 0 to go on, or an exit code (with *stop_out set). */
-static enum exit_code parse(struct invocation *invocation, int argc, char **argv, bool *stop_out)
+/* "REFERENCE" of "FILE... REFERENCE": what the operand of this number is called. */
+static const char *operand_name(const struct command *command, unsigned number, char name_out[64])
 {
-    struct spellings spellings = {0};
+    const char *word = command->operands;
+
+    for (unsigned i = 0; i < number && strchr(word, ' ') != NULL; i++) word = strchr(word, ' ') + 1;
+    (void)snprintf(name_out, 64, "%.*s", (int)strcspn(word, " "), word);
+    return name_out;
+}
+
+static struct result check_operands(const struct invocation *invocation, struct error *err)
+{
+    const struct command *command = invocation->command;
+    const unsigned count = invocation->operand_count;
+    char name[64];
+
+    if (count > command->most)
+        return failure(err, ERROR_INVALID, "%s takes %s; %u more came", command->name, command->operands, count - command->most);
+    if (count >= command->least) return SUCCESS;
+    if (count > 0 && strncmp(operand_name(command, 0, name), "FILE...", 8) == 0)
+        return failure(err, ERROR_INVALID, "%s takes %s: both are needed, only '%.100s' came", command->name, command->operands,
+                       invocation->operands[0]);
+    return failure(err, ERROR_INVALID, "%s is missing", operand_name(command, count, name));
+}
+
+/* getopt_long gives nothing but '?' or ':' and where it stands. */
+static struct result wrong_option(struct invocation *invocation, const char *given, int letter, struct error *err)
+{
+    const char *nearest = help_nearest_option(invocation->command, given);
+
+    invocation->line_is_wrong = true;
+    if (letter == ':') return failure(err, ERROR_INVALID, "the option %.60s wants a value behind it", given);
+    if (optopt != 0 && strncmp(given, "--", 2) == 0 && strchr(given, '=') != NULL)
+        return failure(err, ERROR_INVALID, "the option %.60s takes no value", given);
+    if (optopt != 0) return failure(err, ERROR_INVALID, "there is no option -%c", optopt);
+    if (nearest == NULL) return failure(err, ERROR_INVALID, "there is no option '%.60s', or more than one begins so", given);
+    return failure(err, ERROR_INVALID, "there is no option '%.60s'; did you mean '--%s'?", given, nearest);
+}
+
+static struct result parse(struct invocation *invocation, int argc, char **argv, struct error *err)
+{
+    struct spellings spellings = {.shorts = ":", .short_length = 1};
     size_t global_count = 0;
     const struct option_row *global = commands_global_options(&global_count);
 
-    *stop_out = true;
     spell(&spellings, invocation->command->options, invocation->command->option_count);
     spell(&spellings, global, global_count);
     optind = 1;
+    opterr = 0;
     for (int letter; (letter = getopt_long(argc, argv, spellings.shorts, spellings.longs, NULL)) != -1;) {
-        if (letter == '?') { /* getopt_long has said why */
-            help_option(stderr, invocation->command, argv[optind - 1]);
-            return EXIT_USAGE;
-        }
-        if (letter == 'h') {
-            help_command(stdout, invocation->command);
-            return EXIT_DONE;
-        }
-        if (invocation->value_count == OPTION_VALUES_MAX) {
-            (void)fprintf(stderr, "sijil: more than %d options\n", OPTION_VALUES_MAX);
-            return EXIT_USAGE;
-        }
+        if (letter == '?' || letter == ':') return wrong_option(invocation, argv[optind - 1], letter, err);
+        if (invocation->value_count == OPTION_VALUES_MAX)
+            return line_check(invocation, failure(err, ERROR_LIMIT, "more than %d options", OPTION_VALUES_MAX));
         invocation->values[invocation->value_count++] =
             (struct option_value){.letter = letter, .value = optarg == NULL ? "" : optarg};
     }
-    for (; optind < argc && invocation->operand_count < OPERANDS_MAX; optind++)
-        invocation->operands[invocation->operand_count++] = argv[optind];
-    if (optind < argc || invocation->operand_count < invocation->command->least ||
-        invocation->operand_count > invocation->command->most) {
-        (void)fprintf(stderr, "usage: sijil %s [OPTION...] %s\n`sijil %s --help` says more\n", invocation->command->name,
-                      invocation->command->operands, invocation->command->name);
-        return EXIT_USAGE;
+    invocation->operands = (const char *const *)(argv + optind);
+    invocation->operand_count = (unsigned)(argc - optind);
+    if (invocation_option(invocation, 'h') != NULL) return SUCCESS;
+    return line_check(invocation, check_operands(invocation, err));
+}
+
+static struct result parse_or_advise(struct invocation *invocation, int argc, char **argv, struct error *err)
+{
+    const struct result parsed = parse(invocation, argc, argv, err);
+    char text[200]; /* a command's name and operands */
+
+    if (parsed.ok) return parsed;
+    (void)snprintf(text, sizeof text, "sijil %s [OPTION...] %s", invocation->command->name, invocation->command->operands);
+    invocation_explain(invocation, "usage", text);
+    (void)snprintf(text, sizeof text, "sijil %s --help", invocation->command->name);
+    invocation_explain(invocation, "try", text);
+    return parsed;
+}
+
+/* Lines "  label  value" as members; of a label that comes again, the first counts, and `detail` has all. */
+static struct result add_members(json_t *object, const char *explanation, struct error *err)
+{
+    for (const char *line = explanation; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+        char label[16], value[4096]; /* as long as an explanation */
+        const char *name = line + strspn(line, " ");
+        const size_t length = strcspn(name, " "), end = strcspn(line, "\n");
+        const char *text = name + length + strspn(name + length, " ");
+        (void)snprintf(label, sizeof label, "%.*s", (int)length, name);
+        (void)snprintf(value, sizeof value, "%.*s", (int)(line + end - text), text);
+        if (strcmp(label, "message") == 0) (void)snprintf(label, sizeof label, "said"); /* in the registry's own words, whole */
+        if (json_object_get(object, label) != NULL) continue;
+        if (json_object_set_new(object, label, json_string(value)) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     }
-    *stop_out = false;
-    return EXIT_DONE;
+    return SUCCESS;
+}
+
+static struct result write_report(const struct invocation *invocation, const struct error *told, struct buffer *text, struct error *err)
+{
+    OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "error", error_kind_name(told->kind), "message", told->message, "detail",
+                                  invocation->explanation);
+
+    if (object == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    TRY(add_members(object, invocation->explanation, err));
+    return json_write_canonical(text, object, err);
 }
 
 static void report_json(const struct invocation *invocation, const struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(8 * sizeof invocation->explanation); /* each letter escaped, and the rest */
+    struct buffer OWNED_BUFFER text = BUFFER(16 * sizeof invocation->explanation); /* twice, each letter escaped, and the rest */
     struct error ignored = {0};
 
-    if (buffer_format(&text, &ignored, "{\"error\":\"%s\",\"message\":", error_kind_name(err->kind)).ok &&
-        json_write_string(&text, bytes_of_text(err->message), &ignored).ok &&
-        buffer_add_text(&text, ",\"detail\":", &ignored).ok &&
-        json_write_string(&text, bytes_of_text(invocation->explanation), &ignored).ok &&
-        buffer_add_text(&text, "}\n", &ignored).ok)
-        (void)fputs(buffer_text(&text), stderr);
+    if (write_report(invocation, err, &text, &ignored).ok)
+        (void)fprintf(stderr, "%s\n", buffer_text(&text));
     else /* without memory for the words, the kind is said */
         (void)fprintf(stderr, "{\"error\":\"%s\",\"message\":\"\",\"detail\":\"\"}\n", error_kind_name(err->kind));
 }
@@ -181,27 +241,56 @@ void command_report(const struct invocation *invocation, const struct error *err
     if (invocation->explanation[0] != '\0') (void)fprintf(stderr, "%s\n", invocation->explanation);
 }
 
+/* Also where the line can't be read as a whole. */
+static bool wants_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0) return true;
+    return false;
+}
+
+static struct result run(struct invocation *invocation, int argc, char **argv, struct error *err)
+{
+    int words = 0;
+
+    invocation->command = command_find(argc, argv, &words);
+    if (invocation->command == NULL) return line_check(invocation, help_without_command(invocation, argc - 1, argv + 1, err));
+    argv[words] = argv[0];
+    TRY(parse_or_advise(invocation, argc - words, argv + words, err));
+    if (invocation_option(invocation, 'h') != NULL) {
+        help_command(stdout, invocation->command);
+        return SUCCESS;
+    }
+    invocation->json = invocation_option(invocation, 'j') != NULL;
+    invocation->verbose = invocation_option(invocation, 'v') != NULL;
+    return invocation->command->run(invocation, err);
+}
+
+/* What was printed is known to have arrived. */
+static struct result finish(struct error *err)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "can't write to standard output%s%s", errno == 0 ? "" : ": ", errno == 0 ? "" : strerror(errno));
+}
+
 int client_main(int argc, char **argv)
 {
     static struct invocation invocation; /* large, and there is one a process */
     struct error err = {0};
-    int words = 0;
-    bool stop = false;
+    const char *first = argc >= 2 ? argv[1] : "";
+    struct result done = SUCCESS;
 
-    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+    invocation.json = wants_json(argc, argv);
+    if (strcmp(first, "--version") == 0)
         (void)puts("sijil " SIJIL_VERSION);
-        return EXIT_DONE;
-    }
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0))
-        return help_level(stdout, argc - 2, argv + 2);
-    invocation.command = command_find(argc, argv, &words);
-    if (invocation.command == NULL) return help_without_command(argc - 1, argv + 1);
-    argv[words] = argv[0];
-    const enum exit_code parsed = parse(&invocation, argc - words, argv + words, &stop);
-    if (stop) return (int)parsed;
-    invocation.json = invocation_option(&invocation, 'j') != NULL;
-    invocation.verbose = invocation_option(&invocation, 'v') != NULL;
-    if (invocation.command->run(&invocation, &err).ok) return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+    else if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0)
+        done = line_check(&invocation, help_level(&invocation, argc - 2, argv + 2, &err));
+    else
+        done = run(&invocation, argc, argv, &err);
+    if (done.ok) done = finish(&err);
+    if (done.ok) return EXIT_DONE;
+    (void)fflush(stdout);
     command_report(&invocation, &err);
     return (int)exit_code_of(&invocation, &err);
 }

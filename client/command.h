@@ -17,7 +17,7 @@
     X(EXIT_FAILED, 1, "failed for a reason that no other code names")            \
     X(EXIT_USAGE, 2, "the command line is wrong; nothing was sent")              \
     X(EXIT_NOT_FOUND, 3, "no such repository, tag, digest or file")              \
-    X(EXIT_DENIED, 4, "not logged in, or refused by a role or a policy")         \
+    X(EXIT_DENIED, 4, "not logged in, no trust in the certificate, or refused by a role or a policy") \
     X(EXIT_UNAVAILABLE, 5, "the registry can't be reached or is overloaded; try again later") \
     X(EXIT_DAMAGED, 6, "bytes do not match their digest")
 
@@ -40,13 +40,13 @@ struct command {
     RESULT (*run)(struct invocation *invocation, struct error *err);
 };
 
-#define OPERANDS_MAX 1024 /* files of one push */
+#define OPERANDS_MAX 0x7fffffffu /* as many as the kernel passes on */
 #define OPTION_VALUES_MAX 64
 
 /** One run of the program. */
 struct invocation {
     const struct command *command;
-    const char *operands[OPERANDS_MAX];
+    const char *const *operands;
     unsigned operand_count;
     struct option_value {
         int letter;
@@ -70,7 +70,8 @@ const struct option_row *commands_global_options(size_t *count_out);
 /** The whole program behind cmd/sijil.c. */
 int client_main(int argc, char **argv);
 
-/** Says on standard error why the command failed: for people, or (--json) as one JSON object. */
+/** Says on standard error why the command failed: for people, or (--json) as one JSON object with what the server said as
+ *  members of their own. */
 void command_report(const struct invocation *invocation, const struct error *err);
 
 /** The result of a check of operands and options, before anything is sent: a failure of it ends with EXIT_USAGE. */

@@ -6,7 +6,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct option_row global_options[] = {
-    {'j', "json", NULL, "one JSON value on standard output, errors as JSON on standard error"},
+    {'j', "json", NULL, "one JSON value on standard output (of audit tail one a line), errors as JSON on standard error"},
     {'v', "verbose", NULL, "show each request on standard error; secrets stay hidden"},
     {'h', "help", NULL, "show this"},
 };
@@ -126,7 +126,7 @@ static const struct command table[] = {
      "hashed again, and only the rest is asked for. No byte gets the file's name before all of them match the digest.",
      OPTIONS(pull_options), command_pull},
     {"ls", "HOST[:PORT][/NAME]", 1, 1, "List the repositories that you may see",
-     "With a NAME, such as acme or acme/models, those below it alone.", NO_OPTIONS, command_list},
+     "With a NAME, such as acme or acme/models, the repository of that name and those below it alone.", NO_OPTIONS, command_list},
     {"inspect", "REFERENCE", 1, 1, "Show what a reference names: digest, type, size, layers, annotations",
      "Nothing but the manifest is fetched, and it is checked against its digest.", OPTIONS(inspect_options), command_inspect},
     {"tag", "REFERENCE TAG...", 2, OPERANDS_MAX, "Put further tags on what a reference names",
@@ -173,11 +173,11 @@ static const struct command table[] = {
      OPTIONS(robot_create_options), command_robot_create},
     {"admin robot list", "HOST[:PORT]", 1, 1, "List robots", "", NO_OPTIONS, command_robot_list},
     {"admin robot rotate", "HOST[:PORT] ROBOT", 2, 2, "Give a robot a new secret; it is shown once",
-     "ROBOT is its name (robot$acme+ci) or its id; its roles stay. The old secret, and tokens made from it, end at once, or after\n"
+     "ROBOT is its name (robot$acme+ci, or acme/ci as it was made) or its id; its roles stay. The old secret, and tokens made from it, end at once, or after\n"
      "--grace. Only somebody who may give each role that the robot has may do this, and nobody for himself.",
      OPTIONS(robot_rotate_options), command_robot_rotate},
     {"admin robot revoke", "HOST[:PORT] ROBOT", 2, 2, "End a robot, its tokens and its uploads at once",
-     "ROBOT is its name (robot$acme+ci) or its id.", NO_OPTIONS, command_robot_revoke},
+     "ROBOT is its name (robot$acme+ci, or acme/ci as it was made) or its id.", NO_OPTIONS, command_robot_revoke},
     {"admin binding create", "HOST[:PORT] PRINCIPAL ROLE SCOPE", 4, 4, "Give a role to a robot or an issuer's subject",
      "SCOPE is \"\" for the registry, an organisation, a project, or a repository (a pattern may end in /*).\n"
      "ROLE is one of: "

@@ -155,7 +155,10 @@ static struct result copy_manifest(struct copy *copy, const struct remote_refere
     else TRY(copy_blobs(copy, &manifest, err));
     copy->manifests++;
     memcpy(digest_out, manifest.digest, sizeof manifest.digest);
-    return manifest_put(copy->to, copy->push_scope, copy->target.repository, as == NULL ? manifest.digest : as, &manifest, err);
+    struct remote_reference target = copy->target;
+    (void)snprintf(target.reference, sizeof target.reference, "%s", as == NULL ? manifest.digest : as);
+    target.is_digest = as == NULL || strchr(as, ':') != NULL;
+    return manifest_put(copy->to, copy->push_scope, &target, &manifest, err);
 }
 
 /* Without a tag the target gets that of the source, or, of a digest, none. */
@@ -174,7 +177,12 @@ static struct result copy_all(struct copy *copy, struct error *err)
         (void)printf("%s\n", digest);
         return SUCCESS;
     }
-    OWNED_JSON object = json_pack("{s:s,s:i,s:i}", "digest", digest, "manifests", (int)copy->manifests, "blobs", (int)copy->blobs);
+    const char *name = name_at_target(copy);
+    char target[700];
+    (void)snprintf(target, sizeof target, "%s/%s%c%s", copy->target.host, copy->target.repository, name == NULL ? '@' : ':',
+                   name == NULL ? digest : name);
+    OWNED_JSON object = json_pack("{s:s,s:s,s:s,s:i,s:i}", "source", copy->invocation->operands[0], "reference", target, "digest", digest,
+                                  "manifests", (int)copy->manifests, "blobs", (int)copy->blobs);
     return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
 }
 

@@ -90,7 +90,11 @@ static struct result refused(struct invocation *invocation, const struct http_re
 
     TRY(json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, err));
     if (json_object_get(answer, "plan") != NULL) TRY(show_plan(invocation, json_object_get(answer, "plan"), err));
-    return refusal(invocation, response, err);
+    const struct result told = refusal(invocation, response, err);
+    const char *plan = json_text_of(json_object_get(answer, "plan"), "plan");
+    if (plan == NULL) return told;
+    invocation_explain(invocation, "plan", plan);
+    return failure(err, ERROR_CONFLICT, "409: nothing was deleted: read the plan, then repeat the command with --plan %.80s", plan);
 }
 
 static struct result erase(struct invocation *invocation, const char *kind, struct error *err)

@@ -73,6 +73,9 @@ static void print_level(FILE *out, const char *level)
     (void)list_level(out, level);
     (void)fputs("\n`sijil COMMAND --help` says more. REFERENCE is HOST[:PORT]/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST].\n",
                 out);
+    if (level[0] != '\0') return;
+    (void)fputs("SIJIL_USERNAME, SIJIL_PASSWORD and SIJIL_CA_FILE in the environment win over what `sijil login` keeps.\n\n"
+                "examples:\n" CLIENT_EXAMPLES, out);
 }
 
 static unsigned least(unsigned a, unsigned b)
@@ -80,23 +83,24 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* How many letters have to be put in, taken out or replaced. Both texts are shorter than NAME_MAX_LETTERS. */
+/* How many letters have to be put in, taken out, replaced or exchanged with their neighbour. Both texts are shorter than
+ * NAME_MAX_LETTERS. */
 static unsigned distance(const char *given, const char *name)
 {
-    unsigned row[NAME_MAX_LETTERS + 1];
-    const size_t length = strlen(name);
+    unsigned rows[NAME_MAX_LETTERS + 1][NAME_MAX_LETTERS + 1];
+    const size_t rest = strlen(given), length = strlen(name);
 
-    for (size_t j = 0; j <= length; j++) row[j] = (unsigned)j;
-    for (size_t i = 1; given[i - 1] != '\0'; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
+    for (size_t j = 0; j <= length; j++) rows[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= rest; i++) {
+        rows[i][0] = (unsigned)i;
         for (size_t j = 1; j <= length; j++) {
-            const unsigned replaced = diagonal + (given[i - 1] == name[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = least(least(row[j], row[j - 1]) + 1, replaced);
+            const unsigned replaced = rows[i - 1][j - 1] + (given[i - 1] == name[j - 1] ? 0 : 1);
+            const bool is_turned = i > 1 && j > 1 && given[i - 1] == name[j - 2] && given[i - 2] == name[j - 1];
+            rows[i][j] = least(least(rows[i - 1][j], rows[i][j - 1]) + 1, replaced);
+            if (is_turned) rows[i][j] = least(rows[i][j], rows[i - 2][j - 2] + 1);
         }
     }
-    return row[length];
+    return rows[rest][length];
 }
 
 /* A third of the letters, and never more than TYPO_MAX, may be wrong. */
@@ -117,22 +121,36 @@ static int words_in(const char *name)
     return words;
 }
 
-static const struct command *nearest_command(int count, char **words)
+/* What other programs call it. */
+static const char *other_name(const char *given)
+{
+    static const char *const names[][2] = {{"list", "ls"}, {"version", "--version"}, {"rm", "delete"}, {"remove", "delete"},
+                                           {"cp", "copy"}, {"show", "inspect"}, {"upload", "push"}, {"download", "pull"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(given, names[i][0]) == 0) return names[i][1];
+    return NULL;
+}
+
+static const char *nearest_command(int count, char **words)
 {
     size_t commands = 0;
-    const struct command *table = commands_table(&commands), *nearest = NULL;
+    const struct command *table = commands_table(&commands);
     char given[NAME_MAX_LETTERS];
     unsigned best = TYPO_MAX + 1;
 
+    join(count < 1 ? count : 1, words, given);
+    const char *nearest = other_name(given);
+    if (nearest != NULL) return nearest;
     for (size_t i = 0; i < commands; i++) {
         const int wanted = words_in(table[i].name);
         join(count < wanted ? count : wanted, words, given);
-        if (is_near(given, table[i].name, &best)) nearest = &table[i];
+        if (is_near(given, table[i].name, &best)) nearest = table[i].name;
     }
     return nearest;
 }
 
-enum exit_code help_level(FILE *out, int count, char **words)
+struct result help_level(const struct invocation *invocation, int count, char **words, struct error *err)
 {
     char level[NAME_MAX_LETTERS];
     size_t commands = 0;
@@ -141,30 +159,55 @@ enum exit_code help_level(FILE *out, int count, char **words)
     join(count, words, level);
     for (size_t i = 0; i < commands; i++)
         if (strcmp(table[i].name, level) == 0) {
-            help_command(out, &table[i]);
-            return EXIT_DONE;
+            help_command(stdout, &table[i]);
+            return SUCCESS;
         }
-    if (list_level(NULL, level) == 0) return help_without_command(count, words);
-    print_level(out, level);
-    return EXIT_DONE;
+    if (list_level(NULL, level) == 0) return help_without_command(invocation, count, words, err);
+    print_level(stdout, level);
+    return SUCCESS;
 }
 
-enum exit_code help_without_command(int count, char **words)
+/* "admin organisation, admin project, ..." of "admin" */
+static void next_words(const char *level, char *text, size_t room)
 {
-    char given[NAME_MAX_LETTERS];
-    const struct command *nearest = nearest_command(count, words);
+    const size_t skipped = strlen(level) + (level[0] == '\0' ? 0 : 1);
+    size_t count = 0, used = 0;
+    const struct command *table = commands_table(&count);
+
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (!begins_with(table[i].name, level)) continue;
+        const char *word = table[i].name + skipped;
+        char next[NAME_MAX_LETTERS];
+        (void)snprintf(next, sizeof next, "%.*s", (int)strcspn(word, " "), word);
+        if (strstr(text, next) != NULL) continue;
+        used += (size_t)snprintf(text + used, room - used, "%s%s", used == 0 ? "" : ", ", next);
+        if (used >= room) return;
+    }
+}
+
+struct result help_without_command(const struct invocation *invocation, int count, char **words, struct error *err)
+{
+    char given[NAME_MAX_LETTERS], next[200];
+    int known = 0;
 
     join(count, words, given);
-    const bool asks = count > 0 && strcmp(words[count - 1], "--help") == 0;
-    if (list_level(NULL, given) > 0) {
-        print_level(asks ? stdout : stderr, given);
-        return asks ? EXIT_DONE : EXIT_USAGE;
+    if (list_level(NULL, given) > 0 && count > 0 && strcmp(words[count - 1], "--help") == 0) {
+        print_level(stdout, given);
+        return SUCCESS;
+    }
+    next_words(given, next, sizeof next);
+    if (next[0] != '\0' && !invocation->json) print_level(stderr, given);
+    if (given[0] == '\0') return failure(err, ERROR_INVALID, "a command is missing: %s", next);
+    if (next[0] != '\0') return failure(err, ERROR_INVALID, "a word is missing behind '%s': %s", given, next);
+    for (known = 0; known < count; known++) { /* up to the word that begins nothing: operands are nobody's typing error */
+        join(known + 1, words, given);
+        if (list_level(NULL, given) == 0) break;
     }
     terminal_tame(given);
-    (void)fprintf(stderr, "sijil: there is no command '%s'", given);
-    if (nearest != NULL) (void)fprintf(stderr, "; did you mean '%s'?\n", nearest->name);
-    else (void)fputs("; see sijil --help\n", stderr);
-    return EXIT_USAGE;
+    const char *nearest = nearest_command(count, words);
+    if (nearest != NULL) return failure(err, ERROR_INVALID, "there is no command '%s'; did you mean '%s'?", given, nearest);
+    return failure(err, ERROR_INVALID, "there is no command '%s'; see sijil --help", given);
 }
 
 static const char *nearest_option(const struct option_row *rows, size_t count, const char *given, unsigned *best)
@@ -176,7 +219,7 @@ static const char *nearest_option(const struct option_row *rows, size_t count, c
     return nearest;
 }
 
-void help_option(FILE *out, const struct command *command, const char *given)
+const char *help_nearest_option(const struct command *command, const char *given)
 {
     size_t global_count = 0;
     const struct option_row *global = commands_global_options(&global_count);
@@ -186,7 +229,5 @@ void help_option(FILE *out, const struct command *command, const char *given)
     if (strncmp(given, "--", 2) == 0) (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(given + 2, "="), given + 2);
     const char *own = nearest_option(command->options, command->option_count, name, &best);
     const char *shared = nearest_option(global, global_count, name, &best);
-    const char *nearest = shared != NULL ? shared : own;
-    if (nearest != NULL && best > 0) (void)fprintf(out, "did you mean '--%s'?\n", nearest);
-    (void)fprintf(out, "`sijil %s --help` lists the options\n", command->name);
+    return shared != NULL ? shared : own;
 }

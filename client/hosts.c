@@ -12,7 +12,7 @@
 
 #define HOSTS_FILE_MAX ((size_t)1 << 20) /* some 80 registries with the longest tokens */
 
-struct result user_folder(const char *variable, const char *fallback, struct buffer *path, struct error *err)
+struct result user_folder(const char *variable, const char *fallback, bool make, struct buffer *path, struct error *err)
 {
     const char *base = getenv(variable), *home = getenv("HOME");
 
@@ -23,14 +23,14 @@ struct result user_folder(const char *variable, const char *fallback, struct buf
             return failure(err, ERROR_INVALID, "neither %s nor HOME is set to a folder", variable);
         TRY(buffer_format(path, err, "%s/%s", home, fallback));
     }
-    TRY(local(file_make_directory(buffer_text(path), 0700, err), buffer_text(path), err));
+    if (make) TRY(local(file_make_directory(buffer_text(path), 0700, err), buffer_text(path), err));
     TRY(buffer_add_text(path, "/sijil", err));
-    return local(file_make_directory(buffer_text(path), 0700, err), buffer_text(path), err);
+    return !make ? SUCCESS : local(file_make_directory(buffer_text(path), 0700, err), buffer_text(path), err);
 }
 
-static struct result hosts_path(struct buffer *path, struct error *err)
+static struct result hosts_path(bool make, struct buffer *path, struct error *err)
 {
-    TRY(user_folder("XDG_CONFIG_HOME", ".config", path, err));
+    TRY(user_folder("XDG_CONFIG_HOME", ".config", make, path, err));
     return buffer_add_text(path, "/hosts.json", err);
 }
 
@@ -81,7 +81,7 @@ struct result host_login_find(const char *host, struct host_login *login_out, st
     OWNED_JSON hosts = NULL;
     struct host_login login = {0};
 
-    TRY(hosts_path(&path, err));
+    TRY(hosts_path(false, &path, err));
     TRY(hosts_read(buffer_text(&path), &hosts, err));
     const json_t *entry = json_object_get(hosts, host);
     (void)take_text(json_text_of(entry, "username"), login.username, sizeof login.username);
@@ -102,7 +102,7 @@ struct result host_login_save(const char *host, const struct host_login *login, 
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
     OWNED_JSON hosts = NULL;
 
-    TRY(hosts_path(&path, err));
+    TRY(hosts_path(true, &path, err));
     TRY(hosts_read(buffer_text(&path), &hosts, err));
     const unsigned before = json_lacks();
     json_t *entry = json_pack("{s:s,s:s,s:s}", "username", login->username, "password", login->password, "ca_file",
@@ -121,7 +121,7 @@ struct result host_login_forget(const char *host, struct error *err)
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
     OWNED_JSON hosts = NULL;
 
-    TRY(hosts_path(&path, err));
+    TRY(hosts_path(false, &path, err));
     TRY(hosts_read(buffer_text(&path), &hosts, err));
     if (json_object_del(hosts, host) != 0) return failure(err, ERROR_NOT_FOUND, "not logged in at %s", host);
     return hosts_write(buffer_text(&path), hosts, err);

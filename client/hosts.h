@@ -19,5 +19,6 @@ RESULT host_login_find(const char *host, struct host_login *login_out, struct er
 RESULT host_login_save(const char *host, const struct host_login *login, struct error *err);
 RESULT host_login_forget(const char *host, struct error *err);
 
-/** A folder of our own below $NAME or ~/<fallback>, made with mode 0700: "XDG_CACHE_HOME", ".cache". */
-RESULT user_folder(const char *variable, const char *fallback, struct buffer *path, struct error *err);
+/** A folder of our own below $NAME or ~/<fallback>: "XDG_CACHE_HOME", ".cache". `make`: with mode 0700, where it is missing; for
+ *  reading alone nothing is made. */
+RESULT user_folder(const char *variable, const char *fallback, bool make, struct buffer *path, struct error *err);

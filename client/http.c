@@ -226,6 +226,9 @@ static struct result exchange_failure(struct exchange *exchange, CURLcode code, 
         return failure(err, ERROR_UNAVAILABLE, "%s: the connection ended before the answer: look whether it was done, then try again",
                        exchange->http->origin);
     const char *reason = text[0] == '\0' ? curl_easy_strerror(code) : text;
+    if (code == CURLE_PEER_FAILED_VERIFICATION && strstr(reason, "subject name") != NULL)
+        return failure(err, ERROR_DENIED, "%s: its certificate is good for another name: use a name that stands in it (%.100s)",
+                       exchange->http->origin, reason);
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
         return failure(err, ERROR_DENIED, "%s: its certificate can't be trusted: %.120s (sijil login --ca-file)",
                        exchange->http->origin, reason);

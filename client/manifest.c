@@ -4,12 +4,29 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "client/local.h"
 
 void manifest_done(struct manifest *manifest)
 {
     buffer_done(&manifest->bytes);
     json_decref(manifest->json);
     manifest->json = NULL;
+}
+
+/* Which reference it was about, and how to see what there is. */
+static struct result about(struct session *session, const struct remote_reference *reference, struct result result, struct error *err)
+{
+    char text[800];
+
+    if (result.ok) return result;
+    (void)snprintf(text, sizeof text, "%s/%s%c%s", reference->host, reference->repository, reference->is_digest ? '@' : ':',
+                   reference->reference);
+    invocation_explain(session_invocation(session), "reference", text);
+    failure_name(text, err);
+    if (err->kind != ERROR_NOT_FOUND) return result;
+    (void)snprintf(text, sizeof text, "sijil tags %s/%s, or sijil ls %s", reference->host, reference->repository, reference->host);
+    invocation_explain(session_invocation(session), "try", text);
+    return result;
 }
 
 struct result manifest_fetch(struct session *session, const char *scope, const struct remote_reference *reference, const char *accept,
@@ -21,7 +38,7 @@ struct result manifest_fetch(struct session *session, const char *scope, const s
 
     TRY(buffer_format(&path, err, "/v2/%s/manifests/%s", reference->repository, reference->reference));
     const struct http_request request = {.method = "GET", .path = buffer_text(&path), .accept = accept, .wanted = 200};
-    TRY(session_call(session, scope, &request, &response, err));
+    TRY(about(session, reference, session_call(session, scope, &request, &response, err), err));
     const char *claimed = reference->is_digest ? reference->reference : response.digest;
     TRY(digest_parse(bytes_of_text(claimed), &wanted, err));
     const struct digest got = digest_of(wanted.algorithm, buffer_bytes(&response.body));
@@ -34,16 +51,16 @@ struct result manifest_fetch(struct session *session, const char *scope, const s
     return buffer_add(&manifest->bytes, response.body.data, response.body.length, err);
 }
 
-struct result manifest_put(struct session *session, const char *scope, const char *repository, const char *reference,
+struct result manifest_put(struct session *session, const char *scope, const struct remote_reference *target,
                            const struct manifest *manifest, struct error *err)
 {
     OWNED_RESPONSE response = RESPONSE;
     struct buffer OWNED_BUFFER path = BUFFER(2048);
 
-    TRY(buffer_format(&path, err, "/v2/%s/manifests/%s", repository, reference));
+    TRY(buffer_format(&path, err, "/v2/%s/manifests/%s", target->repository, target->reference));
     const struct http_request request = {.method = "PUT", .path = buffer_text(&path), .content_type = manifest->media_type,
                                          .body = buffer_bytes(&manifest->bytes), .wanted = 201};
-    return session_call(session, scope, &request, &response, err);
+    return about(session, target, session_call(session, scope, &request, &response, err), err);
 }
 
 bool manifest_is_index(const struct manifest *manifest)

@@ -27,8 +27,8 @@ void manifest_done(struct manifest *manifest);
  *  or the registry, says; ERROR_NOT_FOUND. */
 RESULT manifest_fetch(struct session *session, const char *scope, const struct remote_reference *reference, const char *accept,
                       struct manifest *manifest, struct error *err);
-/** Puts the very bytes under a tag or a digest. */
-RESULT manifest_put(struct session *session, const char *scope, const char *repository, const char *reference,
+/** Puts the very bytes under the tag or digest of `target`. */
+RESULT manifest_put(struct session *session, const char *scope, const struct remote_reference *target,
                     const struct manifest *manifest, struct error *err);
 /** An index, or a manifest list. */
 bool manifest_is_index(const struct manifest *manifest);

@@ -13,7 +13,10 @@
 #define BAR_WIDTH   40 /* columns at most */
 #define BAR_LEAST   8  /* with its brackets: below that the label becomes shorter */
 #define LABEL_WIDTH 24
+#define LABEL_WIDEST 60
+#define LABEL_SIZE (4 * LABEL_WIDEST + 1) /* letters of four bytes */
 #define REDRAW_MS 100
+#define RATED_MS  1000 /* what was over sooner has no rate worth telling */
 
 struct progress_group {
     pthread_mutex_t mutex;
@@ -35,9 +38,7 @@ void progress_begin(struct progress *progress, const char *label, uint64_t start
 {
     *progress = (struct progress){.start = start, .total = total, .done = start, .began_ms = clock_monotonic_ms(),
                                   .quiet = quiet, .terminal = isatty(STDERR_FILENO) == 1};
-    const size_t length = strlen(label);
-    const char *tail = length < sizeof progress->label ? label : label + length - sizeof progress->label + 1;
-    (void)snprintf(progress->label, sizeof progress->label, "%s", tail);
+    (void)snprintf(progress->label, sizeof progress->label, "%s", label);
     terminal_tame(progress->label);
 }
 
@@ -80,21 +81,35 @@ static void write_bar(const struct progress *progress, size_t width, char *bar)
     bar[width] = '\0';
 }
 
+/* As much of the label as fits, with a mark where it is cut. */
+static unsigned write_label(const char *label, unsigned columns, char text[LABEL_SIZE])
+{
+    unsigned filled = 0;
+    const size_t bytes = terminal_fit(label, columns, &filled);
+    const bool is_cut = label[bytes] != '\0' && columns > 6;
+    const size_t kept = is_cut ? terminal_fit(label, columns - 3, &filled) : bytes;
+
+    (void)snprintf(text, LABEL_SIZE, "%.*s%s", (int)kept, label, is_cut ? "..." : "");
+    return is_cut ? columns : filled;
+}
+
 void progress_line(const struct progress *progress, int64_t now_ms, unsigned columns, char line_out[PROGRESS_LINE_MAX])
 {
-    char numbers[160], bar[BAR_WIDTH + 1];
-    unsigned label_columns = 0;
+    char numbers[160], bar[BAR_WIDTH + 1], label[LABEL_SIZE];
+    unsigned columns_used = 0;
 
     write_numbers(progress, now_ms, columns, numbers);
     const unsigned used = (unsigned)strlen(numbers), room = columns > used ? columns - used : 0;
-    const unsigned label_room = room > LABEL_WIDTH + BAR_LEAST ? LABEL_WIDTH : room > BAR_LEAST ? room - BAR_LEAST : room;
-    const size_t label_bytes = terminal_fit(progress->label, label_room, &label_columns);
+    const unsigned beside = room > BAR_WIDTH + 3 ? room - BAR_WIDTH - 3 : 0; /* a whole bar */
+    const unsigned widest = beside < LABEL_WIDTH ? LABEL_WIDTH : beside < LABEL_WIDEST ? beside : LABEL_WIDEST;
+    const unsigned label_room = room > LABEL_WIDTH + BAR_LEAST ? widest : room > BAR_LEAST ? room - BAR_LEAST : room;
+    const unsigned label_columns = write_label(progress->label, label_room, label);
     const unsigned rest = room - (label_columns < room ? label_columns : room);
     const unsigned width = rest < 3 + 2 ? 0 : rest - 3 < BAR_WIDTH ? rest - 3 : BAR_WIDTH; /* " [" and "]" */
     write_bar(progress, width, bar);
-    (void)snprintf(line_out, PROGRESS_LINE_MAX, "%.*s%s%s%s%s", (int)label_bytes, progress->label, width == 0 ? "" : " [", bar,
+    (void)snprintf(line_out, PROGRESS_LINE_MAX, "%s%s%s%s%s", label, width == 0 ? "" : " [", bar,
                    width == 0 ? "" : "]", numbers);
-    line_out[terminal_fit(line_out, columns, &label_columns)] = '\0';
+    line_out[terminal_fit(line_out, columns, &columns_used)] = '\0';
 }
 
 /* The last column stays free: a terminal may begin a new line once it is filled. */
@@ -176,7 +191,8 @@ static void say_end(const struct progress *progress, const char *outcome)
 {
     char total[24], rate[24];
 
-    const double speed = rate_of(progress, clock_monotonic_ms());
+    const int64_t now_ms = clock_monotonic_ms();
+    const double speed = now_ms - progress->began_ms < RATED_MS ? 0 : rate_of(progress, now_ms);
 
     format_size(progress->total, total);
     format_size((uint64_t)speed, rate);

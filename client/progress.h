@@ -12,7 +12,7 @@
 struct progress_group;
 
 struct progress {
-    char label[64];
+    char label[1024]; /* as long as a title */
     uint64_t start, total, done; /* bytes; `start` were there before */
     int64_t began_ms, shown_ms;
     bool quiet, terminal;
@@ -31,10 +31,10 @@ void progress_begin_in(struct progress *progress, struct progress_group *group, 
                        uint64_t total, bool quiet);
 /** `done` of `total` bytes; redraws at most ten times a second. */
 void progress_set(struct progress *progress, uint64_t done);
-/** Ends the line; `outcome` is "pushed", "pulled", "there already". */
+/** Ends the line, with the whole name; `outcome` is "pushed", "pulled", "there already". */
 void progress_end(struct progress *progress, const char *outcome);
 /** One line of at most `columns` columns, without control sequences: what has no room is left out, the bar and the label first
- *  become shorter. A rate below one byte a second is not shown. */
+ *  become shorter, a label with "..." at its end. A rate below one byte a second is not shown. */
 #define PROGRESS_LINE_MAX 512
 void progress_line(const struct progress *progress, int64_t now_ms, unsigned columns, char line_out[PROGRESS_LINE_MAX]);
 /** "1.5 GiB" */

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "client/fetch.h"
 #include "client/hash.h"
@@ -208,6 +209,25 @@ static struct result pull_layers(struct pull *pull, struct error *err)
     return pulled;
 }
 
+static struct result report(const struct pull *pull, const char *digest, struct error *err)
+{
+    OWNED_JSON list = json_array();
+    int64_t size = 0, total = 0;
+
+    for (size_t i = 0; i < json_array_size(pull->layers); i++) {
+        const json_t *layer = json_array_get(pull->layers, i);
+        if (layer_name(layer) == NULL || !json_integer_of(layer, "size", &size)) continue;
+        total += size;
+        if (json_array_append_new(list, json_pack("{s:s,s:O,s:O}", "name", layer_name(layer), "digest", json_object_get(layer, "digest"),
+                                                  "size", json_object_get(layer, "size"))) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    }
+    OWNED_JSON object = json_pack("{s:s,s:s,s:s,s:i,s:i,s:I,s:O}", "reference", pull->invocation->operands[0], "digest", digest, "output",
+                                  pull->target, "files", (int)pull->written, "skipped", (int)pull->skipped, "bytes", (json_int_t)total,
+                                  "layers", list);
+    return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer, or a folder that is not UTF-8") : api_print_json(object, err);
+}
+
 static struct result pull_all(struct pull *pull, struct error *err)
 {
     OWNED_MANIFEST manifest = MANIFEST;
@@ -219,10 +239,8 @@ static struct result pull_all(struct pull *pull, struct error *err)
     TRY(pull_layers(pull, err));
     if (pull->skipped > 0 && !pull->invocation->json)
         (void)fprintf(stderr, "%u layers have no name and were left out\n", pull->skipped);
-    if (pull->invocation->json)
-        (void)printf("{\"digest\":\"%s\",\"files\":%u,\"skipped\":%u}\n", manifest.digest, pull->written, pull->skipped);
-    else
-        (void)printf("%s\n", manifest.digest);
+    if (pull->invocation->json) return report(pull, manifest.digest, err);
+    (void)printf("%s\n", manifest.digest);
     return SUCCESS;
 }
 

@@ -1,9 +1,11 @@
 /* `sijil push`: hash, ask what is there, send what is not, then the manifest that names it all. */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -98,7 +100,8 @@ static struct result push_one(void *context, size_t index, struct session *sessi
                                   .size = file->size, .quiet = push->invocation->json, .group = push->group,
                                   .wants_sessions = &push->wants_sessions};
     const struct result uploaded = upload_blob(&upload, err);
-    if (!uploaded.ok) failure_name(file->path, err);
+    if (uploaded.ok || err->kind == ERROR_DENIED) return uploaded; /* rights are of the repository */
+    failure_name(file->path, err);
     return uploaded;
 }
 
@@ -119,15 +122,16 @@ static struct result for_each_file(struct push *push, file_work work, uint64_t w
     return done;
 }
 
-/* The config is small and lives in memory; it goes the same way as files do, through an unlinked file. */
+/* The config is small and lives in memory; it goes the same way as files do, through a file in memory. */
 static struct result push_config(struct push *push, struct bytes config, struct error *err)
 {
     const struct digest digest = digest_of(DIGEST_SHA256, config);
     char digest_text[DIGEST_TEXT_SIZE];
     OWNED_FD fd = -1;
 
-    TRY(local(file_open("/tmp", O_TMPFILE | O_RDWR, 0600, &fd, err), "/tmp", err));
-    TRY(local(file_write_all(fd, config.data, config.length, err), "/tmp", err));
+    fd = memfd_create("config", MFD_CLOEXEC);
+    if (fd < 0) return failure(err, ERROR_NO_MEMORY, "no memory for the config: %s", strerror(errno));
+    TRY(local(file_write_all(fd, config.data, config.length, err), "config", err));
     digest_format(&digest, digest_text);
     const struct upload upload = {.session = push->session, .host = push->target.host,
                                   .repository = push->target.repository, .scope = push->scope, .label = "config",
@@ -199,6 +203,17 @@ static struct result push_all(struct push *push, const json_t *annotations, stru
     return report_push(push, buffer_bytes(&manifest), &response, err);
 }
 
+static struct result parse_target(const struct invocation *invocation, struct remote_reference *target_out, struct error *err)
+{
+    const char *last = invocation->operands[invocation->operand_count - 1];
+    struct remote_reference first;
+    struct error ignored = {0};
+    const struct result parsed = remote_reference_parse(last, target_out, err);
+
+    if (parsed.ok || !remote_reference_parse(invocation->operands[0], &first, &ignored).ok) return parsed;
+    return failure(err, ERROR_INVALID, "the reference comes last: sijil push FILE... %.120s", invocation->operands[0]);
+}
+
 struct result command_push(struct invocation *invocation, struct error *err)
 {
     OWNED(session) *session = NULL;
@@ -206,7 +221,7 @@ struct result command_push(struct invocation *invocation, struct error *err)
     struct push push = {.invocation = invocation};
 
     if (annotations == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for annotations");
-    TRY(line_check(invocation, remote_reference_parse(invocation->operands[invocation->operand_count - 1], &push.target, err)));
+    TRY(line_check(invocation, parse_target(invocation, &push.target, err)));
     if (push.target.is_digest)
         return line_check(invocation, failure(err, ERROR_INVALID, "push to a tag; the digest follows from the content"));
     (void)snprintf(push.scope, sizeof push.scope, "repository:%s:pull,push", push.target.repository);

@@ -36,6 +36,7 @@ struct result remote_reference_parse(const char *text, struct remote_reference *
     struct repository_name name;
     const char *slash = strchr(text, '/');
 
+    if (strstr(text, "://") != NULL) return failure(err, ERROR_INVALID, "'%.100s': leave out %.*s", text, (int)(strstr(text, "://") - text + 3), text);
     if (slash == NULL || slash == text)
         return failure(err, ERROR_INVALID, "'%.100s' is not HOST/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST]", text);
     TRY(take_part(text, (size_t)(slash - text), reference.host, sizeof reference.host, "host", err));

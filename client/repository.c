@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
+#include "client/local.h"
 #include "client/reference.h"
 #include "client/session.h"
 #include "registry/reference.h"
@@ -38,14 +39,25 @@ static struct result take_tags(const struct http_response *response, json_t *tag
     return SUCCESS;
 }
 
-static struct result print_tags(const struct invocation *invocation, const char *repository, json_t *tags, struct error *err)
+static struct result print_tags(const struct invocation *invocation, const struct remote_reference *repository, json_t *tags, struct error *err)
 {
     if (invocation->json) {
-        OWNED_JSON object = json_pack("{s:s,s:O}", "name", repository, "tags", tags);
+        OWNED_JSON object = json_pack("{s:s,s:s,s:O}", "host", repository->host, "name", repository->repository, "tags", tags);
         return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for tags") : api_print_json(object, err);
     }
     for (size_t i = 0; i < json_array_size(tags); i++) (void)printf("%s\n", json_string_value(json_array_get(tags, i)));
     return SUCCESS;
+}
+
+/* Which one it was about. */
+static struct result named(const struct remote_reference *target, struct result result, struct error *err)
+{
+    char name[700];
+
+    (void)snprintf(name, sizeof name, "%s/%s%s%s", target->host, target->repository, !target->was_given ? "" : target->is_digest ? "@" : ":",
+                   target->was_given ? target->reference : "");
+    if (!result.ok) failure_name(name, err);
+    return result;
 }
 
 struct result command_tags(struct invocation *invocation, struct error *err)
@@ -65,11 +77,11 @@ struct result command_tags(struct invocation *invocation, struct error *err)
     for (unsigned page = 0; page < PAGES_MAX && path[0] != '\0'; page++) {
         OWNED_RESPONSE response = RESPONSE;
         const struct http_request request = {.method = "GET", .path = path, .wanted = 200};
-        TRY(session_call(session, scope, &request, &response, err));
+        TRY(named(&target, session_call(session, scope, &request, &response, err), err));
         TRY(take_tags(&response, tags, err));
         next_page(&response, path, sizeof path);
     }
-    return print_tags(invocation, target.repository, tags, err);
+    return print_tags(invocation, &target, tags, err);
 }
 
 struct result command_delete(struct invocation *invocation, struct error *err)
@@ -86,9 +98,9 @@ struct result command_delete(struct invocation *invocation, struct error *err)
     (void)snprintf(path, sizeof path, "/v2/%s/manifests/%s", target.repository, target.reference);
     TRY(session_open(invocation, target.host, &session, err));
     const struct http_request request = {.method = "DELETE", .path = path, .wanted = 202};
-    TRY(session_call(session, scope, &request, &response, err));
+    TRY(named(&target, session_call(session, scope, &request, &response, err), err));
     if (invocation->json) {
-        OWNED_JSON object = json_pack("{s:s,s:s}", "deleted", target.reference, "audit", response.audit);
+        OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "reference", invocation->operands[0], "deleted", target.reference, "audit", response.audit);
         return object == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : api_print_json(object, err);
     }
     (void)fprintf(stderr, "deleted %s of %s/%s\n", target.reference, target.host, target.repository);

@@ -11,12 +11,13 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "client/hosts.h"
+#include "client/local.h"
 #include "client/terminal.h"
 
 #define TOKENS_MAX 8       /* scopes of one invocation; a push needs one, a mount two */
 #define TOKEN_MARGIN_MS 15000 /* a token this close to its end is not used for a new request */
 #define TOKEN_SIZE 16384
-#define SENTENCE_MAX 160   /* letters of a registry's message that the error's sentence has room for */
+#define SENTENCE_MAX 100   /* letters of a registry's message that the error's sentence has room for, behind a name */
 #define WARNINGS_SIZE 4096 /* what one invocation shows of warnings: a registry has no more to say in a whole answer */
 
 struct token {
@@ -156,11 +157,12 @@ struct result refusal(struct invocation *invocation, const struct http_response 
         code = json_text_of(answer, "error");
         what = json_text_of(answer, "error_description");
     }
-    if (what != NULL && strlen(what) > SENTENCE_MAX) invocation_explain(invocation, "message", what); /* it may end with the way out */
+    const bool is_long = what != NULL && strlen(what) > SENTENCE_MAX; /* told once, and whole: it may end with the way out */
+    if (is_long) invocation_explain(invocation, "message", what);
     invocation_explain(invocation, "audit", response->audit);
     invocation_explain(invocation, "request", response->request_id);
-    return failure(err, kind_of(response->status), "%ld %.60s%s%.*s", response->status, code == NULL ? "from the registry" : code,
-                   what == NULL ? "" : ": ", SENTENCE_MAX, what == NULL ? "" : what);
+    return failure(err, kind_of(response->status), "%ld %.60s%s%s", response->status, code == NULL ? "from the registry" : code,
+                   what == NULL || is_long ? "" : ": ", what == NULL || is_long ? "" : what);
 }
 
 struct result session_scope(struct buffer *scope, const char *repository, const char *actions, struct error *err)
@@ -201,6 +203,20 @@ static struct result take_token(struct session *session, const char *scope, cons
     return SUCCESS;
 }
 
+/* Says at which registry, as whom, and what helps. */
+static struct result login_refused(struct session *session, const struct http_response *response, struct error *err)
+{
+    const struct result refused = refusal(session->invocation, response, err);
+    char text[600];
+
+    failure_name(http_host(session->http), err);
+    if (response->status != 401) return refused;
+    invocation_explain(session->invocation, "name", session->login.username);
+    (void)snprintf(text, sizeof text, "sijil login %s, with a secret that is good", http_host(session->http));
+    invocation_explain(session->invocation, "try", text);
+    return refused;
+}
+
 static struct result fetch_token(struct session *session, const char *scope, struct token **token_out,
                                  struct error *err)
 {
@@ -214,7 +230,7 @@ static struct result fetch_token(struct session *session, const char *scope, str
     const struct result called = http_call(session->http, &request, &response, err);
     explicit_bzero(basic.data, basic.length);
     if (!called.ok) return called;
-    if (response.status != 200) return refusal(session->invocation, &response, err);
+    if (response.status != 200) return login_refused(session, &response, err);
     const struct result taken = take_token(session, scope, &response, token_out, err);
     explicit_bzero(response.body.data, response.body.length);
     return taken;

@@ -33,7 +33,7 @@ static struct result note_path(struct transfer *transfer, struct error *err)
                       transfer->upload->digest));
     sha256_of(buffer_bytes(&name), hash);
     text_hex(hash, sizeof hash, text);
-    TRY(user_folder("XDG_CACHE_HOME", ".cache", &path, err));
+    TRY(user_folder("XDG_CACHE_HOME", ".cache", true, &path, err));
     TRY(buffer_format(&path, err, "/upload-%s", text));
     (void)snprintf(transfer->note_path, sizeof transfer->note_path, "%s", buffer_text(&path));
     return SUCCESS;
@@ -171,7 +171,9 @@ static bool may_do_as_session(const struct error *err)
 /* After it the blob is there, or a session for it. */
 static struct result begin(struct transfer *transfer, bool *done_out, struct error *err)
 {
-    TRY(note_path(transfer, err));
+    struct error ignored = {0};
+
+    if (!note_path(transfer, &ignored).ok) transfer->note_path[0] = '\0'; /* a broken push starts over then */
     if (!may_go_whole(transfer)) return begin_or_resume(transfer, err);
     const struct result posted = post_whole(transfer, done_out, err);
     if (posted.ok || !may_do_as_session(err) || session_gives_up(transfer->upload->session)) return posted;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "client/help.h"
 #include "cmd/manual/manual.h"
 
 #define TITLE_SIZE 160 /* a command's name and operands */
@@ -99,6 +100,14 @@ void page_of_client(FILE *out)
     for (size_t i = 0; i < count; i++) put_command(out, &table[i]);
     put_exit_codes(out);
     put_client_places(out);
+    roff_section(out, "FAILURES AS JSON");
+    roff_line(out, 'R', "With --json, a failure is one object on standard error: error (its kind), message, detail (all that was said beside it),\n"
+                        "and of that, as members of their own, what there is of rule, policy, missing, decision, digest, reference, audit,\n"
+                        "request, said (the registry's sentence, where it is long), usage and try. Of a policy's denials the first has the members.");
+    roff_section(out, "EXAMPLES");
+    (void)fputs(".nf\n", out);
+    roff_line(out, 'R', CLIENT_EXAMPLES);
+    (void)fputs(".fi\n", out);
     roff_see_also(out, see_also);
 }
 

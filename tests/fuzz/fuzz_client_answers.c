@@ -269,7 +269,8 @@ static bool run(const struct step *step)
         if (strcmp(table[i].name, step->command) == 0) invocation.command = &table[i];
     assert(invocation.command != NULL);
     for (size_t i = 0; i < COUNT(step->operands) && step->operands[i] != NULL; i++)
-        invocation.operands[invocation.operand_count++] = step->operands[i];
+        invocation.operand_count++;
+    invocation.operands = step->operands;
     if (step->value.value != NULL) invocation.values[invocation.value_count++] = step->value;
     /* One file at a time: answers are taken in the order of the input, by one thread. */
     invocation.values[invocation.value_count++] = (struct option_value){.letter = 'J', .value = "1"};

@@ -53,7 +53,7 @@ def model():
 def logging_in_checks_the_secret():
     name, secret = state["login"]
     refused = sijil("login", host(), "--username", name, "--ca-file", server.ca_file, text="wrong\n", code=4)
-    assert "401" in refused.stderr or "log in" in refused.stderr, refused.stderr
+    assert f"{host()}: 401" in refused.stderr and name in refused.stderr and "sijil login " + host() in refused.stderr, refused.stderr
     untrusted = sijil("login", host(), "--username", name, text=secret + "\n", code=4)
     assert "certificate" in untrusted.stderr, untrusted.stderr
     sijil("login", host(), "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
@@ -68,6 +68,10 @@ def sijil_pushes_and_pulls_unchanged():
     assert pulled.stdout.strip() == state["digest"]
     for name in ("model.onnx", "metrics.json"):
         assert filecmp.cmp(f"{work}/model/{name}", f"{work}/pulled/{name}", shallow=False), name
+    told = json.loads(sijil("pull", host() + "/main/models/digits:v1", "-o", work + "/pulled", "--json").stdout)
+    assert (told["reference"], told["digest"], told["output"]) == (host() + "/main/models/digits:v1", state["digest"], work + "/pulled"), told
+    assert [each["name"] for each in told["layers"]] == ["model.onnx", "metrics.json"], told
+    assert told["bytes"] == sum(os.path.getsize(f"{work}/model/{name}") for name in ("model.onnx", "metrics.json")), told
     again = sijil("push", "model.onnx", "metrics.json", host() + "/main/models/digits:v1", folder=work + "/model")
     assert again.stderr.count("there already") == 2, again.stderr
 
@@ -152,8 +156,9 @@ def a_folder_is_pushed_with_what_is_below_it():
 def what_is_there_can_be_listed_inspected_tagged_and_copied():
     listed = sijil("ls", host()).stdout.split()
     assert listed[0] == "REPOSITORY" and "main/models/digits" in listed and "main/models/folder" in listed, listed
-    assert json.loads(sijil("ls", host() + "/main/models/folder/", "--json").stdout) == [{"repository": "main/models/folder"}]
-    assert sijil("ls", host() + "/main/mod").stdout.split() == ["REPOSITORY"]
+    assert json.loads(sijil("ls", host() + "/main/models/folder/", "--json").stdout) == [{"host": host(), "repository": "main/models/folder"}]
+    assert "main/mod" in sijil("ls", host() + "/main/mod", code=3).stderr
+    assert not any(line.endswith(" ") for line in sijil("ls", host()).stdout.splitlines())
     source, other = host() + "/main/models/digits:v1", host() + "/main/models/twin"
 
     shown = sijil("inspect", source).stdout
@@ -167,7 +172,12 @@ def what_is_there_can_be_listed_inspected_tagged_and_copied():
     assert sijil("tag", source, "best", "v1.0").stdout.strip() == state["digest"]
     assert {"best", "v1", "v1.0"} <= set(sijil("tags", host() + "/main/models/digits").stdout.split())
     assert "is no tag" in sijil("tag", source, "not a tag", code=2).stderr
-    sijil("tag", host() + "/main/models/digits:nothing", "x", code=3)
+    nothing = sijil("tag", host() + "/main/models/digits:nothing", "x", code=3).stderr
+    assert host() + "/main/models/digits:nothing: 404" in nothing and "sijil tags " + host() in nothing, nothing
+    tagged = json.loads(sijil("tag", source, "best", "--json").stdout)
+    assert tagged == {"reference": source, "digest": state["digest"], "tags": ["best"]}, tagged
+    many = [f"m{number}" for number in range(1100)]
+    assert "digits:nothing: 404" in sijil("tag", host() + "/main/models/digits:nothing", *many, code=3).stderr
 
     copied = sijil("copy", source, other + ":v1", "--verbose")
     assert copied.stdout.strip() == state["digest"], copied.stderr
@@ -186,6 +196,9 @@ def what_is_there_can_be_listed_inspected_tagged_and_copied():
     assert "linux/arm64" in sijil("inspect", host() + "/main/models/digits:all").stdout
     done = json.loads(sijil("copy", host() + "/main/models/digits:all", host() + "/main/models/third", "--json").stdout)
     assert done["manifests"] == 2 and done["blobs"] == 3, done
+    assert done["source"] == host() + "/main/models/digits:all" and done["reference"] == host() + "/main/models/third:all", done
+    for words in ((source + "x", other), (host() + "/main/models/none:v1", other)):
+        assert words[0] + ": 404" in sijil("copy", *words, code=3).stderr
     assert sijil("tags", host() + "/main/models/third").stdout.split() == ["all"]
 
 
@@ -510,7 +523,10 @@ def tags_are_listed_and_deleted():
     sijil("push", "model.onnx", host() + "/main/models/tagged:b", folder=work + "/model")
     sijil("push", "model.onnx", host() + "/main/models/tagged:a", folder=work + "/model")
     assert sijil("tags", host() + "/main/models/tagged").stdout.split() == ["a", "b"]
-    sijil("delete", host() + "/main/models/tagged:a")
+    told = json.loads(sijil("delete", host() + "/main/models/tagged:a", "--json").stdout)
+    assert told["reference"] == host() + "/main/models/tagged:a" and told["deleted"] == "a" and told["audit"], told
+    assert json.loads(sijil("tags", host() + "/main/models/tagged", "--json").stdout) == {"host": host(), "name": "main/models/tagged", "tags": ["b"]}
+    assert host() + "/main/models/tagged:a" in sijil("delete", host() + "/main/models/tagged:a", code=3).stderr
     assert sijil("tags", host() + "/main/models/tagged").stdout.split() == ["b"]
     gone = sijil("pull", host() + "/main/models/tagged:a", code=3)
     assert "MANIFEST_UNKNOWN" in gone.stderr, gone.stderr
@@ -539,6 +555,9 @@ def refusals_name_the_rule_and_what_is_missing():
     refused = sijil("pull", host() + "/main/health/scans:v1", "-o", work + "/none", code=4)
     for word in ("403", "DENIED", "H-READ-AE", "geo"):
         assert word in refused.stderr, refused.stderr
+    told = json.loads(sijil("pull", host() + "/main/health/scans:v1", "-o", work + "/none", "--json", code=4).stderr)
+    assert told["error"] == "denied" and told["rule"] == "H-READ-AE" and told["missing"], told
+    assert told["policy"] and told["request"] and told["audit"] and told["reference"] == host() + "/main/health/scans:v1", told
     hidden = sijil("pull", host() + "/other/secret/scans:v1", "-o", work + "/none", code=4)
     unknown = sijil("pull", host() + "/main/models/never-pushed:v1", "-o", work + "/none", code=3)
     assert "there is no such thing" in hidden.stderr and "404" in unknown.stderr
@@ -647,9 +666,13 @@ def an_administrator_works_by_command():
     assert "there is no robot" in admin("binding", "create", "robot$nobody", "publisher", "wadi/models", code=3)
     assert "consumer" in admin("binding", "create", robot["id"], "emperor", "wadi/models", code=1)
     assert "registry-admin" in sijil("admin", "binding", "create", "--help").stdout
+    assert admin("robot", "rotate", "wadi/pusher")["id"] == robot["id"]  # as it was made
+    assert "binding list" in admin("binding", "revoke", robot["name"], code=2)
+    assert "projects/wadi/none/quota: 404" in sijil("admin", "project", "quota", host(), "wadi/none", code=3).stderr
     rotated = admin("robot", "rotate", robot["name"], "--expires", "9")
     assert rotated["id"] == robot["id"] and rotated["secret"] != robot["secret"] and rotated["name"] == robot["name"], rotated
-    assert "secret       sijil_" in sijil("admin", "robot", "rotate", host(), robot["id"], "--grace", "15m").stdout
+    rows = sijil("admin", "robot", "rotate", host(), robot["id"], "--grace", "15m").stdout.splitlines()
+    assert any(re.match("secret +sijil_", row) for row in rows) and len({re.match(r"\w+ +", row).end() for row in rows}) == 1, rows
     assert "--grace 1w" in admin("robot", "rotate", robot["name"], "--grace", "1w", code=2)
     assert "SYS-SELF-GRANT" in admin("robot", "rotate", name, code=4)
     shown = sijil("admin", "binding", "list", host()).stdout
@@ -728,6 +751,24 @@ def what_this_machine_lacks_is_not_the_registrys_fault():
 
 def usage_errors_say_what_is_wrong():
     assert "there is no command 'pusch'; did you mean 'push'?" in sijil("pusch", code=2).stderr
+    for words, said in ((("psuh", "x", "y"), "there is no command 'psuh'; did you mean 'push'?"), (("list",), "did you mean 'ls'?"),
+                        (("version",), "did you mean '--version'?"), (("push", "x"), "REFERENCE: both are needed, only 'x' came"),
+                        (("admin", "binding", "create", "h"), "PRINCIPAL is missing"), (("ls", "a", "b"), "1 more came"),
+                        (("login", "h", "-u"), "-u wants a value"), (("push", "h/a/b/c:v1", "model.onnx"), "the reference comes last"),
+                        (("pull", "https://h/a/b/c:v1"), "leave out https://")):
+        assert said in sijil(*words, code=2).stderr, words
+        if words[-1] == "-u":
+            continue
+        told = json.loads(sijil(*words, "--json", code=2).stderr)
+        assert told["error"] == "invalid" and said in told["message"], told
+    assert json.loads(sijil("ls", "--json", code=2).stderr)["usage"].startswith("sijil ls ")
+    with open("/dev/full", "w", encoding="ascii") as full:
+        for words in (("--help",), ("pull", "--help"), ("--version",)):
+            done = subprocess.run([program("sijil"), *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            assert done.returncode == 1 and "standard output: No space left" in done.stderr, (words, done)
+    absent = {**environment, "XDG_CONFIG_HOME": work + "/absent"}
+    subprocess.run([program("sijil"), "ls", "127.0.0.1:1"], env=absent, capture_output=True, check=False)
+    assert not os.path.exists(work + "/absent"), "reading made a folder"
     assert "did you mean 'admin robot list'" in sijil("admin", "robto", "list", "x", code=2).stderr
     assert "did you mean" not in sijil("quetzalcoatl", code=2).stderr
     assert "did you mean '--annotation'?" in sijil("push", "--annotatoin", "a=b", "x", "y", code=2).stderr

@@ -124,6 +124,7 @@ static const struct reference_row {
     {"an empty tag", "reg.example/acme/models/digits:", NULL, NULL, NULL, false},
     {"a tag with a slash", "reg.example/acme/models/digits:a/b", NULL, NULL, NULL, false},
     {"a short digest", "reg.example/acme/models/digits@sha256:12", NULL, NULL, NULL, false},
+    {"a scheme", "https://reg.example/acme/models/digits:v1", NULL, NULL, NULL, false},
     {"a user in the host", "user@reg.example/acme/models/digits", NULL, NULL, NULL, false},
 };
 
@@ -341,7 +342,9 @@ static const struct line_row {
     {"80 columns", "model.onnx", 512 << 10, 1 << 20, 1000, 79,
      "model.onnx [=======        ]  50%  512.0 KiB of 1.0 MiB  512.0 KiB/s  0:01 left"},
     {"a long label", "weights/a-very-long-name-of-a-file.safetensors", 0, 1 << 20, 1000, 79,
-     "weights/a-very-long-name [                               ]   0%  0 B of 1.0 MiB"},
+     "weights/a-very-long-n... [                               ]   0%  0 B of 1.0 MiB"},
+    {"a long label beside a free terminal", "weights/a-very-long-name-of-a-file.safetensors", 0, 1 << 20, 1000, 119,
+     "weights/a-very-long-name-of-a-file.safetensors [                                        ]   0%  0 B of 1.0 MiB"},
     {"no room for a bar", "model.onnx", 512 << 10, 1 << 20, 1000, 30, "mod  50%  512.0 KiB of 1.0 MiB"},
     {"next to none", "model.onnx", 512 << 10, 1 << 20, 1000, 5, "  50%"},
     {"one", "model.onnx", 512 << 10, 1 << 20, 1000, 1, " "},
@@ -362,6 +365,28 @@ static void progress_fits_the_terminal(void **state)
     assert_true(columns <= row->columns);
     assert_string_equal(line, row->wanted);
     assert_null(strstr(line, "0 B/s"));
+}
+
+/* The names of files were cut from the front, without a mark, also where nothing had to fit a terminal. */
+static void a_name_is_shown_whole_at_the_end(void **state)
+{
+    const char name[] = "weights/of-the-second-model/a-file-with-a-rather-long-name-for-a-terminal.safetensors";
+    struct progress progress;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *const complaints = stderr, *const said = open_memstream(&text, &length);
+
+    (void)state;
+    assert_non_null(said);
+    stderr = said;
+    progress_begin(&progress, name, 0, 2, false);
+    progress_set(&progress, 2);
+    progress_end(&progress, "pushed");
+    stderr = complaints;
+    (void)fclose(said);
+    assert_non_null(strstr(text, name));
+    assert_null(strstr(text, "/s")); /* two bytes in no time are no rate */
+    free(text);
 }
 
 static const struct jobs_row {
@@ -411,7 +436,7 @@ static const struct refusal_row {
     {"a short message", "{\"errors\":[{\"code\":\"DENIED\",\"message\":\"not here\",\"detail\":{\"rule\":\"A-1\"}}]}",
      "403 DENIED: not here", "A-1", "not here"},
     {"a long message, with the way out at its end", "{\"errors\":[{\"code\":\"DENIED\",\"message\":\"" LONG_MESSAGE "\"}]}",
-     "403 DENIED: " FIFTY, LONG_MESSAGE, "JSON"},
+     "403 DENIED", LONG_MESSAGE, "JSON"},
 };
 
 static void refusals(void **state)
@@ -439,6 +464,7 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_name_is_shown_whole_at_the_end),
         cmocka_unit_test(a_name_does_not_steer_the_terminal),
         cmocka_unit_test(warnings_beyond_the_room_are_left_out),
         cmocka_unit_test(kinds_of_layers),       cmocka_unit_test(manifests_are_valid_json_with_both_names),
