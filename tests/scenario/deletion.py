@@ -412,6 +412,7 @@ def the_command_line_shows_the_plan_first():
     assert "repositories   1" in shown and "sha256:" in shown, shown
     refused = sijil("admin", "project", "delete", host, "acme/words", expect=1)
     assert refused.stdout == shown and "--plan" not in refused.stdout and "409" in refused.stderr, refused
+    assert "--plan sha256:" in refused.stderr and "?plan=" not in refused.stderr.splitlines()[0], refused
     plan = json.loads(sijil("admin", "repository", "delete", host, "acme/words/digits", "--dry-run", "--json").stdout)["plan"]
     assert "deleted acme/words/digits" in sijil("admin", "repository", "delete", host, "acme/words/digits", "--plan", plan).stderr
     plan = json.loads(sijil("admin", "project", "delete", host, "acme/words", "--dry-run", "--json").stdout)
