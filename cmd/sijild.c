@@ -12,6 +12,7 @@
 #include "cmd/options.h"
 #include "cmd/sijild_jobs.h"
 #include "embedded/embedded.h"
+#include "gateway/check.h"
 #include "gateway/gateway.h"
 
 enum { EXIT_USAGE = 2, SAMPLE_MAX = 65536, SECONDS_MAX = 31536000 };
@@ -196,6 +197,7 @@ static struct result serve(struct command *command, struct error *err)
     static struct settings settings;
 
     TRY(settings_read(command->options.config, &settings, err));
+    TRY(check_start(&settings, err));
     command->has_settings = true;
     notify_find();
     environment_keep(serving);

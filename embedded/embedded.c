@@ -1,9 +1,11 @@
 #include "embedded/embedded.h"
 
-#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/environment.h"
@@ -108,13 +110,56 @@ static struct result prepare(struct embedded *embedded, struct error *err)
     return ready;
 }
 
+static struct result check_above(const char *option, const char *path, struct error *err)
+{
+    char above[PATH_MAX];
+    size_t length = strlen(path);
+    struct stat about;
+
+    while (length > 1 && path[length - 1] == '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--;
+    (void)snprintf(above, sizeof above, "%.*s", length == 0 ? 1 : (int)length, length == 0 ? "." : path);
+    if (stat(above, &about) == 0 || errno != ENOENT) return SUCCESS;
+    return failure(err, ERROR_INVALID, "%s %.150s: make the folder above it first", option, path);
+}
+
+/* Whether it can be entered is seen by the users who must. */
+static struct result check_folder(const char *option, const char *path, struct error *err)
+{
+    struct stat about;
+
+    if (path == NULL) return SUCCESS;
+    if (path[0] == '\0' || strlen(path) >= PATH_MAX) return failure(err, ERROR_INVALID, "%s: the path of a folder", option);
+    const bool is_there = stat(path, &about) == 0;
+    if ((is_there && !S_ISDIR(about.st_mode)) || (!is_there && errno == ENOTDIR))
+        return failure(err, ERROR_INVALID, "%s %.150s: a file is there, not a folder", option, path);
+    return is_there ? SUCCESS : check_above(option, path, err);
+}
+
+static struct result check_places(const struct embedded_options *options, struct error *err)
+{
+    const char *passphrase = options->passphrase_file, *secrets = options->secrets_folder;
+    struct stat about;
+
+    if (passphrase != NULL && (passphrase[0] != '/' || strlen(passphrase) >= PATH_SIZE))
+        return failure(err, ERROR_INVALID, "--passphrase-file needs a full path");
+    if (passphrase != NULL && stat(passphrase, &about) == 0 && S_ISDIR(about.st_mode))
+        return failure(err, ERROR_INVALID, "--passphrase-file %.150s: a folder, not a file", passphrase);
+    if (secrets != NULL && (secrets[0] != '/' || strlen(secrets) >= PATH_SIZE))
+        return failure(err, ERROR_INVALID, "--secrets-dir needs a full path");
+    TRY(check_folder("--secrets-dir", secrets, err));
+    return check_folder("--embedded", options->directory, err);
+}
+
 struct result embedded_check(const struct embedded_options *options, struct error *err)
 {
-    const char *address = options->listen_address;
-    uint8_t binary[sizeof(struct in6_addr)];
+    const char *address = options->listen_address, *url = options->public_url;
 
-    if (address != NULL && inet_pton(AF_INET, address, binary) != 1 && inet_pton(AF_INET6, address, binary) != 1)
+    if (address != NULL && !settings_is_address(address))
         return failure(err, ERROR_INVALID, "--listen-address %.60s: an IP address expected", address);
+    if (url != NULL && (!settings_is_public_url(url) || strlen(url) >= CONFIG_TEXT_SIZE))
+        return failure(err, ERROR_INVALID, "--public-url %.100s: https://host or https://host:port, without a path", url);
+    TRY(check_places(options, err));
     return officer_check(options, err);
 }
 

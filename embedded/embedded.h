@@ -44,7 +44,7 @@ struct embedded_options {
 /** What can be judged before anything is made: ERROR_INVALID names the option of sijild. */
 RESULT embedded_check(const struct embedded_options *options, struct error *err);
 /**
- * Blocks until all is up. Errors are for the person who started it and name the way out: a missing user, a
+ * Takes options that embedded_check() found good. Blocks until all is up. Errors are for the person who started it and name the way out: a missing user, a
  * directory that they can't reach, one that is in use (ERROR_CONFLICT), a lost passphrase (ERROR_NOT_FOUND).
  */
 RESULT embedded_prepare(const struct embedded_options *options, struct embedded **embedded_out,

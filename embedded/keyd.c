@@ -24,9 +24,7 @@ static struct result choose_file(struct embedded *embedded, struct error *err)
     char folder[PATH_SIZE] = SYSTEM_FOLDER, name[64];
 
     if (given != NULL) {
-        if (given[0] != '/' || strlen(given) >= PATH_SIZE)
-            return failure(err, ERROR_INVALID, "--passphrase-file needs a full path");
-        memcpy(embedded->place.passphrase, given, strlen(given) + 1);
+        (void)snprintf(embedded->place.passphrase, sizeof embedded->place.passphrase, "%s", given);
         return SUCCESS;
     }
     if (embedded->users.separate)

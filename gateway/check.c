@@ -84,15 +84,20 @@ void check_secrecy(const char *path, const struct settings *settings, struct pro
 {
     bool has_password = false;
     struct stat about;
-    struct error why = {0};
+    struct error ignored = {0};
 
-    if (settings->database[0] == '\0') return; /* that was said */
-    if (!pg_conninfo_check(settings->database, &has_password, &why).ok) {
-        problems_say(problems, why.kind, "database: %.200s", why.message);
-        return;
-    }
+    if (settings->database[0] == '\0' || !pg_conninfo_check(settings->database, &has_password, &ignored).ok) return; /* that was said */
     if (has_password && stat(path, &about) == 0 && (about.st_mode & S_IRWXO) != 0)
         problems_say(problems, ERROR_DENIED, "everybody may read the password in `database`: chmod o= %.150s", path);
+}
+
+struct result check_start(const struct settings *settings, struct error *err)
+{
+    struct error first;
+    struct problems problems = problems_first(&first);
+
+    check_pair(settings, &problems);
+    return problems.count == 0 ? SUCCESS : failure(err, first.kind, "%s", first.message);
 }
 
 void check_files(const struct settings *settings, struct problems *problems)

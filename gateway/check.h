@@ -6,8 +6,10 @@
 #include "base/problems.h"
 #include "gateway/settings.h"
 
-/** The form of `database`, and that not everybody may read a password in it; `path` is the file of the settings. */
+/** That not everybody may read a password in `database`; `path` is the file of the settings. */
 void check_secrecy(const char *path, const struct settings *settings, struct problems *problems);
+/** Of that, what no start gets past: key and certificate belong together, and the authorities of clients are such. */
+RESULT check_start(const struct settings *settings, struct error *err);
 /** Key, certificate, its names and its time, authorities of clients. Connects to nothing. */
 void check_files(const struct settings *settings, struct problems *problems);
 /**

@@ -1,5 +1,6 @@
 #include "gateway/hosts.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -64,13 +65,37 @@ static bool is_allowed_word(struct bytes word, struct authority *authority_out)
     return split(word, authority_out) && (is_port(authority_out->port) || bytes_equal(authority_out->port, bytes_of_text("*")));
 }
 
+/* What looks like an address is one: a host of four numbers is never looked up as a name. */
+static bool is_sound(struct bytes name)
+{
+    const bool has_brackets = name.length > 2 && name.data[0] == '[';
+    char text[254] = ""; /* RFC 1035: 253 letters of a name */
+    uint8_t binary[sizeof(struct in6_addr)];
+
+    if (name.length >= sizeof text || name.data[0] == '.') return false;
+    memcpy(text, name.data + (has_brackets ? 1 : 0), name.length - (has_brackets ? 2 : 0));
+    if (has_brackets) return inet_pton(AF_INET6, text, binary) == 1;
+    const char *dot = strrchr(text, '.'), *last = dot == NULL ? text : dot + 1;
+    const bool is_number = last[0] != '\0' && last[strspn(last, "0123456789")] == '\0';
+    return strstr(text, "..") == NULL && (!is_number || inet_pton(AF_INET, text, binary) == 1);
+}
+
+bool hosts_is_url(const char *url)
+{
+    static const char scheme[] = "https://";
+    struct authority authority;
+
+    return strncmp(url, scheme, strlen(scheme)) == 0 && split(bytes_of_text(url + strlen(scheme)), &authority) &&
+           is_port(authority.port) && is_sound(authority.name);
+}
+
 struct result hosts_check(const char *allowed, struct error *err)
 {
     struct authority authority;
     size_t at = 0;
 
     for (struct bytes word; (word = next_word(allowed, &at)).length > 0;)
-        if (!is_allowed_word(word, &authority))
+        if (!is_allowed_word(word, &authority) || !is_sound(authority.name))
             return failure(err, ERROR_INVALID, "allowed_hosts: %.*s: host, host:port or host:*, with blanks between them",
                            (int)(word.length > 100 ? 100 : word.length), (const char *)word.data);
     return SUCCESS;

@@ -16,6 +16,8 @@
  * in brackets. ERROR_INVALID names the first that is none of these.
  */
 RESULT hosts_check(const char *allowed, struct error *err);
+/** Is it https://host or https://host:port, of a name or address that can be one? */
+bool hosts_is_url(const char *url);
 /** The next name of a list that hosts_check() took, without brackets and port, for a certificate; start with *at = 0. False at its end. */
 bool hosts_next(const char *allowed, size_t *at, struct bytes *name_out);
 

@@ -208,6 +208,12 @@ static struct result address_of(const struct settings *settings, struct sockaddr
     return SUCCESS;
 }
 
+/* An address may come to a machine later than this start: one that is moved between machines, above all. */
+static enum error_kind kind_of(int number)
+{
+    return number == EADDRINUSE ? ERROR_CONFLICT : number == EADDRNOTAVAIL ? ERROR_UNAVAILABLE : ERROR_INVALID;
+}
+
 static struct result listen_on(int fd, const struct sockaddr *address, socklen_t length, const char *what,
                                struct error *err)
 {
@@ -216,7 +222,7 @@ static struct result listen_on(int fd, const struct sockaddr *address, socklen_t
     if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "can't make a socket: %s", strerror(errno));
     if (address->sa_family != AF_UNIX) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (bind(fd, address, length) == 0 && listen(fd, BACKLOG) == 0) return SUCCESS;
-    failure_write(err, errno == EADDRINUSE ? ERROR_CONFLICT : ERROR_INVALID, "can't listen on %s: %s", what, strerror(errno));
+    failure_write(err, kind_of(errno), "can't listen on %s: %s", what, strerror(errno));
     (void)close(fd);
     return (struct result){.ok = false};
 }

@@ -1,12 +1,18 @@
 #include "gateway/settings.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "gateway/hosts.h"
+#include "storage/driver_s3.h"
+#include "storage/pg.h"
 
 static const struct config_parameter parameters[] = {
 #define SETTING(...) CONFIG_ROW(struct settings, __VA_ARGS__)
@@ -51,14 +57,10 @@ struct result settings_init(struct settings *settings, struct error *err)
     return config_defaults(&form, settings, err);
 }
 
-/* https://host[:port]: where clients are sent that came by a name not in allowed_hosts, and `iss` of tokens. */
-static bool is_public_url(const char *url)
+/* Where clients are sent that came by a name not in allowed_hosts, and `iss` of tokens: in small letters. */
+bool settings_is_public_url(const char *url)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789.-:[]";
-    const size_t length = strlen(url);
-
-    return strncmp(url, "https://", 8) == 0 && length > 8 && url[8 + strspn(url + 8, letters)] == '\0' &&
-           url[length - 1] != ':';
+    return hosts_is_url(url) && text_consists_of(bytes_of_text(url), "abcdefghijklmnopqrstuvwxyz0123456789.-:[]/");
 }
 
 /* Goes into headers between quotes, and into tokens. */
@@ -75,6 +77,57 @@ static void check_file(const char *name, const char *path, struct problems *prob
     problems_say(problems, ERROR_INVALID, "%s = %.140s: user %u can't read this file: %s", name, path, geteuid(), strerror(errno));
 }
 
+static void check_socket(const char *name, const char *path, struct problems *problems)
+{
+    const size_t maximum = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
+
+    if (path[0] != '\0' && (path[0] != '/' || strlen(path) > maximum))
+        problems_say(problems, ERROR_INVALID, "%s = %.120s: an absolute path of at most %zu bytes", name, path, maximum);
+}
+
+/* Whatever has this name is replaced when the gateway starts. */
+static void check_listen_socket(const char *path, struct problems *problems)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[CONFIG_TEXT_SIZE];
+    struct stat about;
+
+    check_socket("listen_socket", path, problems);
+    if (path[0] != '/') return; /* none, or that was said */
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
+    if (access(folder, W_OK | X_OK) != 0)
+        problems_say(problems, ERROR_INVALID, "listen_socket = %.110s: user %u can't make a socket in that folder: %s", path, geteuid(),
+                     strerror(errno));
+    else if (lstat(path, &about) == 0 && !S_ISSOCK(about.st_mode))
+        problems_say(problems, ERROR_INVALID, "listen_socket = %.110s: something that is no socket has this name", path);
+}
+
+bool settings_is_address(const char *text)
+{
+    uint8_t binary[sizeof(struct in6_addr)];
+
+    return inet_pton(AF_INET, text, binary) == 1 || inet_pton(AF_INET6, text, binary) == 1;
+}
+
+static void check_listening(const struct settings *settings, struct problems *problems)
+{
+    if (!settings_is_address(settings->listen_address))
+        problems_say(problems, ERROR_INVALID,
+                     "listen_address = %.60s: a numeric IP address, such as 127.0.0.1, 0.0.0.0 for all of IPv4, or :: for all addresses",
+                     settings->listen_address);
+    check_listen_socket(settings->listen_socket, problems);
+}
+
+static void check_peers_form(const struct settings *settings, struct problems *problems)
+{
+    bool has_password = false;
+    struct error why = {0};
+
+    check_socket("keyd_socket", settings->keyd_socket, problems);
+    if (settings->database[0] != '\0' && !pg_conninfo_check(settings->database, &has_password, &why).ok)
+        problems_say(problems, why.kind, "database: %.200s", why.message);
+}
+
 static bool has_region(const struct settings *settings, const char *id)
 {
     for (size_t i = 0; i < settings->region_count; i++)
@@ -82,13 +135,30 @@ static bool has_region(const struct settings *settings, const char *id)
     return false;
 }
 
+static void check_bucket_form(const struct region_settings *region, struct problems *problems)
+{
+    const struct driver_s3_options options = {.s3 = {.endpoint = region->endpoint,
+                                                     .bucket = region->bucket,
+                                                     .location = region->bucket_location,
+                                                     .access_key_file = region->access_key_file,
+                                                     .ca_file = region->ca_file,
+                                                     .networks = region->endpoint_networks},
+                                              .prefix = region->prefix};
+    struct error why = {0};
+
+    if (!driver_s3_check(&options, &why).ok)
+        problems_say(problems, why.kind, "region %.63s: %.180s", region->title, why.message);
+}
+
 /* The forms are storage/'s to judge; here is what a person may have left out. */
 static void check_bucket(const struct region_settings *region, struct problems *problems)
 {
     char name[128];
 
-    if (region->endpoint[0] == '\0' || region->bucket[0] == '\0' || region->bucket_location[0] == '\0' ||
-        region->access_key_file[0] == '\0')
+    if (region->endpoint[0] != '\0' && region->bucket[0] != '\0' && region->bucket_location[0] != '\0' &&
+        region->access_key_file[0] != '\0')
+        check_bucket_form(region, problems);
+    else
         problems_say(problems, ERROR_INVALID,
                      "region %.63s: driver = s3 needs endpoint, bucket, bucket_location and access_key_file", region->title);
     (void)snprintf(name, sizeof name, "region %.63s: access_key_file", region->title);
@@ -97,8 +167,20 @@ static void check_bucket(const struct region_settings *region, struct problems *
     check_file(name, region->ca_file, problems);
 }
 
+/* As the database takes it (migrations/0001_tenancy.sql): "provider/region". */
+static bool is_region_title(const char *title)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    const size_t first = strspn(title, letters), second = title[first] == '/' ? strspn(title + first + 1, letters) : 0;
+
+    return first > 0 && second > 0 && title[first + 1 + second] == '\0' && strlen(title) <= 63;
+}
+
 static void check_region(const struct region_settings *region, struct problems *problems)
 {
+    if (!is_region_title(region->title))
+        problems_say(problems, ERROR_INVALID, "region %.70s: a title is provider/region, of a-z, 0-9 and '-', and has at most 63 letters",
+                     region->title);
     if (region->driver[0] == '\0') return; /* that was said */
     if (strcmp(region->driver, "fs") != 0 && strcmp(region->driver, "s3") != 0 && strcmp(region->driver, "memory") != 0)
         problems_say(problems, ERROR_INVALID, "region %.63s: driver = %.40s: fs, s3 or memory", region->title, region->driver);
@@ -124,7 +206,7 @@ static void check_names(const struct settings *settings, struct problems *proble
 {
     struct error why = {0};
 
-    if (settings->public_url[0] != '\0' && !is_public_url(settings->public_url))
+    if (settings->public_url[0] != '\0' && !settings_is_public_url(settings->public_url))
         problems_say(problems, ERROR_INVALID, "public_url = %.100s: https://host or https://host:port, without a path",
                      settings->public_url);
     if (!hosts_check(settings->allowed_hosts, &why).ok) problems_add(problems, &why);
@@ -137,7 +219,9 @@ void settings_examine(const struct settings *settings, struct problems *problems
 {
     enum log_level level;
 
+    check_listening(settings, problems);
     check_names(settings, problems);
+    check_peers_form(settings, problems);
     if (!log_level_find(settings->log_level, &level))
         problems_say(problems, ERROR_INVALID, "log_level = %.40s: debug, info, warning or error", settings->log_level);
     check_regions(settings, problems);

@@ -28,8 +28,12 @@ RESULT settings_init(struct settings *settings, struct error *err);
 RESULT settings_read(const char *path, struct settings *settings, struct error *err);
 /** The same, telling everything that is wrong; messages don't name the file. False: the settings mean nothing. */
 bool settings_read_all(const char *path, struct settings *settings, struct problems *problems);
-/** What no single row says: the URL's form, files that can be read, the metadata region is one of the regions. */
+/** What no single row says: forms of addresses, URLs, paths and buckets, files that can be read, the metadata region is one of the regions. */
 RESULT settings_check(const struct settings *settings, struct error *err);
 void settings_examine(const struct settings *settings, struct problems *problems);
+/** Is it an IP address in figures? A name would be resolved by somebody else. */
+bool settings_is_address(const char *text);
+/** Is it https://host or https://host:port, in small letters? */
+bool settings_is_public_url(const char *url);
 /** A complete commented configuration file. */
 RESULT settings_sample(struct buffer *text, struct error *err);

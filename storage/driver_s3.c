@@ -280,16 +280,21 @@ static const struct driver_operations s3_operations = {
     .close = s3_close,
 };
 
-static struct result take_prefix(struct s3_driver *s3, const char *prefix, struct error *err)
+static struct result check_prefix(const char *prefix, struct error *err)
 {
     const size_t length = strlen(prefix);
 
-    if (length >= sizeof s3->prefix || prefix[0] == '/' || (length > 0 && prefix[length - 1] != '/') ||
+    if (length >= S3_PREFIX_SIZE || prefix[0] == '/' || (length > 0 && prefix[length - 1] != '/') ||
         prefix[strspn(prefix, "abcdefghijklmnopqrstuvwxyz0123456789-_/")] != '\0' || strstr(prefix, "//") != NULL)
-        return failure(err, ERROR_INVALID, "prefix = %.60s: at most %zu of a-z, 0-9, '-', '_' and '/', which it ends with",
-                       prefix, sizeof s3->prefix - 1);
-    memcpy(s3->prefix, prefix, length + 1);
+        return failure(err, ERROR_INVALID, "prefix = %.60s: at most %d of a-z, 0-9, '-', '_' and '/', which it ends with", prefix,
+                       S3_PREFIX_SIZE - 1);
     return SUCCESS;
+}
+
+struct result driver_s3_check(const struct driver_s3_options *options, struct error *err)
+{
+    TRY(check_prefix(options->prefix, err));
+    return s3_check_options(&options->s3, err);
 }
 
 static struct result fill(struct s3_driver *s3, const struct driver_s3_options *options, struct error *err)
@@ -297,7 +302,8 @@ static struct result fill(struct s3_driver *s3, const struct driver_s3_options *
     s3->driver.operations = &s3_operations;
     s3->segment_bytes = options->segment_bytes == 0 ? DRIVER_S3_SEGMENT : options->segment_bytes;
     s3->part_bytes = options->part_bytes == 0 ? DRIVER_S3_PART : options->part_bytes;
-    TRY(take_prefix(s3, options->prefix, err));
+    TRY(check_prefix(options->prefix, err));
+    memcpy(s3->prefix, options->prefix, strlen(options->prefix) + 1);
     TRY(s3_new(&options->s3, &s3->s3, err));
     (void)snprintf(s3->region, sizeof s3->region, "%.63s", options->region);
     (void)snprintf(s3->bucket, sizeof s3->bucket, "%.63s", options->s3.bucket);

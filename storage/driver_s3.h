@@ -27,6 +27,8 @@ struct driver_s3_options {
     uint32_t part_bytes;     /* for tests; 0: DRIVER_S3_PART */
 };
 
+/** The forms of prefix and bucket, connecting to nothing: ERROR_INVALID names the setting. */
+RESULT driver_s3_check(const struct driver_s3_options *options, struct error *err);
 /**
  * Reads the access key and connects to the database; the bucket itself is asked where it lies before it is first used.
  * ERROR_INVALID for options that can't be right, ERROR_DENIED for a key that others may read.

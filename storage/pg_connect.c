@@ -137,6 +137,19 @@ struct result pg_reopen(struct pg *pg, struct error *err)
     return ready;
 }
 
+/* "5432", or one for each host: "5432,,5433". libpq reads them as it connects. */
+static bool are_ports(const char *ports)
+{
+    uint64_t number = 0;
+
+    for (size_t length; ports != NULL && *ports != '\0'; ports += length + (ports[length] == ',')) {
+        length = strcspn(ports, ",");
+        const struct bytes port = {(const uint8_t *)ports, length};
+        if (length > 0 && (!text_to_u64(port, UINT16_MAX, &number) || number == 0)) return false;
+    }
+    return true;
+}
+
 struct result pg_conninfo_check(const char *conninfo, bool *has_password_out, struct error *err)
 {
     PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
@@ -145,8 +158,12 @@ struct result pg_conninfo_check(const char *conninfo, bool *has_password_out, st
         return failure(err, ERROR_INVALID,
                        "no connection string: pairs name=value with blanks between, and values with blanks in single quotes");
     *has_password_out = false;
-    for (const PQconninfoOption *option = options; option->keyword != NULL; option++)
+    struct result result = SUCCESS;
+    for (const PQconninfoOption *option = options; option->keyword != NULL; option++) {
         if (strcmp(option->keyword, "password") == 0 && option->val != NULL) *has_password_out = true;
+        if (strcmp(option->keyword, "port") == 0 && !are_ports(option->val))
+            result = failure(err, ERROR_INVALID, "port: a number from 1 to 65535, or one for each host with commas between");
+    }
     PQconninfoFree(options);
-    return SUCCESS;
+    return result;
 }

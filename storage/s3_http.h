@@ -32,6 +32,8 @@ struct s3_options {
     unsigned pause_ms;           /* at most, before the second try; doubles up to 5 s; 0: 100 */
     unsigned silence_s;          /* longest time without a byte; 0: 30 */
 };
+/** The forms of them all, without a look at the files: ERROR_INVALID names the first that can't be right. */
+RESULT s3_check_options(const struct s3_options *options, struct error *err);
 RESULT s3_new(const struct s3_options *options, struct s3 **s3_out, struct error *err);
 /** Reads the file of the access key again, for a key that was replaced; keeps the old one if it can't. */
 RESULT s3_reread_key(struct s3 *s3, struct error *err);

@@ -133,6 +133,16 @@ static struct result take_options(struct s3 *s3, const struct s3_options *option
     return SUCCESS;
 }
 
+struct result s3_check_options(const struct s3_options *options, struct error *err)
+{
+    struct s3 *s3 = memory_zeroed(1, sizeof *s3);
+
+    if (s3 == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a bucket");
+    const struct result result = take_options(s3, options, err);
+    free(s3);
+    return result;
+}
+
 struct result s3_new(const struct s3_options *options, struct s3 **s3_out, struct error *err)
 {
     OWNED(s3) *s3 = memory_zeroed(1, sizeof *s3);

@@ -148,6 +148,31 @@ misplaced "--network 300.1.1.1/8" --embedded="$work/none" --network=300.1.1.1/8
 misplaced "--listen-address foo" --embedded="$work/none" --listen-address=foo
 if [ -e "$work/none" ] || [ -e "$work/x" ]; then die "it made something"; fi
 
+misplaced "--embedded $work/owner: a file is there, not a folder" --embedded="$work/owner"
+misplaced "--embedded $work/owner/registry: a file is there" --embedded="$work/owner/registry"
+misplaced "--embedded $work/nowhere/registry: make the folder above it first" --embedded="$work/nowhere/registry"
+misplaced "--public-url https://999.1.1.1" --embedded="$work/none" --public-url=https://999.1.1.1
+misplaced "--public-url https://a.example/v2" --embedded="$work/none" --public-url=https://a.example/v2
+misplaced "--secrets-dir needs a full path" --embedded="$work/none" --secrets-dir=relative
+misplaced "--secrets-dir $work/owner: a file is there" --embedded="$work/none" --secrets-dir="$work/owner"
+misplaced "--passphrase-file needs a full path" --embedded="$work/none" --passphrase-file=relative
+misplaced "--passphrase-file $work: a folder" --embedded="$work/none" --passphrase-file="$work"
+if [ -e "$work/none" ] || [ -e "$work/nowhere" ]; then die "it made something"; fi
+
+say "a wrong configuration ends a start with 2, and is what --check-config finds"
+for wrong in "listen_address = 999.1.1.1" "listen_socket = $work/nowhere/socket" "keyd_socket = keyd" "database = sijil" \
+    "public_url = https://registry.example:70000"; do
+    name=${wrong%% =*}
+    { grep -v "^$name = " "$work/sijild.conf"; echo "$name = \"${wrong#* = }\""; } >"$work/bad.conf"
+    grep -q region "$work/bad.conf" || die "no configuration is left"
+    complains 1 --config="$work/bad.conf" -- "$name"
+    misplaced "$name" --config="$work/bad.conf"
+done
+sed "s|^tls_key = .*|tls_key = \"$work/other.key\"|" "$work/sijild.conf" >"$work/bad.conf"
+misplaced "the private key does not belong to the certificate" --config="$work/bad.conf"
+sed "s|^tls_certificate = .*|&\ntls_client_ca = \"$work/server.key\"|" "$work/sijild.conf" >"$work/bad.conf"
+misplaced "holds no authority" --config="$work/bad.conf"
+
 say "what it needs is asked, all of it"
 sed "s|^database = .*|database = \"host=$socket user=nobody_here dbname=sijil_template\"|; s|^keyd_socket = .*|keyd_socket = \"$work/nobody\"|
     s|location = \"$work/main\"|location = \"/nowhere/main\"|; s|location = \"$work/other\"|location = \"$work/file\"|" \
