@@ -218,8 +218,10 @@ struct result sequencer_await_signed(struct sequencer *sequencer, uint64_t seque
 /* What was found must be there at the next start, also of another gateway: a start does not read the whole log. */
 static struct result tell_fork(struct sequencer *sequencer, struct error *err)
 {
+    struct error found = {0};
+
     (void)pthread_mutex_lock(&sequencer->mutex);
-    const struct error found = sequencer->fork_is_told ? (struct error){0} : sequencer->forked;
+    if (!sequencer->fork_is_told) found = sequencer->forked;
     (void)pthread_mutex_unlock(&sequencer->mutex);
     if (found.kind == ERROR_NONE) return SUCCESS;
     TRY(keyd_log_forked(sequencer->keyd, found.message, err));

@@ -113,6 +113,7 @@ static struct result build(const struct authz_snapshot *before, const struct rig
         gathering_done(&gathering);
         return result;
     }
+    assert(issuers != NULL || before != NULL);
     return snapshot_assemble(gathering.parts, gathering.count, issuers != NULL ? issuers : before->issuers, snapshot_out, err);
 }
 

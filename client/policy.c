@@ -1,6 +1,5 @@
 /* `sijil policy show`, `sign` and `load`. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -14,16 +13,13 @@
 /* A member that nobody reads would be signed away in silence: a set without its policies denies everything. */
 static struct result check_form(const json_t *document, struct error *err)
 {
-    static const char *const known[] = {"apiVersion", "kind", "epoch", "digest", "policies", "regions", "groups", "networks", "exceptions", "declassified"};
     const char *key = NULL;
     const json_t *value = NULL;
 
     if (json_object_get(document, "payloadType") != NULL)
         return failure(err, ERROR_INVALID, "this is a signed set already; what is signed is the set itself (docs/policies.md)");
     json_object_foreach((json_t *)(uintptr_t)document, key, value) {
-        bool is_known = false;
-        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) is_known = is_known || strcmp(key, known[i]) == 0;
-        if (!is_known) return failure(err, ERROR_INVALID, "a policy set has no member \"%.60s\"", key);
+        if (!policy_set_has_member(key)) return failure(err, ERROR_INVALID, "a policy set has no member \"%.60s\"", key);
     }
     if (!json_is_array(json_object_get(document, "policies")) || !json_is_object(json_object_get(document, "regions")))
         return failure(err, ERROR_INVALID, "a policy set is a JSON object with \"policies\", an array, and \"regions\", an object");

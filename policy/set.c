@@ -192,6 +192,14 @@ static struct result put_together(const struct policy_set_parts *parts, json_t *
     return SUCCESS;
 }
 
+bool policy_set_has_member(const char *name)
+{
+    const struct shape_member *member = shape_set.members;
+
+    while (member->name != NULL && strcmp(member->name, name) != 0) member++;
+    return member->name != NULL;
+}
+
 struct result policy_set_compose(const struct policy_set_parts *parts, struct buffer *payload, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);

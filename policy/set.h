@@ -30,6 +30,8 @@ struct policy_set_parts {
     json_t *exceptions;  /* array */
     json_t *declassified; /* array [{"policy": id, "scope": patterns, "reason": text}]; NULL: not in the set at all */
 };
+/** Is that a member of a policy set? What is not must not be signed away in silence. */
+bool policy_set_has_member(const char *name);
 /** Checks all parts as policy_set_read() will, and appends the payload to be signed. ERROR_INVALID, ERROR_LIMIT. */
 RESULT policy_set_compose(const struct policy_set_parts *parts, struct buffer *payload, struct error *err);
 /** Appends the envelope. The payload is checked first: nothing is signed that could not be loaded. */

@@ -1,6 +1,7 @@
 /* The table `forgotten_key`. */
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "registry/forgotten.h"
 #include "registry/registry_priv.h"
@@ -38,7 +39,11 @@ static const struct pg_statement statements[] = {
      " WHERE p.deleted_at IS NOT NULL AND p.deleted_name = $1 AND ($2::uuid IS NULL OR p.organisation_id = $2) AND f.digest = $3"
      " ORDER BY f.forgotten_at DESC LIMIT 1",
      "text uuid text", COLUMN_TYPES " int8 bool"},
-    {"forgotten_is_stored", "SELECT EXISTS (SELECT FROM blob WHERE project_id = $1 AND digest = $2)", "uuid text", "bool"},
+    {"forgotten_stored", /* a row, if it is stored: who holds it */
+     "SELECT bool_or(EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m USING (repository_id, digest)"
+     " WHERE r.blob_id = b.blob_id AND NOT m.is_manifest)), max(b.lease_until), max(b.lease_until) > now()"
+     " FROM blob b WHERE b.project_id = $1 AND b.digest = $2 HAVING count(*) > 0",
+     "uuid text", "bool timestamptz bool"},
 };
 const struct pg_table forgotten_statements = PG_TABLE(statements);
 
@@ -108,6 +113,18 @@ struct result registry_record_forgotten(struct registry *registry, struct pg *pg
     return SUCCESS;
 }
 
+/* What is still to be done before its key can be forgotten, the first thing first: registry/collect_store.c decides by the same. */
+static struct result explain_stored(const struct pg_rows *rows, struct error *err)
+{
+    char until[CLOCK_TEXT_SIZE];
+
+    if (pg_bool(rows, 0, 0)) return failure(err, ERROR_CONFLICT, "it is stored, and a manifest refers to it: delete that by its digest first");
+    clock_format(pg_time_ms(rows, 0, 1), until);
+    if (pg_bool(rows, 0, 2))
+        return failure(err, ERROR_CONFLICT, "it is stored, and safe until %s, because somebody pushed it or was told of it: collect after that", until);
+    return failure(err, ERROR_CONFLICT, "it is stored, and nothing needs it: its key is forgotten when the garbage is collected");
+}
+
 static struct result explain_absence(struct pg *pg, const struct resource *where, struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -115,10 +132,9 @@ static struct result explain_absence(struct pg *pg, const struct resource *where
 
     pg_add_uuid(&arguments, &where->project);
     pg_add_text(&arguments, where->detail);
-    TRY(pg_run(pg, "forgotten_is_stored", &arguments, &rows, err));
-    if (!pg_bool(rows, 0, 0)) return failure(err, ERROR_NOT_FOUND, "nothing of that digest was deleted in this project");
-    return failure(err, ERROR_CONFLICT,
-                   "it is stored: delete it, and what refers to it; its key is forgotten when the garbage is collected");
+    TRY(pg_run(pg, "forgotten_stored", &arguments, &rows, err));
+    if (pg_rows_count(rows) > 0) return explain_stored(rows, err);
+    return failure(err, ERROR_NOT_FOUND, "nothing of that digest was deleted in this project");
 }
 
 struct result forgotten_key_find(struct pg *pg, const struct permit *permit, const struct resource *where,

@@ -65,7 +65,7 @@ static struct result read_part(const struct blob_reader *reader, struct driver_p
 static struct result check_header(const struct blob_reader *reader, struct driver_part *part,
                                   struct error *err)
 {
-    uint8_t header[SJB1_HEADER_SIZE];
+    uint8_t header[SJB1_HEADER_SIZE] = {0};
 
     TRY(sjb1_within(read_part(reader, part, 0, (struct room){header, sizeof header}, err), err, "header"));
     return sjb1_header_check(&reader->format, header, err);
@@ -74,7 +74,7 @@ static struct result check_header(const struct blob_reader *reader, struct drive
 static struct result read_footer(const struct blob_reader *reader, uint32_t *length_out, struct error *err)
 {
     const uint64_t size = reader->store->operations->part_size(reader->part);
-    uint8_t footer[SJB1_FOOTER_SIZE];
+    uint8_t footer[SJB1_FOOTER_SIZE] = {0};
     uint32_t length = 0;
 
     if (size < SJB1_HEADER_SIZE + GCM_TAG_SIZE + SJB1_TRAILER_MIN + SJB1_FOOTER_SIZE)

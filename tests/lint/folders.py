@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""usage: folders.py SOURCE-FOLDER   The table of a folder's README names each of its source files, and nothing that is not there.
+"""usage: folders.py SOURCE-FOLDER   Runs of the bench that no page cites; and: the table of a folder's README names each of its source files, and nothing that is not there.
 
 A name in the first column, between backticks, is a file, or a folder with its final slash; without an ending, or with .c or .h, it stands
 for NAME.c, NAME.h, NAME_priv.h and NAME.def together. `*` is any end. A README without a table of files is left alone."""
@@ -53,9 +53,24 @@ def check(folder, files, problems):
     return 1
 
 
+def check_results(problems):
+    """A run of the bench is kept for as long as the page says something of it."""
+    with open("docs/performance.md", encoding="utf-8") as file:
+        page = file.read()
+    for name in sorted(os.listdir("bench/results")):
+        run = re.fullmatch(r"\d{4}-\d\d-\d\d-([a-z-]+)\.json", name)
+        if run is None or not re.search(rf"(?<![a-z]){re.escape(run[1])}(?![a-z])", page):
+            problems.append(f"bench/results/{name}: docs/performance.md does not cite it")
+    with open("bench/README.md", encoding="utf-8") as file:
+        for name in re.findall(r"results/([\w-]+\.json)", file.read()):
+            if not os.path.exists(f"bench/results/{name}"):
+                problems.append(f"bench/README.md: there is no results/{name}")
+
+
 def main():
     os.chdir(sys.argv[1])
     problems, tables = [], 0
+    check_results(problems)
     for folder, files in described():
         if folder not in LEFT_ALONE:
             tables += check(folder, files, problems)

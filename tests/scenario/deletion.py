@@ -2,8 +2,11 @@
 """Organisations, projects and repositories are deleted as a plan has shown them, and nothing of them comes back (docs/deletion.md).
 
 Two gateways: what one deletes, the other must not answer from memory."""
+import base64
 import json
 import os
+import re
+import shlex
 import subprocess
 import time
 import urllib.parse
@@ -394,20 +397,78 @@ def an_organisation_goes_with_robots_and_roles():
     assert admin().api("GET", "/organisations")["organisations"], "the administrator is not of any organisation"
 
 
+def sijil(*words, expect=0, entered=None):
+    home = os.path.join(server.root, "home")
+    os.makedirs(home, exist_ok=True)
+    done = subprocess.run([sijil_test.program("sijil"), *words], input=entered, text=True, capture_output=True, cwd=home,
+                          env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home}, timeout=120, check=False)
+    assert done.returncode == expect, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def log_in(login=None):
+    user, password = login or server.admin
+    host = f"127.0.0.1:{server.port}"
+    sijil("login", host, "--username", user, "--ca-file", server.ca_file, entered=password + "\n")
+    return host
+
+
+def the_page_leads_to_a_certificate():
+    """Its commands, in their order; each one that comes too early is told what is in the way. What is under way ends as the page says."""
+    with open(os.path.join(os.path.dirname(__file__), "../../docs/deletion.md"), encoding="utf-8") as file:
+        commands = [shlex.split(line, comments=True)[1:] for line in re.search(r"How is one model deleted.*?\n\n((?:    sijil [^\n]*\n)+)",
+                                                                                file.read(), re.S)[1].splitlines()]
+    make_project("acme/shown")
+    publisher = robot("shown", "publisher", "acme/shown")
+    place = places(publisher, "acme/shown/fraud")[0]
+    data = os.urandom(40 << 20)
+    manifest, host = sha256(push(place, "v1", data)), log_in(publisher)
+    names = {"registry.example": host, "acme/models": "acme/shown"}
+    inspect, delete_it, collect_it, certify = [
+        [word.replace("registry.example", host).replace("acme/models", names["acme/models"]) for word in words] for words in commands]
+    delete_it[-1] = delete_it[-1].replace("sha256:...", manifest)
+    certify[certify.index("sha256:...")] = sha256(data)
+    shown = sijil(*inspect).stdout
+    assert manifest in shown and sha256(data) in shown, shown
+    log_in(robot("shown-admin", "project-admin", "acme/shown"))
+    assert "a manifest refers to it" in sijil(*certify, expect=1).stderr
+    sijil("delete", f"{host}/acme/shown/fraud:v1")
+    assert "a manifest refers to it" in sijil(*certify, expect=1).stderr, "the tag alone is gone"
+    sijil(*delete_it)
+    until = sql(f"SELECT to_char(max(lease_until) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI') FROM blob WHERE digest = '{sha256(data)}'")
+    sijil(*collect_it)
+    assert f"safe until {until}" in sijil(*certify, expect=1).stderr
+    time_passes()
+    assert "nothing needs it" in sijil(*certify, expect=1).stderr
+
+    download, location = place.client.connection(), place.begin()
+    location = place.patch(location, data[:100_000])["Location"]
+    download.request("GET", f"/v2/acme/shown/fraud/blobs/{sha256(data)}",
+                     headers={"Authorization": "Bearer " + place.client.token("repository:acme/shown/fraud:pull")})
+    response = download.getresponse()
+    received = response.read(65536)
+    sijil(*collect_it)
+    wait_until(lambda: status(lambda: admin().call("GET", f"/api/v1/projects/acme/shown/deletions/{sha256(data)}",
+                                                   scope="registry:admin:*")) == 200, WAIT_S, "no certificate")
+    sijil(*certify)
+    assert place.call("GET", f"blobs/{sha256(data)}").status == 404
+    assert received + response.read() == data, "a download that had begun"
+    place.close(location, sha256(data), data[100_000:])
+    assert stored_again(certify), "an upload that had begun"
+
+
+def stored_again(certify):
+    os.remove(os.path.join(server.root, "home", "deleted.json"))
+    sijil(*certify)
+    with open(os.path.join(server.root, "home", "deleted.json"), encoding="utf-8") as file:
+        envelope = json.load(file)["certificate"]
+    return json.loads(base64.b64decode(envelope["payload"]))["stored_again"]
+
+
 def the_command_line_shows_the_plan_first():
     make_project("acme/words")
     push(places(robot("words", "publisher", "acme/words"), "acme/words/digits")[0], "v1", b"w" * 10)
-    home = os.path.join(server.root, "home")
-    os.makedirs(home, exist_ok=True)
-    host, environment = f"127.0.0.1:{server.port}", {**os.environ, "HOME": home, "XDG_CONFIG_HOME": home}
-
-    def sijil(*words, expect=0, entered=None):
-        done = subprocess.run([sijil_test.program("sijil"), *words], input=entered, text=True, capture_output=True, env=environment,
-                              timeout=120, check=False)
-        assert done.returncode == expect, (words, done.returncode, done.stdout, done.stderr)
-        return done
-    user, password = server.admin
-    sijil("login", host, "--username", user, "--ca-file", server.ca_file, entered=password + "\n")
+    host = log_in()
     shown = sijil("admin", "project", "delete", host, "acme/words", "--dry-run").stdout
     assert "repositories   1" in shown and "sha256:" in shown, shown
     refused = sijil("admin", "project", "delete", host, "acme/words", expect=1)
@@ -424,6 +485,6 @@ def the_command_line_shows_the_plan_first():
 CASES = (prepare, an_empty_project_is_the_way_out_of_a_wrong_label, what_is_deleted_is_what_was_seen,
          a_project_made_again_has_nothing_of_the_old_one, its_history_stays_with_those_who_had_it, a_repository_goes_alone,
          what_rules_make_immutable_stays, what_policies_keep_stays, what_policies_keep_goes_in_no_other_way, only_those_delete_who_may,
-         bytes_are_freed_and_certified_after_a_kill, the_command_line_shows_the_plan_first,
+         bytes_are_freed_and_certified_after_a_kill, the_page_leads_to_a_certificate, the_command_line_shows_the_plan_first,
          an_organisation_goes_with_robots_and_roles)
 sijil_test.run(*CASES, server=server)
