@@ -7,7 +7,7 @@
 #include "base/owned.h"
 
 enum {
-    LARGE = 128 << 10,   /* blocks and streams of bodies are larger, what a request needs besides is smaller */
+    LARGE = 320 << 10,   /* streams of bodies are larger; their blocks, libmicrohttpd's for each answer among them, are smaller */
     TOP_KEPT = 1 << 20,  /* of each heap: so that a request's memory is not fetched anew for the next one */
 };
 
@@ -28,6 +28,11 @@ void memory_give_back_large(void)
 {
     (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     (void)mallopt(M_TRIM_THRESHOLD, TOP_KEPT);
+}
+
+void memory_give_back_free(void)
+{
+    (void)malloc_trim(TOP_KEPT);
 }
 
 char *memory_copy_text(const char *text, size_t length)

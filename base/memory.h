@@ -23,11 +23,16 @@ void *memory_zeroed(size_t count, size_t size) FREED_BY(free) __attribute__((war
 void *memory_resize(void *old, size_t size) __attribute__((warn_unused_result));
 
 /**
- * For a server, before its second thread: what is large goes back to the kernel when it is freed. Else glibc takes the first block
- * of a quarter of a MiB that is freed for a sign that all such shall come from its heaps, where a small thing that lives on above
- * them keeps what a busy minute needed for good. No errors: the worst is more memory.
+ * For a server, before its second thread: what is larger than a block of a body (a quarter of a MiB) goes back to the kernel when it
+ * is freed, and that size stays: else glibc raises it as larger things are freed. No errors: the worst is more memory.
  */
 void memory_give_back_large(void);
+
+/**
+ * What lies free between things that live on goes back to the kernel, page by page. To be called now and then: what many clients
+ * needed at a time is kept until then, so that it is not fetched anew, page fault by page fault, for each of their requests.
+ */
+void memory_give_back_free(void);
 
 /** A copy of `length` bytes with a final '\0', or NULL. */
 char *memory_copy_text(const char *text, size_t length) FREED_BY(free) __attribute__((warn_unused_result));

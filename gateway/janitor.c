@@ -111,6 +111,7 @@ static void *janitor_main(void *argument)
     while (!is_stopping(janitor)) {
         bool has_more = false;
         registry_forget_old_keys(janitor->gateway->registry); /* also while the database is away */
+        memory_give_back_free();
         if (is_connected(janitor)) {
             record_unwraps(janitor);
             has_more = mint_watch_look(&janitor->mints, janitor->gateway->keyd, janitor->pg);

@@ -3,7 +3,8 @@
  * of unwrapped keys, and the head of their chain, into the log.
  *
  * It has a database connection of its own, works in small rounds, and records what it does like everybody else. However much
- * there is to clean, every twenty seconds it comes to what it does beside: old keys are forgotten, and the places of regions checked.
+ * there is to clean, every twenty seconds it comes to what it does beside: old keys are forgotten, memory that lies free is given back, and
+ * the places of regions checked.
  */
 #pragma once
 
