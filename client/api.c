@@ -58,6 +58,40 @@ int64_t number_of(const json_t *object, const char *member)
     return number;
 }
 
+/* "health,children" of an array of words; false for any other value. */
+static bool words_text(const json_t *value, char cell[CELL_MAX])
+{
+    size_t used = 0;
+
+    if (json_array_size(value) == 0) return false;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *word = json_array_get(value, i);
+        if (json_string_length(word) == 0) return false;
+        used += (size_t)snprintf(cell + used, CELL_MAX - used, "%s%s", i == 0 ? "" : ",", json_string_value(word));
+        if (used >= CELL_MAX) return true; /* cut */
+    }
+    return true;
+}
+
+/* "class=sensitive subjects=health" of an object of such words; false for any other value. */
+static bool pairs_text(const json_t *value, char cell[CELL_MAX])
+{
+    const char *key;
+    json_t *member;
+    size_t used = 0;
+
+    if (json_object_size(value) == 0) return false;
+    json_object_foreach((json_t *)(uintptr_t)value, key, member)
+    {
+        char words[CELL_MAX];
+        if (json_string_length(member) > 0) (void)snprintf(words, sizeof words, "%s", json_string_value(member));
+        else if (!words_text(member, words)) return false;
+        used += (size_t)snprintf(cell + used, CELL_MAX - used, "%s%s=%s", used == 0 ? "" : " ", key, words);
+        if (used >= CELL_MAX) return true;
+    }
+    return true;
+}
+
 void cell_text(const json_t *value, char cell[CELL_MAX])
 {
     struct buffer OWNED_BUFFER text = BUFFER(CELL_MAX - 1);
@@ -65,6 +99,8 @@ void cell_text(const json_t *value, char cell[CELL_MAX])
 
     if (json_string_length(value) > 0)
         (void)snprintf(cell, CELL_MAX, "%s", json_string_value(value));
+    else if (words_text(value, cell) || pairs_text(value, cell))
+        ; /* a label, regimes: no brackets and quotes for a person */
     else if (value == NULL || json_is_string(value) || json_is_null(value) || !json_write_canonical(&text, value, &ignored).ok)
         (void)snprintf(cell, CELL_MAX, "-");
     else

@@ -17,7 +17,7 @@ RESULT api_call_in(struct session *session, const char *method, const char *path
 
 #define CELL_MAX 256 /* bytes of one value in a table; what is longer is cut */
 
-/** A value for a person's eyes: text, or JSON, or "-". Whoever named it does not steer the terminal: no control
+/** A value for a person's eyes: text, words ("a,b"), pairs of them ("class=open subjects=a,b"), or JSON, or "-". Whoever named it does not steer the terminal: no control
  *  characters, neither of ASCII nor of Latin-1. */
 void cell_text(const json_t *value, char cell_out[CELL_MAX]);
 /** A member that is a whole number; 0 without one. */

@@ -308,6 +308,28 @@ static void a_name_does_not_steer_the_terminal(void **state)
     assert_string_equal(cell, "-");
 }
 
+static const struct cell_row {
+    const char *name, *json, *cell;
+} cell_rows[] = {
+    {"a label", "{\"class\":\"sensitive\",\"subjects\":[\"health\",\"children\"]}", "class=sensitive subjects=health,children"},
+    {"regimes", "[\"AE\",\"DIFC\"]", "AE,DIFC"},
+    {"something deeper stays JSON", "{\"a\":{\"b\":1}}", "{\"a\":{\"b\":1}}"},
+    {"numbers stay JSON", "[1,2]", "[1,2]"},
+    {"a control character", "[\"a\\u001b\"]", "a?"},
+};
+
+static void cells(void **state)
+{
+    const struct cell_row *row = *state;
+    OWNED_JSON value = NULL;
+    char cell[CELL_MAX];
+    struct error err = {0};
+
+    assert_true(json_read(bytes_of_text(row->json), 1000, &value, &err).ok);
+    cell_text(value, cell);
+    assert_string_equal(cell, row->cell);
+}
+
 struct many_jobs {
     atomic_uint runs[40], gave_up;
     size_t failing; /* SIZE_MAX: none */
@@ -473,6 +495,6 @@ int main(void)
 
     return RUN_TABLE(refusal_rows, refusals) + RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
            RUN_TABLE(reference_rows, references) + RUN_TABLE(trace_rows, verbose_hides_secrets) +
-           RUN_TABLE(warning_rows, warnings_are_read) + RUN_TABLE(jobs_rows, jobs) + RUN_TABLE(line_rows, progress_fits_the_terminal) +
+           RUN_TABLE(warning_rows, warnings_are_read) + RUN_TABLE(jobs_rows, jobs) + RUN_TABLE(cell_rows, cells) + RUN_TABLE(line_rows, progress_fits_the_terminal) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }
