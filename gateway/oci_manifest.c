@@ -161,6 +161,7 @@ static bool check_digest(struct request *request, char text_out[DIGEST_TEXT_SIZE
 
 static struct result refuse_push(struct request *request, const struct manifest_push *push, struct error *err)
 {
+    if (push->is_wrong) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
     if (err->kind != ERROR_NOT_FOUND || push->missing[0] == '\0') return oci_fail(request, "NAME_UNKNOWN", err);
     OWNED_JSON detail = json_pack("{s:s}", "digest", push->missing);
     response_oci_error(request, 400, "MANIFEST_BLOB_UNKNOWN", err->message, detail);

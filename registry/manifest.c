@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/json.h"
 #include "base/memory.h"
@@ -25,6 +26,16 @@ static const struct media_type_row *media_type_find(struct bytes name)
     return NULL;
 }
 
+/* In a header a type's case means nothing (RFC 9110, 8.3.1). In a document it does: clients compare the letters. */
+static struct bytes as_documents_write_it(struct bytes name)
+{
+    for (size_t i = 0; i < sizeof media_types / sizeof media_types[0]; i++) {
+        const char *known = media_types[i].name;
+        if (strlen(known) == name.length && strncasecmp(known, (const char *)name.data, name.length) == 0) return bytes_of_text(known);
+    }
+    return name;
+}
+
 /* "type/subtype; parameter" without what begins at ';' and without blanks at its end. */
 static struct bytes without_parameters(struct bytes content_type)
 {
@@ -38,7 +49,7 @@ static struct bytes without_parameters(struct bytes content_type)
 
 bool manifest_media_type_is_known(struct bytes content_type)
 {
-    return media_type_find(without_parameters(content_type)) != NULL;
+    return media_type_find(as_documents_write_it(without_parameters(content_type))) != NULL;
 }
 
 /* RFC 6838, 4.2: restricted-name "/" restricted-name. Clients also name layers with parameters ("text/plain; charset=utf-8"), which may
@@ -56,11 +67,19 @@ static bool is_media_type(const char *text)
     return subtype > 0 && (*text == '\0' || (*text == ';' && text[strspn(text, parameters)] == '\0'));
 }
 
+/* null is as if the member were not there: Go's and Rust's readers take it for that. */
+static const json_t *member_of(const json_t *object, const char *key)
+{
+    const json_t *member = json_object_get(object, key);
+
+    return json_is_null(member) ? NULL : member;
+}
+
 /* A member that is absent, or a media type: copied, else "" stays. */
 static struct result read_media_type(const json_t *object, const char *key, char out[MEDIA_TYPE_MAX + 1],
                                      struct error *err)
 {
-    const json_t *member = json_object_get(object, key);
+    const json_t *member = member_of(object, key);
 
     if (member == NULL) return SUCCESS;
     const char *text = json_string_value(member);
@@ -85,6 +104,19 @@ static struct result check_data(const json_t *descriptor, const char *where, con
     return failure(err, ERROR_INVALID, "the \"data\" of %s is not, in base64, the content that its digest and size say", where);
 }
 
+/* image-spec, image-index.md: both are required where a platform is stated. Clients that know neither write "" or "unknown". */
+static struct result check_platform(const json_t *descriptor, const char *where, struct error *err)
+{
+    static const char *const required[] = {"os", "architecture"};
+    const json_t *platform = member_of(descriptor, "platform");
+
+    if (platform == NULL) return SUCCESS;
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++)
+        if (json_text_of(platform, required[i]) == NULL)
+            return failure(err, ERROR_INVALID, "the \"platform\" of %s has no \"%s\"", where, required[i]);
+    return SUCCESS;
+}
+
 /* Descriptor: mediaType, digest and size are required (image-spec, descriptor.md). */
 static struct result read_descriptor(const json_t *value, const char *where, struct manifest_reference *reference_out,
                                      struct error *err)
@@ -96,12 +128,14 @@ static struct result read_descriptor(const json_t *value, const char *where, str
 
     if (!json_is_object(value)) return failure(err, ERROR_INVALID, "%s is not a descriptor", where);
     TRY(read_media_type(value, "mediaType", media_type, err));
+    if (media_type[0] == '\0') return failure(err, ERROR_INVALID, "%s has no mediaType: some clients could not read it", where);
     const char *text = json_text_of(value, "digest");
     if (text == NULL || !digest_parse(bytes_of_text(text), &digest, &ignored).ok)
         return failure(err, ERROR_INVALID, "%s has no sha256 or sha512 digest", where);
     if (!json_integer_of(value, "size", &size) || size < 0)
         return failure(err, ERROR_INVALID, "%s has no size of 0 or more", where);
     TRY(check_data(value, where, &digest, size, err));
+    TRY(check_platform(value, where, err));
     *reference_out = (struct manifest_reference){.size_bytes = size, .is_required = true};
     digest_format(&digest, reference_out->digest);
     return SUCCESS;
@@ -118,6 +152,19 @@ static bool layer_is_elsewhere(const json_t *layer)
            strcmp(media_type, "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip") == 0;
 }
 
+/* A client asks for what it names by this type, and for what has no manifest's type among the blobs, where it is not. */
+static struct result read_child(const json_t *item, struct manifest_reference *reference, struct error *err)
+{
+    const char *named = json_text_of(item, "mediaType");
+    const struct media_type_row *row = media_type_find(bytes_of_text(named));
+
+    if (row == NULL)
+        return failure(err, ERROR_INVALID, "the index lists %s as %.100s, which is not the media type of a manifest", reference->digest, named);
+    reference->is_manifest = true;
+    reference->media_type = row->name;
+    return SUCCESS;
+}
+
 static struct result read_list(struct manifest *manifest, const json_t *list, const char *where, struct error *err)
 {
     const bool is_index = manifest->kind == MANIFEST_INDEX;
@@ -127,7 +174,7 @@ static struct result read_list(struct manifest *manifest, const json_t *list, co
     json_array_foreach(list, index, item) {
         struct manifest_reference *reference = &manifest->references[manifest->reference_count];
         TRY(read_descriptor(item, where, reference, err));
-        reference->is_manifest = is_index;
+        if (is_index) TRY(read_child(item, reference, err));
         reference->is_required = is_index || !layer_is_elsewhere(item);
         manifest->reference_count++;
     }
@@ -142,7 +189,7 @@ static int compare_references(const void *a, const void *b)
     return order != 0 ? order : (int)left->is_manifest - (int)right->is_manifest;
 }
 
-/* The same layer may be listed twice, of one size; what one mention requires is required. */
+/* The same layer may be listed twice, of one size, and the same manifest of one type; what one mention requires is required. */
 static struct result sort_and_merge(struct manifest *manifest, struct error *err)
 {
     struct manifest_reference *references = manifest->references;
@@ -157,6 +204,9 @@ static struct result sort_and_merge(struct manifest *manifest, struct error *err
         }
         if (references[kept].size_bytes != references[i].size_bytes)
             return failure(err, ERROR_INVALID, "%s is listed with two sizes", references[i].digest);
+        if (references[kept].media_type != references[i].media_type)
+            return failure(err, ERROR_INVALID, "%s is listed as %s and as %s", references[i].digest, references[kept].media_type,
+                           references[i].media_type);
         references[kept].is_required |= references[i].is_required;
     }
     manifest->reference_count = kept + 1;
@@ -178,7 +228,7 @@ static struct result read_references(struct manifest *manifest, const json_t *do
     const json_t *list = json_object_get(document, key);
     const json_t *config = json_object_get(document, "config");
 
-    if (!json_is_array(list)) return failure(err, ERROR_INVALID, "\"%s\" is not an array", key);
+    if (!json_is_array(list)) /* null, too */ return failure(err, ERROR_INVALID, "\"%s\" is not an array", key);
     if (json_array_size(list) >= MANIFEST_REFERENCES_MAX)
         return failure(err, ERROR_LIMIT, "\"%s\" has %zu descriptors; fewer than %d are accepted", key,
                        json_array_size(list), MANIFEST_REFERENCES_MAX);
@@ -192,7 +242,7 @@ static struct result read_references(struct manifest *manifest, const json_t *do
 /* A list of referrers repeats them, and clients read no answer of more than 4 MiB. */
 static struct result check_referrer(const json_t *document, struct error *err)
 {
-    const json_t *annotations = json_object_get(document, "annotations");
+    const json_t *annotations = member_of(document, "annotations");
     struct buffer OWNED_BUFFER text = BUFFER(MANIFEST_REFERRER_ANNOTATIONS_MAX);
 
     if (annotations == NULL) return SUCCESS;
@@ -204,7 +254,7 @@ static struct result check_referrer(const json_t *document, struct error *err)
 
 static struct result read_subject(struct manifest *manifest, const json_t *document, struct error *err)
 {
-    const json_t *subject = json_object_get(document, "subject");
+    const json_t *subject = member_of(document, "subject");
     struct manifest_reference reference;
 
     if (subject == NULL) return SUCCESS;
@@ -214,27 +264,39 @@ static struct result read_subject(struct manifest *manifest, const json_t *docum
     return SUCCESS;
 }
 
+/*
+ * What only documents of another kind have: the members that containers/image (skopeo, podman, CRI-O) looks for, and then refuses
+ * the document as ambiguous. fsLayers and history are of schema 1.
+ */
+static struct result check_kind_members(const json_t *document, enum manifest_kind kind, struct error *err)
+{
+    static const char *const of_images[] = {"manifests", "fsLayers", "history", NULL};
+    static const char *const of_indexes[] = {"layers", "config", "fsLayers", "history", NULL};
+    const bool is_index = kind == MANIFEST_INDEX;
+
+    for (const char *const *name = is_index ? of_indexes : of_images; *name != NULL; name++)
+        if (member_of(document, *name) != NULL)
+            return failure(err, ERROR_INVALID, "%s with \"%s\" is ambiguous: some clients refuse it", is_index ? "an index" : "an image", *name);
+    return SUCCESS;
+}
+
 /* What the document is: by its mediaType, by the request's Content-Type, or by its members, which must all agree. */
 static struct result read_kind(struct manifest *manifest, const json_t *document, struct bytes content_type,
                                struct error *err)
 {
-    const struct bytes stated = without_parameters(content_type);
+    const struct bytes stated = as_documents_write_it(without_parameters(content_type));
     char inside[MEDIA_TYPE_MAX + 1] = "";
 
     TRY(read_media_type(document, "mediaType", inside, err));
     if (inside[0] != '\0' && stated.length > 0 && !bytes_equal(bytes_of_text(inside), stated))
         return failure(err, ERROR_INVALID, "the Content-Type is not the manifest's mediaType, %.100s", inside);
-    const bool has_layers = json_object_get(document, "layers") != NULL;
-    const bool has_manifests = json_object_get(document, "manifests") != NULL;
-    if (has_layers && has_manifests)
-        return failure(err, ERROR_INVALID, "a manifest with both \"layers\" and \"manifests\"");
-
     struct bytes name = inside[0] != '\0' ? bytes_of_text(inside) : stated;
-    if (name.length == 0) name = bytes_of_text(has_manifests ? MEDIA_TYPE_INDEX : MEDIA_TYPE_IMAGE);
+    if (name.length == 0) name = bytes_of_text(member_of(document, "manifests") != NULL ? MEDIA_TYPE_INDEX : MEDIA_TYPE_IMAGE);
     const struct media_type_row *row = media_type_find(name);
     if (row == NULL)
         return failure(err, ERROR_INVALID, "the media type %.*s is not one of a manifest",
                        (int)(name.length < 100 ? name.length : 100), (const char *)name.data);
+    TRY(check_kind_members(document, row->kind, err));
     manifest->kind = row->kind;
     (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%s", row->name);
     return SUCCESS;
@@ -242,7 +304,7 @@ static struct result read_kind(struct manifest *manifest, const json_t *document
 
 static struct result check_document(const json_t *document, struct error *err)
 {
-    const json_t *annotations = json_object_get(document, "annotations");
+    const json_t *annotations = member_of(document, "annotations");
     const json_t *value = NULL;
     const char *key = NULL;
     int64_t version = 0;
@@ -264,6 +326,7 @@ struct result manifest_parse(struct bytes body, struct bytes content_type, struc
 {
     OWNED_JSON document = NULL;
 
+    if (body.length == 0) return failure(err, ERROR_INVALID, "the body is empty: a manifest is a JSON object");
     TRY(json_read_any_number(body, MANIFEST_SIZE_MAX, &document, err));
     TRY(check_document(document, err));
     TRY(manifest_check_members(document, err));

@@ -27,6 +27,7 @@ enum manifest_kind { MANIFEST_IMAGE, MANIFEST_INDEX };
 struct manifest_reference {
     char digest[DIGEST_TEXT_SIZE];
     int64_t size_bytes;
+    const char *media_type; /* of a manifest, as the index says: one of those above. NULL for blobs */
     bool is_manifest;
     bool is_required; /* must be in the repository at push: not for layers that are non-distributable or have urls */
 };
@@ -44,7 +45,7 @@ struct manifest {
 bool manifest_media_type_is_known(struct bytes content_type);
 
 /**
- * Reads at most MANIFEST_SIZE_MAX bytes. `content_type` is the request's (empty if there was none); it and the
+ * Reads at most MANIFEST_SIZE_MAX bytes. `content_type` is the request's, in any case (empty if there was none); it and the
  * document's mediaType must agree when both are given. The caller owns *manifest_out.
  */
 RESULT manifest_parse(struct bytes body, struct bytes content_type, struct manifest **manifest_out,

@@ -24,13 +24,14 @@ static const struct member descriptor_members[] = {
     {"annotations", MAP, NULL}, {"platform", OBJECT, platform_members}, {NULL, ANYTHING, NULL},
 };
 
-/* Of manifests and of indexes; containerd takes one with fsLayers for a document of schema 1. */
+/* Of manifests and of indexes. fsLayers and history are of schema 1: registry/manifest.c refuses them. */
 static const struct member document_members[] = {
     {"schemaVersion", NUMBER, NULL},           {"mediaType", TEXT, NULL},
     {"artifactType", TEXT, NULL},              {"config", OBJECT, descriptor_members},
     {"layers", ARRAY, descriptor_members},     {"manifests", ARRAY, descriptor_members},
     {"subject", OBJECT, descriptor_members},   {"annotations", MAP, NULL},
-    {"fsLayers", ANYTHING, NULL},              {NULL, ANYTHING, NULL},
+    {"fsLayers", ANYTHING, NULL},              {"history", ANYTHING, NULL},
+    {NULL, ANYTHING, NULL},
 };
 
 /* One letter as Go's strings.EqualFold has it, as far as it is one of ASCII; moves `text` behind it. */

@@ -24,6 +24,7 @@ struct manifest_push {
     size_t tag_count;
     char detail[CHANGE_DETAIL_MAX + 1]; /* what the event says: the digest, and behind blanks the tags */
     char missing[DIGEST_TEXT_SIZE];     /* set when the change fails with ERROR_NOT_FOUND: the first one that is */
+    bool is_wrong;                      /* set when it fails with ERROR_INVALID: what it says of what is here is not so */
 };
 /** Seals the bytes; stores nothing. The caller calls manifest_push_done(). `manifest` must outlive the record. */
 RESULT manifest_push_prepare(struct registry *registry, struct pg *pg, const struct resource *where,

@@ -23,6 +23,8 @@
 #define LISTED    3
 #define TYPE_STAYS 4
 #define WRONG_SIZE 5
+#define WRONG_TYPE 6
+#define TYPE_LISTED 7
 #define TEXT_OF(number) #number
 #define SQL(number)     TEXT_OF(number)
 
@@ -42,14 +44,20 @@ static const struct pg_statement statements[] = {
      " UNION ALL SELECT d || ' has ' || m.size_bytes || ' bytes, not ' || size, " SQL(WRONG_SIZE)
      " FROM unnest($3::text[], $10::int8[]) AS n (d, size) JOIN LATERAL"
      " (SELECT size_bytes FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0) m ON m.size_bytes <> size"
+     " UNION ALL SELECT d || ' is here as ' || m.media_type || ', not as ' || type, " SQL(WRONG_TYPE)
+     " FROM unnest($3::text[], $11::text[]) AS n (d, type) JOIN LATERAL"
+     " (SELECT media_type FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0) m ON m.media_type <> type"
      " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND name = ANY($4) AND manifest_digest <> $5"
      " AND tag_is_immutable($1, name)"
      " UNION ALL SELECT t.name, " SQL(TYPE_STAYS) " FROM manifest m JOIN tag t ON t.repository_id = m.repository_id"
      " AND t.manifest_digest = m.digest WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
      " AND tag_is_immutable($1, t.name)"
+     " UNION ALL SELECT r.manifest_digest, " SQL(TYPE_LISTED) " FROM manifest m JOIN manifest_reference r"
+     " ON r.repository_id = m.repository_id AND r.digest = m.digest AND r.is_manifest"
+     " WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
      " UNION ALL SELECT '', " SQL(NO_ROOM) " FROM project_quota q WHERE q.project_id = $6 AND q.bytes_used + $7 > q.bytes_max"
      " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5) LIMIT 1",
-     "uuid text[] text[] text[] text uuid int8 text int8[] int8[]", "text int4"},
+     "uuid text[] text[] text[] text uuid int8 text int8[] int8[] text[]", "text int4"},
     {"manifest_insert",
      "WITH counted AS (UPDATE project_quota SET bytes_used = bytes_used + $4 WHERE project_id = $9"
      " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $2))"
@@ -101,7 +109,7 @@ const struct pg_table stored_manifest_statements = PG_TABLE(statements);
 
 /* The digests and sizes of a manifest's references, by kind; all and required ones. */
 struct digest_lists {
-    struct bytes *blobs, *manifests;
+    struct bytes *blobs, *manifests, *types; /* types: of the manifests */
     int64_t *blob_sizes, *manifest_sizes;
     size_t blob_count, manifest_count;
 };
@@ -110,6 +118,7 @@ static void digest_lists_free_owned(struct digest_lists *lists)
 {
     free(lists->blobs);
     free(lists->manifests);
+    free(lists->types);
     free(lists->blob_sizes);
     free(lists->manifest_sizes);
 }
@@ -119,15 +128,17 @@ static struct result list_digests(const struct manifest *manifest, bool only_req
 {
     lists->blobs = memory_zeroed(manifest->reference_count + 1, sizeof *lists->blobs);
     lists->manifests = memory_zeroed(manifest->reference_count + 1, sizeof *lists->manifests);
+    lists->types = memory_zeroed(manifest->reference_count + 1, sizeof *lists->types);
     lists->blob_sizes = memory_zeroed(manifest->reference_count + 1, sizeof *lists->blob_sizes);
     lists->manifest_sizes = memory_zeroed(manifest->reference_count + 1, sizeof *lists->manifest_sizes);
-    if (lists->blobs == NULL || lists->manifests == NULL || lists->blob_sizes == NULL || lists->manifest_sizes == NULL)
+    if (lists->blobs == NULL || lists->manifests == NULL || lists->types == NULL || lists->blob_sizes == NULL || lists->manifest_sizes == NULL)
         return failure(err, ERROR_NO_MEMORY, "no memory for a manifest's digests");
     for (size_t i = 0; i < manifest->reference_count; i++) {
         const struct manifest_reference *reference = &manifest->references[i];
         const struct bytes digest = bytes_of_text(reference->digest);
         if (only_required && !reference->is_required) continue;
         if (reference->is_manifest) {
+            lists->types[lists->manifest_count] = bytes_of_text(reference->media_type);
             lists->manifest_sizes[lists->manifest_count] = reference->size_bytes;
             lists->manifests[lists->manifest_count++] = digest;
         } else {
@@ -147,12 +158,18 @@ static size_t view_tags(const struct manifest_push *push, struct bytes tags[MANI
 static struct result refuse(struct pg *pg, struct manifest_push *push, const struct pg_rows *rows, struct error *err)
 {
     const char *what = pg_text(rows, 0, 0);
+    const int64_t reason = pg_int8(rows, 0, 1);
 
-    switch (pg_int8(rows, 0, 1)) {
+    push->is_wrong = reason == WRONG_SIZE || reason == WRONG_TYPE;
+    switch (reason) {
     case MISSING: break;
     case TYPE_STAYS:
         return failure(err, ERROR_DENIED, "the media type of %s can't be changed: the project's rules make its tag %s immutable",
                        push->digest, what);
+    case TYPE_LISTED:
+        return failure(err, ERROR_DENIED, "the media type of %s can't be changed: the index %s lists it with its type", push->digest, what);
+    case WRONG_TYPE:
+        return failure(err, ERROR_INVALID, "%s, as the index says: some clients could not pull it", what);
     case TAG_STAYS:
         return failure(err, ERROR_DENIED, "the tag %s can't be moved: the project's rules make it immutable", what);
     case WRONG_SIZE:
@@ -181,6 +198,7 @@ static struct result check_missing(struct pg *pg, struct manifest_push *push, st
     pg_add_text(&arguments, push->manifest->media_type);
     pg_add_int8_array(&arguments, lists.blob_sizes, lists.blob_count);
     pg_add_int8_array(&arguments, lists.manifest_sizes, lists.manifest_count);
+    pg_add_text_array(&arguments, lists.types, lists.manifest_count);
     TRY(pg_run(pg, "manifest_missing", &arguments, &rows, err));
     return pg_rows_count(rows) == 0 ? SUCCESS : refuse(pg, push, rows, err);
 }

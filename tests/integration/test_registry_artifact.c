@@ -297,6 +297,8 @@ static void an_index_needs_its_manifests(void **state)
     MUST(push_body(&where, "all", &index, &err));
 }
 
+#define SIZED(size) "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"a/b\",\"digest\":\"%s\",\"size\":" #size "},\"layers\":[]}"
+
 /* Clients believe the size that a manifest says, and refuse what comes then. */
 static void sizes_are_those_of_the_content(void **state)
 {
@@ -306,11 +308,12 @@ static void sizes_are_those_of_the_content(void **state)
 
     (void)state;
     fixture_push(&where, 26, 100, config);
-    (void)snprintf(image.body, sizeof image.body, "{\"schemaVersion\":2,\"config\":{\"digest\":\"%s\",\"size\":101},\"layers\":[]}", config);
+    (void)snprintf(image.body, sizeof image.body, SIZED(101), config);
     MUST_FAIL(ERROR_INVALID, push_body(&where, "wrong", &image, &err));
-    (void)snprintf(child.body, sizeof child.body, "{\"schemaVersion\":2,\"config\":{\"digest\":\"%s\",\"size\":100},\"layers\":[]}", config);
+    (void)snprintf(child.body, sizeof child.body, SIZED(100), config);
     MUST(push_body(&where, "right", &child, &err));
-    (void)snprintf(index.body, sizeof index.body, "{\"schemaVersion\":2,\"manifests\":[{\"digest\":\"%s\",\"size\":%zu}]}",
+    (void)snprintf(index.body, sizeof index.body, "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":\"" MEDIA_TYPE_IMAGE "\",\"digest\":"
+                                                  "\"%s\",\"size\":%zu}]}",
                    child.digest, strlen(child.body) + 1);
     MUST_FAIL(ERROR_INVALID, push_body(&where, "wrong", &index, &err));
 }

@@ -32,7 +32,7 @@ def value_of(name, other):
     descriptor = {"mediaType": "application/x.other", "digest": other, "size": 5}
     return {"config": descriptor, "subject": descriptor, "layers": [descriptor], "manifests": [descriptor], "schemaVersion": 2, "size": 5,
             "mediaType": "application/x.other", "artifactType": "application/x.other", "digest": other, "urls": ["https://a.example"],
-            "annotations": {"a": "b"}, "data": "aGVsbG8=", "platform": {"os": "other"}, "os.features": ["a"]}.get(name, "other")
+            "annotations": {"a": "b"}, "data": "aGVsbG8=", "platform": {"os": "other", "architecture": "other"}, "os.features": ["a"]}.get(name, "other")
 
 
 def documents(first, other):
@@ -42,11 +42,11 @@ def documents(first, other):
     for names, place in ((TOP, lambda more: {**image, **more}), (DESCRIPTOR, lambda more: {**image, "layers": [{**layer, **more}]}),
                          (DESCRIPTOR, lambda more: {**image, "config": {**layer, **more}}),
                          (DESCRIPTOR, lambda more: {**image, "subject": {**layer, **more}}),
-                         (PLATFORM, lambda more: {**image, "layers": [{**layer, "platform": {"os": "one", **more}}]})):
+                         (PLATFORM, lambda more: {**image, "layers": [{**layer, "platform": {"os": "one", "architecture": "one", **more}}]})):
         for name in names:
             for spelled in spellings(name):
                 yield place({spelled: value_of(name, other)})
-            for value in ("x", 5, {}, {"os": 1}, [], ["x"], [5], None):
+            for value in ("x", 5, {}, {"os": 1}, {"os": "x"}, [], ["x"], [5], None):
                 yield place({name: value})
     yield {**image, "x": {"Layers": 1, "n": 2**64}, "annotations": {"Layers": "a", "layers": "b"}}
 

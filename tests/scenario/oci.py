@@ -20,6 +20,7 @@ server = Server()
 state = {}
 INDEX = "application/vnd.oci.image.index.v1+json"
 IMAGE = "application/vnd.oci.image.manifest.v1+json"
+DOCKER = "application/vnd.docker.distribution.manifest.v2+json"
 EMPTY = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 UNKNOWN = "sha256:" + "1" * 64
 
@@ -466,8 +467,8 @@ def a_manifest_comes_back_byte_for_byte():
 
 def a_manifest_is_answered_as_it_was_pushed_last():
     """The same bytes, without a mediaType of their own, under the two types that they may be."""
-    there, docker = place("typed"), "application/vnd.docker.distribution.manifest.v2+json"
-    body = json.dumps({name: value for name, value in json.loads(there.manifest()).items() if name != "mediaType"}).encode()
+    there, docker = place("typed"), DOCKER
+    body = without_a_type(there)
     for kind in (IMAGE, docker, IMAGE, docker):
         expect(there.put_manifest("v1", body, kind), 201)
         for reference in ("v1", sha256(body), "v1"):
@@ -486,6 +487,48 @@ def a_manifest_is_answered_as_it_was_pushed_last():
         assert expect(there.call("GET", "manifests/v1"), 200)["Content-Type"] == docker
     finally:
         admin.api("PUT", "/projects/main/models/rules", {})
+
+
+def without_a_type(there, **more):
+    return json.dumps({name: value for name, value in json.loads(there.manifest(**more)).items() if name != "mediaType"}).encode()
+
+
+def index_of(*entries):
+    return json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [
+        {"mediaType": kind, "digest": sha256(body), "size": size} for kind, body, size in entries]}).encode()
+
+
+def what_an_index_lists_keeps_its_type():
+    """Its entry says the type, and clients refuse an answer of another one (oras) or do not find it (crane)."""
+    there = place("typed-in-index")
+    body = without_a_type(there)
+    expect(there.put_manifest("child", body, IMAGE), 201)
+    expect(there.put_manifest("child", body, DOCKER), 201)  # nothing lists it yet
+    expect(there.put_manifest("child", body, IMAGE), 201)
+    index = index_of((IMAGE, body, len(body)))
+    expect(there.put_manifest("all", index, INDEX), 201)
+    for reference in ("child", "other", sha256(body)):
+        refused = expect(there.put_manifest(reference, body, DOCKER), 403, "DENIED")
+        assert "media type" in refused.json["errors"][0]["message"] and sha256(index) in refused.json["errors"][0]["message"], refused.body
+        expect(there.put_manifest(reference, body, IMAGE), 201)
+    assert expect(there.call("GET", "manifests/" + sha256(body)), 200)["Content-Type"] == IMAGE
+    expect(there.call("DELETE", "manifests/" + sha256(index)), 202)
+    expect(there.put_manifest("child", body, DOCKER), 201)
+
+
+def an_index_says_what_its_manifests_are():
+    there = place("said-by-index")
+    body = without_a_type(there)
+    expect(there.put_manifest("child", body, IMAGE), 201)
+    for kind in (DOCKER, INDEX):
+        refused = expect(there.put_manifest("wrong", index_of((kind, body, len(body))), INDEX), 400, "MANIFEST_INVALID")
+        message = refused.json["errors"][0]["message"]
+        assert kind in message and IMAGE in message and sha256(body) in message, message
+    refused = expect(there.put_manifest("wrong", index_of(("application/vnd.x", body, len(body))), INDEX), 400, "MANIFEST_INVALID")
+    assert "application/vnd.x" in refused.json["errors"][0]["message"], refused.body
+    refused = expect(there.put_manifest("wrong", index_of((IMAGE, body, len(body) - 1)), INDEX), 400, "MANIFEST_INVALID")
+    assert f"{len(body)} bytes, not {len(body) - 1}" in refused.json["errors"][0]["message"], refused.body
+    expect(there.put_manifest("right", index_of((IMAGE, body, len(body))), INDEX), 201)
 
 
 def what_others_make_is_kept_as_it_is():
@@ -559,6 +602,13 @@ def a_bad_manifest_is_refused():
     expect(there.put_manifest("bad", b"[" * 300000), 400, "MANIFEST_INVALID")
     expect(there.put_manifest("bad", good, INDEX), 400, "MANIFEST_INVALID")
     expect(there.put_manifest("bad", good, "text/plain"), 400, "MANIFEST_INVALID")
+    wrong = json.loads(good)
+    wrong["config"]["size"] += 1
+    expect(there.put_manifest("bad", json.dumps(wrong).encode()), 400, "MANIFEST_INVALID")
+    refused = expect(there.put_manifest("bad", b""), 400, "MANIFEST_INVALID")
+    assert "empty" in refused.json["errors"][0]["message"], refused.body
+    expect(there.put_manifest("capitals", good, IMAGE.upper()), 201)
+    assert expect(there.call("HEAD", "manifests/capitals"), 200)["Content-Type"] == IMAGE
     expect(there.put_manifest("bad", b" " * ((4 << 20) + 1)), 413)
     expect(there.put_manifest(".bad", good), 400, "TAG_INVALID")
     expect(there.put_manifest("t" * 129, good), 400, "TAG_INVALID")
@@ -1087,7 +1137,8 @@ cases = [
     a_second_writer_is_refused_while_one_writes, of_many_writers_each_byte_is_written_once,
     pieces_that_overlap_are_refused_and_change_nothing, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
     a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source, a_promoter_mounts_and_uploads_nothing,
-    a_manifest_comes_back_byte_for_byte, a_manifest_is_answered_as_it_was_pushed_last, what_others_make_is_kept_as_it_is, accept_never_makes_a_406,
+    a_manifest_comes_back_byte_for_byte, a_manifest_is_answered_as_it_was_pushed_last,
+    what_an_index_lists_keeps_its_type, an_index_says_what_its_manifests_are, what_others_make_is_kept_as_it_is, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
     a_manifest_by_digest_takes_tags, every_kind_of_manifest_goes_in_out_and_away, the_registry_says_what_it_is,
     an_index_and_its_subject, unknown_manifests_are_404,
