@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "gateway/condition.h"
 #include "gateway/oci_priv.h"
 #include "gateway/resolve.h"
 #include "policy/decider.h"
@@ -133,17 +134,15 @@ void oci_warn_of_expiry(struct request *request)
                      request->principal.subject, when);
 }
 
-bool oci_not_modified(struct request *request, const char *digest, uint64_t size)
+bool oci_is_answered_by_condition(struct request *request, const char *etag, uint64_t size)
 {
-    const char *value = NULL;
+    const enum condition condition = condition_of_request(request, etag);
 
-    for (size_t at = 0; (value = request_next_header(request, "If-None-Match", &at)) != NULL;) {
-        /* A digest has no letter that a list of entity tags could hide it behind (RFC 9110, 13.1.2). */
-        if (strcmp(value, "*") != 0 && strstr(value, digest) == NULL) continue;
+    if (condition == CONDITION_NO_MATCH)
+        (void)oci_refuse(request, 412, "PRECONDITION_FAILED", "it is not what If-Match names").ok;
+    else if (condition == CONDITION_A_MATCH)
         response_not_modified(request, size);
-        return true;
-    }
-    return false;
+    return condition != CONDITIONS_HOLD;
 }
 
 bool oci_page_size(struct request *request, unsigned fallback, unsigned most, unsigned *size_out)

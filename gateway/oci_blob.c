@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "gateway/condition.h"
 #include "gateway/oci_priv.h"
 #include "gateway/range.h"
 #include "registry/stored_blob.h"
@@ -74,6 +75,23 @@ static void describe(struct request *request, const char *digest)
     response_header(request, "Cache-Control", "private, max-age=31536000, immutable");
 }
 
+#define ETAG_SIZE (DIGEST_TEXT_SIZE + 2)
+
+static void write_etag(const struct request *request, char out[ETAG_SIZE])
+{
+    (void)snprintf(out, ETAG_SIZE, "\"%s\"", request->reference);
+}
+
+static bool is_answered_by_condition(struct request *request, const struct stored_blob *blob)
+{
+    char etag[ETAG_SIZE];
+
+    write_etag(request, etag);
+    if (!oci_is_answered_by_condition(request, etag, stored_blob_size(blob))) return false;
+    if (request->response->status == 304) describe(request, request->reference); /* a 412 must not be kept for a year */
+    return true;
+}
+
 static struct result refuse_range(struct request *request, uint64_t size)
 {
     (void)oci_refuse(request, 416, "RANGE_INVALID", "the blob has no such bytes").ok;
@@ -87,9 +105,9 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
     const uint64_t size = stored_blob_size(blob);
     struct outgoing *outgoing = arena_take(request->arena, sizeof *outgoing);
     struct range range = {0};
-    char etag[DIGEST_TEXT_SIZE + 2];
+    char etag[ETAG_SIZE];
 
-    (void)snprintf(etag, sizeof etag, "\"%s\"", request->reference);
+    write_etag(request, etag);
     const enum range_kind kind =
         request->method == METHOD_GET ? range_of_request(request, size, etag, &range) : RANGE_WHOLE;
     if (outgoing == NULL || kind == RANGE_UNSATISFIABLE) {
@@ -134,9 +152,7 @@ static bool recall(struct request *request)
     struct error ignored = {0};
 
     if (oci_is_probe(request) || !stored_blob_recall(request->gateway->registry, &query, &blob)) return false;
-    if (!oci_not_modified(request, request->reference, stored_blob_size(blob))) return answer(request, GIVE(blob), &ignored).ok;
-    describe(request, request->reference);
-    return true;
+    return is_answered_by_condition(request, blob) || answer(request, GIVE(blob), &ignored).ok;
 }
 
 static struct result read(struct request *request, struct pg *pg, struct error *err)
@@ -147,10 +163,7 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     if (oci_is_probe(request)) return oci_refuse(request, 404, "BLOB_UNKNOWN", "push it: what is there is not told");
     if (!stored_blob_find(request->gateway->registry, pg, &query, &blob, err).ok)
         return oci_fail(request, "BLOB_UNKNOWN", err);
-    if (oci_not_modified(request, request->reference, stored_blob_size(blob))) {
-        describe(request, request->reference);
-        return SUCCESS;
-    }
+    if (is_answered_by_condition(request, blob)) return SUCCESS;
     if (stored_blob_is_damaged(blob) && !(request->method == METHOD_GET && stored_blob_is_sound_now(blob)))
         return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");
     if (request->method == METHOD_GET && !stored_blob_open(blob, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
@@ -160,8 +173,12 @@ static struct result read(struct request *request, struct pg *pg, struct error *
 static struct result delete(struct request *request, struct pg *pg, struct error *err)
 {
     struct blob_unlink unlink;
+    char etag[ETAG_SIZE];
 
     (void)pg;
+    write_etag(request, etag); /* of the blob, if it is here: it can have no other */
+    if (condition_of_request(request, etag) != CONDITIONS_HOLD)
+        return oci_refuse(request, 412, "PRECONDITION_FAILED", "If-Match or If-None-Match does not hold");
     blob_unlink_prepare(oci_where(request), request->reference, &unlink);
     if (!request_record(request, &unlink.change, err).ok) return oci_fail_to_delete(request, "BLOB_UNKNOWN", err);
     response_empty(request, 202);

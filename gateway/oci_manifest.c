@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "gateway/condition.h"
 #include "gateway/oci_priv.h"
 #include "policy/decider.h"
 #include "registry/reference.h"
@@ -77,17 +78,53 @@ static struct manifest_query query_of(const struct request *request)
         .permit = request->permit, .action = action_of(request), .where = oci_where(request), .reference = request->reference};
 }
 
+#define ETAG_SIZE (DIGEST_TEXT_SIZE + sizeof "\".docker\"")
+
+/* The same bytes may be pushed again under Docker's name for their type: then what a client has kept is another answer. */
+static void write_etag(const char *digest, const char *media_type, char out[ETAG_SIZE])
+{
+    const bool is_docker = strcmp(media_type, MEDIA_TYPE_DOCKER) == 0 || strcmp(media_type, MEDIA_TYPE_DOCKER_LIST) == 0;
+
+    (void)snprintf(out, ETAG_SIZE, "\"%s%s\"", digest, is_docker ? ".docker" : "");
+}
+
+/* What a change asks of the manifest that its reference names. */
+struct condition_on_manifest {
+    struct manifest_condition condition;
+    const struct request *request;
+};
+
+static bool holds(const struct manifest_condition *condition, const char *digest, const char *media_type)
+{
+    const struct condition_on_manifest *self = (const struct condition_on_manifest *)(const void *)condition; /* its first member */
+    char etag[ETAG_SIZE];
+
+    if (digest != NULL) write_etag(digest, media_type, etag);
+    return condition_of_request(self->request, digest == NULL ? NULL : etag) == CONDITIONS_HOLD;
+}
+
+static struct condition_on_manifest condition_of(const struct request *request)
+{
+    const bool is_stated = request_header(request, "If-Match") != NULL || request_header(request, "If-None-Match") != NULL;
+
+    return (struct condition_on_manifest){
+        .condition = {.holds = is_stated ? holds : NULL, .reference = request->reference}, .request = request};
+}
+
 static void answer(struct request *request, struct stored_manifest *manifest)
 {
+    char etag[ETAG_SIZE];
+
     /* A repository's bytes are what was pushed, whatever the client lists in Accept. */
-    const bool is_known = oci_not_modified(request, manifest->digest, manifest->size_bytes);
+    write_etag(manifest->digest, manifest->media_type, etag);
+    const bool is_answered = oci_is_answered_by_condition(request, etag, manifest->size_bytes);
     const struct response_source described = {.length = manifest->size_bytes}; /* HEAD never reads it */
-    if (!is_known && request->method == METHOD_HEAD)
+    if (!is_answered && request->method == METHOD_HEAD)
         response_from_source(request, 200, manifest->media_type, &described);
-    else if (!is_known)
+    else if (!is_answered)
         oci_body(request, 200, manifest->media_type, &manifest->body);
     response_header(request, "Docker-Content-Digest", "%s", manifest->digest);
-    response_header(request, "ETag", "\"%s\"", manifest->digest);
+    response_header(request, "ETag", "%s", etag);
     response_header(request, "Cache-Control", "private, no-cache");
     oci_warn_of_expiry(request);
 }
@@ -161,6 +198,7 @@ static bool check_digest(struct request *request, char text_out[DIGEST_TEXT_SIZE
 
 static struct result refuse_push(struct request *request, const struct manifest_push *push, struct error *err)
 {
+    if (push->condition->has_failed) return oci_refuse(request, 412, "PRECONDITION_FAILED", err->message);
     if (push->is_wrong) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
     if (err->kind != ERROR_NOT_FOUND || push->missing[0] == '\0') return oci_fail(request, "NAME_UNKNOWN", err);
     OWNED_JSON detail = json_pack("{s:s}", "digest", push->missing);
@@ -183,6 +221,9 @@ static void created(struct request *request, const struct manifest_push *push)
     response_empty(request, 201);
     oci_location(request, "manifests", push->digest);
     response_header(request, "Docker-Content-Digest", "%s", push->digest);
+    char etag[ETAG_SIZE];
+    write_etag(push->digest, push->manifest->media_type, etag);
+    response_header(request, "ETag", "%s", etag);
     if (push->manifest->subject[0] != '\0') response_header(request, "OCI-Subject", "%s", push->manifest->subject);
     for (size_t i = 0; i < push->tag_count; i++) response_header(request, "OCI-Tag", "%s", push->tags[i]);
     warn_of_layers_elsewhere(request, push->manifest);
@@ -218,6 +259,7 @@ static struct result push(struct request *request, struct pg *pg, struct error *
 {
     struct manifest_push *push = arena_take(request->arena, sizeof *push);
     struct tags *tags = arena_take(request->arena, sizeof *tags);
+    struct condition_on_manifest condition = condition_of(request);
     OWNED(manifest) *manifest = NULL;
 
     if (push == NULL || tags == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a push");
@@ -226,6 +268,7 @@ static struct result push(struct request *request, struct pg *pg, struct error *
     push->manifest = manifest;
     push->tags = tags->names;
     push->tag_count = tags->count;
+    push->condition = &condition.condition;
     return store(request, pg, push, err);
 }
 
@@ -238,16 +281,21 @@ static struct result delete(struct request *request, struct pg *pg, struct error
         struct manifest_delete manifest;
     } deletion;
     struct change *change = &deletion.tag.change;
+    struct condition_on_manifest condition = condition_of(request);
 
     (void)pg;
     if (is_digest(request->reference)) {
         TRY(decider_keeping(request->gateway->decider, request->name, clock_wall_ms(), &keeping, err));
         manifest_delete_prepare(oci_where(request), request->reference, &keeping, &deletion.manifest);
+        deletion.manifest.condition = &condition.condition;
         change = &deletion.manifest.change;
     } else {
         tag_delete_prepare(oci_where(request), request->reference, &deletion.tag);
+        deletion.tag.condition = &condition.condition;
     }
-    if (!request_record(request, change, err).ok) return oci_fail_to_delete(request, "MANIFEST_UNKNOWN", err);
+    const struct result result = request_record(request, change, err);
+    if (!result.ok && condition.condition.has_failed) return oci_refuse(request, 412, "PRECONDITION_FAILED", err->message);
+    if (!result.ok) return oci_fail_to_delete(request, "MANIFEST_UNKNOWN", err);
     response_empty(request, 202);
     return SUCCESS;
 }

@@ -37,8 +37,8 @@ void oci_body(struct request *request, unsigned status, const char *content_type
 void oci_location(struct request *request, const char *kind, const char *reference);
 /** Warns whoever comes with a robot's secret that ends in a week. */
 void oci_warn_of_expiry(struct request *request);
-/** True (and 304) when If-None-Match names the digest; the object has so many bytes. */
-bool oci_not_modified(struct request *request, const char *digest, uint64_t size);
+/** For GET and HEAD. True when If-Match does not name the entity tag (412), or If-None-Match does (304; the object has so many bytes). */
+bool oci_is_answered_by_condition(struct request *request, const char *etag, uint64_t size);
 
 /** `n` of a list: false and 400 for anything but a number. Absent: `fallback`; larger than it: cut to `most`. */
 bool oci_page_size(struct request *request, unsigned fallback, unsigned most, unsigned *size_out);

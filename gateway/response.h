@@ -30,7 +30,7 @@ struct response_source {
 };
 #define RESPONSE_BLOCK_SIZE ((size_t)4 * 65520) /* a read asks for so much, but for the last one: four records of SJB1 */
 
-#define RESPONSE_HEADERS_MAX 28 /* a pushed index with twelve OCI-Tag values and warnings, and what each answer has */
+#define RESPONSE_HEADERS_MAX 29 /* a pushed index with twelve OCI-Tag values and warnings, and what each answer has */
 
 struct response {
     unsigned status;

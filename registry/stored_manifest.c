@@ -174,7 +174,7 @@ static struct result run_delete(struct change *change, struct pg *pg, const stru
     const struct manifest_delete *deletion = (const struct manifest_delete *)(const void *)change; /* its first member */
 
     permit_require(permit, ACTION_MANIFEST_DELETE, &deletion->where);
-    return manifest_row_delete(pg, &deletion->where.repository, deletion->digest, &deletion->keeping, err);
+    return manifest_row_delete(pg, &deletion->where.repository, deletion->digest, &deletion->keeping, deletion->condition, err);
 }
 
 void manifest_delete_prepare(const struct resource *where, const char *digest, const struct policy_keeping *keeping,

@@ -11,6 +11,14 @@
 
 #define MANIFEST_TAGS_MAX 12 /* in one push; the specification asks for at least 10, and each is a header of the answer */
 
+/** What a client asks of the manifest that a reference names, before it is changed: asked in the transaction of the change. */
+struct manifest_condition {
+    /** Both NULL: there is none. `holds` NULL: nothing is asked. Called by the sequencer's thread; may read what lives as long as the record. */
+    bool (*holds)(const struct manifest_condition *condition, const char *digest, const char *media_type);
+    const char *reference; /* a digest or a tag */
+    bool has_failed;       /* set when the change fails with ERROR_CONFLICT because it does not hold */
+};
+
 /** A change: stores the manifest and sets tags, in the transaction of its event. */
 struct manifest_push {
     struct change change;
@@ -22,6 +30,7 @@ struct manifest_push {
     struct buffer sealed;
     const char *const *tags;            /* checked by tag_is_valid(); must outlive the record */
     size_t tag_count;
+    struct manifest_condition *condition; /* NULL: none; must outlive the record */
     char detail[CHANGE_DETAIL_MAX + 1]; /* what the event says: the digest, and behind blanks the tags */
     char missing[DIGEST_TEXT_SIZE];     /* set when the change fails with ERROR_NOT_FOUND: the first one that is */
     bool is_wrong;                      /* set when it fails with ERROR_INVALID: what it says of what is here is not so */
@@ -59,6 +68,7 @@ struct manifest_delete {
     struct resource where;
     struct policy_keeping keeping; /* of `where` */
     char digest[DIGEST_TEXT_SIZE];
+    struct manifest_condition *condition; /* NULL, as it is prepared: none */
 };
 void manifest_delete_prepare(const struct resource *where, const char *digest, const struct policy_keeping *keeping,
                              struct manifest_delete *delete_out);

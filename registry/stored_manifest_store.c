@@ -89,6 +89,10 @@ static const struct pg_statement statements[] = {
             ") u ORDER BY digest LIMIT $5) m JOIN project_key k USING (key_id) WHERE m.bytes_before < $6"
             " ORDER BY m.digest",
      "uuid text text text int8 int8 text", COLUMN_TYPES},
+    {"manifest_named", /* a tag has no ':' and every digest has one */
+     "SELECT digest, media_type FROM manifest WHERE repository_id = $1"
+     " AND digest = coalesce((SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2), $2)",
+     "uuid text", "text text"},
     {"manifest_must_stay",
      "SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND manifest_digest = $2 AND tag_is_immutable($1, name)"
      " UNION ALL SELECT manifest_digest, " SQL(LISTED) " FROM manifest_reference WHERE repository_id = $1 AND digest = $2"
@@ -244,9 +248,28 @@ static struct result insert_tags(struct pg *pg, const struct manifest_push *push
     return pg_run(pg, "manifest_tag", &arguments, NULL, err);
 }
 
+struct result manifest_condition_check(struct pg *pg, const struct uuid *repository, struct manifest_condition *condition,
+                                       bool is_deletion, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    if (condition == NULL || condition->holds == NULL) return SUCCESS;
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, condition->reference);
+    TRY(pg_run(pg, "manifest_named", &arguments, &rows, err));
+    const bool is_there = pg_rows_count(rows) > 0;
+    if (is_deletion && !is_there) return SUCCESS;
+    condition->has_failed = !condition->holds(condition, is_there ? pg_text(rows, 0, 0) : NULL, is_there ? pg_text(rows, 0, 1) : NULL);
+    if (!condition->has_failed) return SUCCESS;
+    if (!is_there) return failure(err, ERROR_CONFLICT, "If-Match does not hold: %s is not there", condition->reference);
+    return failure(err, ERROR_CONFLICT, "If-Match or If-None-Match does not hold: %s is %s", condition->reference, pg_text(rows, 0, 0));
+}
+
 struct result manifest_rows_insert(struct pg *pg, struct manifest_push *push, struct error *err)
 {
     TRY(check_missing(pg, push, err));
+    TRY(manifest_condition_check(pg, &push->where.repository, push->condition, false, err));
     TRY(insert_manifest(pg, push, err));
     if (push->manifest->reference_count > 0) TRY(insert_references(pg, push, err));
     return insert_tags(pg, push, err);
@@ -282,7 +305,7 @@ static struct result check_kept(struct pg *pg, const struct uuid *repository, co
 }
 
 struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest,
-                                  const struct policy_keeping *keeping, struct error *err)
+                                  const struct policy_keeping *keeping, struct manifest_condition *condition, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL, *reasons = NULL;
@@ -292,6 +315,7 @@ struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, 
     pg_add_text(&arguments, digest);
     TRY(pg_run(pg, "manifest_must_stay", &arguments, &reasons, err));
     if (pg_rows_count(reasons) > 0) return must_stay(reasons, err);
+    TRY(manifest_condition_check(pg, repository, condition, true, err));
     TRY(pg_run(pg, "manifest_untag", &arguments, NULL, err));
     TRY(pg_run(pg, "manifest_delete", &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS

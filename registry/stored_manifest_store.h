@@ -9,10 +9,14 @@
 /** Inserts manifest, references and tags. ERROR_NOT_FOUND fills in push->missing; ERROR_DENIED for an immutable tag that would
  *  move, and when the project's quota has no room. */
 RESULT manifest_rows_insert(struct pg *pg, struct manifest_push *push, struct error *err);
-/** With its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable; ERROR_CONFLICT while an index lists it. */
-/** ERROR_DENIED also for what was stored less than keeping->days ago. */
+/** With its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable, and for what was stored less than keeping->days ago;
+ *  ERROR_CONFLICT while an index lists it, and when the condition (NULL: none) does not hold. */
 RESULT manifest_row_delete(struct pg *pg, const struct uuid *repository, const char *digest, const struct policy_keeping *keeping,
-                           struct error *err);
+                           struct manifest_condition *condition, struct error *err);
+/** ERROR_CONFLICT when it does not hold. `condition` may be NULL. What is not there can't be deleted, whatever is asked of it:
+ *  `is_deletion` lets it pass. */
+RESULT manifest_condition_check(struct pg *pg, const struct uuid *repository, struct manifest_condition *condition, bool is_deletion,
+                                struct error *err);
 
 /** A row as it is read: views of `rows`. */
 struct manifest_row {

@@ -7,6 +7,7 @@
 
 #include "registry/reference.h"
 #include "registry/registry.h"
+#include "registry/stored_manifest.h"
 
 #define TAG_PAGE_MAX 5000 /* tags in one answer: 0.7 MB at most; clients follow the Link */
 
@@ -30,5 +31,6 @@ struct tag_delete {
     struct change change;
     struct resource where;
     char name[TAG_MAX + 1];
+    struct manifest_condition *condition; /* NULL, as it is prepared: none */
 };
 void tag_delete_prepare(const struct resource *where, const char *name, struct tag_delete *delete_out);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "registry/stored_manifest_store.h"
 #include "registry/tag.h"
 
 static const struct pg_statement statements[] = {
@@ -49,6 +50,7 @@ static struct result run_delete(struct change *change, struct pg *pg, const stru
     OWNED(pg_rows) *rows = NULL, *there = NULL;
 
     permit_require(permit, ACTION_TAG_DELETE, &deletion->where);
+    TRY(manifest_condition_check(pg, &deletion->where.repository, deletion->condition, true, err));
     pg_add_uuid(&arguments, &deletion->where.repository);
     pg_add_text(&arguments, deletion->name);
     TRY(pg_run(pg, "tag_delete", &arguments, &rows, err));

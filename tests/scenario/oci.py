@@ -531,6 +531,82 @@ def an_index_says_what_its_manifests_are():
     expect(there.put_manifest("right", index_of((IMAGE, body, len(body))), INDEX), 201)
 
 
+def another_type_is_another_answer():
+    """Who keeps an answer for its ETag is not told that nothing changed when the type did."""
+    there = place("typed-tag")
+    body = without_a_type(there)
+    known = None
+    for kind in (IMAGE, DOCKER, IMAGE):
+        created = expect(there.put_manifest("v1", body, kind), 201)
+        for reference in ("v1", sha256(body)):
+            if known is not None:
+                answer = expect(there.call("GET", "manifests/" + reference, headers={"If-None-Match": known}), 200)
+                assert answer["Content-Type"] == kind
+            assert there.call("HEAD", "manifests/" + reference)["ETag"] == created["ETag"]
+            expect(there.call("GET", "manifests/" + reference, headers={"If-None-Match": created["ETag"]}), 304)
+        known = created["ETag"]
+
+
+def with_(there, reference, body, **headers):
+    return there.call("PUT", "manifests/" + reference, body, {
+        "Content-Type": IMAGE, **{name.replace("_", "-"): value for name, value in headers.items()}})
+
+
+def a_tag_is_moved_by_who_knows_it():
+    """RFC 9110, 13.1: what does not hold is not done, and it is asked in the transaction of the change."""
+    there = place("conditions")
+    one, two = there.manifest(annotations={"a": "1"}), there.manifest(annotations={"a": "2"})
+    etag = {body: f'"{sha256(body)}"' for body in (one, two)}
+    for reference in ("v1", sha256(one)):
+        expect(with_(there, reference, one, If_Match="*"), 412, "PRECONDITION_FAILED")
+    expect(with_(there, "v1", one, If_Match=etag[one]), 412)
+    expect(there.call("GET", "manifests/" + sha256(one)), 404)
+    assert expect(with_(there, "v1", one, If_None_Match="*"), 201)["ETag"] == etag[one]
+    refused = expect(with_(there, "v1", two, If_None_Match="*"), 412, "PRECONDITION_FAILED")
+    assert sha256(one) in refused.json["errors"][0]["message"], refused.body
+    for wrong in ('"x"', etag[two], f"W/{etag[one]}"):
+        expect(with_(there, "v1", two, If_Match=wrong), 412)
+        expect(there.call("DELETE", "manifests/v1", headers={"If-Match": wrong}), 412, "PRECONDITION_FAILED")
+        expect(there.call("DELETE", "manifests/" + sha256(one), headers={"If-Match": wrong}), 412)
+        expect(there.call("GET", "manifests/v1", headers={"If-Match": wrong}), 412)
+    expect(with_(there, sha256(one), one, If_None_Match="*"), 412)
+    expect(there.call("HEAD", "manifests/" + sha256(two)), 404)
+    assert there.call("GET", "manifests/v1").body == one
+    expect(with_(there, "v1", two, If_Match=f'"x", {etag[one]}'), 201)
+    expect(there.call("DELETE", "manifests/v1", headers={"If-None-Match": "*"}), 412)
+    expect(there.call("DELETE", "manifests/never", headers={"If-Match": '"x"'}), 404, "MANIFEST_UNKNOWN")
+    expect(there.call("DELETE", "manifests/v1", headers={"If-Match": etag[two]}), 202)
+    expect(there.call("DELETE", "manifests/" + sha256(two), headers={"If-Match": etag[two]}), 202)
+    missing = there.manifest(b"never pushed")
+    expect(with_(there, "v2", missing, If_Match='"x"'), 400, "MANIFEST_BLOB_UNKNOWN")  # what would fail anyway says why
+
+
+def of_many_who_make_a_tag_one_does():
+    there = place("raced")
+    bodies = [there.manifest(annotations={"a": str(number)}) for number in range(12)]
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda body: with_(there, "only", body, If_None_Match="*").status, bodies))
+    assert sorted(answers) == [201] + [412] * 11, answers
+    held = there.call("HEAD", "manifests/only")
+    assert held["Docker-Content-Digest"] == sha256(bodies[answers.index(201)])
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda body: with_(there, "only", body + b" ", If_Match=held["ETag"]).status, bodies))
+    assert sorted(answers) == [201] + [412] * 11, answers
+
+
+def a_blob_goes_and_comes_by_its_tag():
+    there = place("conditions")
+    digest = there.push_blob(b"of conditions")
+    for method in ("GET", "HEAD", "DELETE"):
+        answer = expect(there.call(method, "blobs/" + digest, headers={"If-Match": '"x"'}), 412)
+        assert answer["Cache-Control"] != "private, max-age=31536000, immutable"
+    expect(there.call("DELETE", "blobs/" + digest, headers={"If-None-Match": "*"}), 412, "PRECONDITION_FAILED")
+    for match in ("*", f'"{digest}"'):
+        expect(there.call("GET", "blobs/" + digest, headers={"If-Match": match}), 200)
+    expect(there.call("DELETE", "blobs/" + digest, headers={"If-Match": f'"{digest}"'}), 202)
+    expect(there.call("GET", "blobs/" + digest, headers={"If-Match": '"x"'}), 404)
+
+
 def what_others_make_is_kept_as_it_is():
     """Models of KitOps and Docker's, an image of Docker's, and whatever comes next: types, members and bytes."""
     there = place("foreign")
@@ -1138,6 +1214,7 @@ cases = [
     pieces_that_overlap_are_refused_and_change_nothing, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
     a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source, a_promoter_mounts_and_uploads_nothing,
     a_manifest_comes_back_byte_for_byte, a_manifest_is_answered_as_it_was_pushed_last,
+    another_type_is_another_answer, a_tag_is_moved_by_who_knows_it, of_many_who_make_a_tag_one_does, a_blob_goes_and_comes_by_its_tag,
     what_an_index_lists_keeps_its_type, an_index_says_what_its_manifests_are, what_others_make_is_kept_as_it_is, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
     a_manifest_by_digest_takes_tags, every_kind_of_manifest_goes_in_out_and_away, the_registry_says_what_it_is,
