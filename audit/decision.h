@@ -23,7 +23,8 @@ struct denial {
     char rule[65];      /* "H-READ-AE", "SYS-NO-BINDING" */
     char policy[80];    /* "health-ae@3", "sys" for what no document says */
     char message[304];  /* one sentence for a person, with the way out */
-    char missing[128];  /* names of the facts that were unknown or false: "geo, assurance"; "" if none */
+    char missing[128];  /* names of the facts that were unknown: "geo, assurance"; "" if none */
+    char failed[128];   /* of those that are known, and not what the rule asks for */
 };
 #define DENIALS_MAX 8 /* shown and recorded; a ninth changes nothing for anybody */
 

@@ -89,6 +89,23 @@ struct result command_organisation_create(struct invocation *invocation, struct 
     return create(invocation, "/organisations", body, err);
 }
 
+struct result command_organisation_list(struct invocation *invocation, struct error *err)
+{
+    static const struct column columns[] = {{"ORGANISATION", "name"}, {"LABEL", "label"}};
+
+    return api_list(invocation, "/organisations", "organisations", columns, COUNT(columns), err);
+}
+
+struct result command_project_show(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+    OWNED_JSON answer = NULL;
+
+    TRY(buffer_format(&path, err, "/projects/%s", invocation->operands[1]));
+    TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
+    return api_print(invocation, answer, err);
+}
+
 struct result command_project_create(struct invocation *invocation, struct error *err)
 {
     char organisation[64];
@@ -301,12 +318,13 @@ struct result command_binding_create(struct invocation *invocation, struct error
         TRY(set_text(body, "robot", id, err));
     }
     TRY(with_words(invocation, "roles", roles, api_call_in(session, "POST", "/bindings", body, &answer, err), err));
+    if (issuer != NULL) issuer_warn(session, issuer);
     return api_print(invocation, answer, err);
 }
 
 struct result command_binding_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"ID", "id"},     {"ROBOT", "robot"}, {"SUBJECT", "subject"},
+    static const struct column columns[] = {{"ID", "id"},     {"ROBOT", "robot"}, {"SUBJECT", "subject"}, {"ISSUER", "issuer"},
                                             {"ROLE", "role"}, {"SCOPE", "scope"}, {"EXPIRES", "expires"}};
 
     return api_list(invocation, "/bindings", "bindings", columns, COUNT(columns), err);

@@ -62,6 +62,14 @@ static const struct option_row project_create_options[] = {
     {'r', "region", "REGION", "home region of its bytes (default: the deployment's first)"},
     {'l', "label", "JSON", "floor label: {\"class\":\"sensitive\",\"subjects\":[\"health\"]}"},
 };
+static const struct option_row policy_show_options[] = {
+    {'d', "document", NULL, "the set in force, as \"policy sign\" takes it"},
+};
+static const struct option_row issuer_trust_options[] = {
+    {'a', "audience", "TEXT", "what its tokens must name, alone (default: the registry's public URL)"},
+    {'A', "algorithm", "NAME", "RS256, PS256, ES256 or ES384; may be repeated (default: RS256)"},
+    {'m', "lifetime-max", "SECONDS", "longest life of its tokens (default: 3600)"},
+};
 static const struct option_row delete_options[] = {
     {'n', "dry-run", NULL, "delete nothing; show the plan"},
     {'p', "plan", "DIGEST", "delete what the plan of this digest shows"},
@@ -148,6 +156,8 @@ static const struct command table[] = {
      command_audit_key},
     {"admin organisation create", "HOST[:PORT] NAME", 2, 2, "Make an organisation", "", NO_OPTIONS,
      command_organisation_create},
+    {"admin organisation list", "HOST[:PORT]", 1, 1, "List the organisations that you may see", "", NO_OPTIONS,
+     command_organisation_list},
     {"admin organisation delete", "HOST[:PORT] NAME", 2, 2, "Delete an organisation with its projects, robots and roles",
      DELETION, OPTIONS(delete_options), command_organisation_delete},
     {"admin project create", "HOST[:PORT] ORGANISATION/PROJECT", 2, 2, "Make a project with home region and floor label",
@@ -158,6 +168,8 @@ static const struct command table[] = {
      DELETION, OPTIONS(delete_options), command_repository_delete},
     {"admin project list", "HOST[:PORT]", 1, 1, "List the projects that you may see", "", NO_OPTIONS,
      command_project_list},
+    {"admin project show", "HOST[:PORT] ORGANISATION/PROJECT", 2, 2, "Show one project: its region and its floor label", "",
+     NO_OPTIONS, command_project_show},
     {"admin project label", "HOST[:PORT] ORGANISATION/PROJECT JSON", 3, 3, "Raise the floor label of a project",
      "JSON is a label such as {\"class\":\"sensitive\",\"subjects\":[\"health\"]}. " CLASSES, NO_OPTIONS, command_project_label},
     {"admin project quota", "HOST[:PORT] ORGANISATION/PROJECT", 2, 2, "Show or set what a project may have",
@@ -189,6 +201,13 @@ static const struct command table[] = {
     {"admin binding list", "HOST[:PORT]", 1, 1, "List who has which role where", "", NO_OPTIONS, command_binding_list},
     {"admin binding revoke", "HOST[:PORT] ID", 2, 2, "Take a role away, at once", "", NO_OPTIONS,
      command_binding_revoke},
+    {"admin issuer trust", "HOST[:PORT] URL JWKS.json", 3, 3, "Trust an OIDC issuer's tokens; replaces the one of this URL",
+     "JWKS.json is the issuer's key set, which is not fetched: give the new one when the issuer changes its keys. Trust alone\n"
+     "gives no rights: bind its subjects with \"admin binding create --issuer\".",
+     OPTIONS(issuer_trust_options), command_issuer_trust},
+    {"admin issuer list", "HOST[:PORT]", 1, 1, "List the trusted issuers", "", NO_OPTIONS, command_issuer_list},
+    {"admin issuer remove", "HOST[:PORT] ID", 2, 2, "Trust an issuer no more: its tokens end at once",
+     "ID is its id, or its URL. The roles of its subjects stay, and count again if it is trusted again.", NO_OPTIONS, command_issuer_remove},
     {"admin scrub", "HOST[:PORT]", 1, 1, "Verify everything that a region holds",
      "Every record of every blob, every sealed manifest, and whether each object belongs to a row. The server does it, at\n"
      "a bounded rate; ending this command does not end it. Exit status 6 if something was found.",
@@ -216,7 +235,9 @@ static const struct command table[] = {
     {"admin job findings", "HOST[:PORT] ID", 2, 2, "Show what a scrub found", "", OPTIONS(job_options), command_job_findings},
     {"admin job stop", "HOST[:PORT] ID", 2, 2, "End one before it is done; what was found or removed stays so", "",
      OPTIONS(job_options), command_job_stop},
-    {"policy show", "HOST[:PORT]", 1, 1, "Show which policies are in force", "", NO_OPTIONS, command_policy_show},
+    {"policy show", "HOST[:PORT]", 1, 1, "Show which policies are in force",
+     "With --document, the whole set: what the next one is made of. A set replaces the one before as a whole.",
+     OPTIONS(policy_show_options), command_policy_show},
     {"policy sign", "SET.json", 1, 1, "Sign a policy set with the approver's key", "Needs no registry.",
      OPTIONS(policy_sign_options), command_policy_sign},
     {"policy load", "HOST[:PORT] SET.dsse", 2, 2, "Put a signed policy set into force", "", NO_OPTIONS,

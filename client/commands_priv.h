@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "client/command.h"
+#include "client/session.h"
 
 RESULT command_login(struct invocation *invocation, struct error *err);
 RESULT command_logout(struct invocation *invocation, struct error *err);
@@ -40,6 +41,13 @@ RESULT command_robot_revoke(struct invocation *invocation, struct error *err);
 RESULT command_binding_create(struct invocation *invocation, struct error *err);
 RESULT command_binding_list(struct invocation *invocation, struct error *err);
 RESULT command_binding_revoke(struct invocation *invocation, struct error *err);
+RESULT command_organisation_list(struct invocation *invocation, struct error *err);
+RESULT command_project_show(struct invocation *invocation, struct error *err);
+RESULT command_issuer_trust(struct invocation *invocation, struct error *err);
+RESULT command_issuer_list(struct invocation *invocation, struct error *err);
+RESULT command_issuer_remove(struct invocation *invocation, struct error *err);
+/** A warning if no trusted issuer has this URL; nothing if the caller may not see which there are. */
+void issuer_warn(struct session *session, const char *url);
 RESULT command_scrub(struct invocation *invocation, struct error *err);
 RESULT command_rewrap(struct invocation *invocation, struct error *err);
 /** Begins a job and, without --detach, follows it to its end. `project`: of which it is looked at, or NULL. */

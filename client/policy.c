@@ -89,11 +89,13 @@ struct result command_policy_load(struct invocation *invocation, struct error *e
 
 struct result command_policy_show(struct invocation *invocation, struct error *err)
 {
-    OWNED(session) *session = NULL;
-    OWNED_RESPONSE response = RESPONSE;
-    const struct http_request request = {.method = "GET", .path = "/api/v1/policies", .wanted = 200};
+    OWNED_JSON answer = NULL;
 
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
-    TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));
-    return print_answer(&response, err);
+    TRY(api_call(invocation, "GET", "/policies", NULL, &answer, err));
+    const json_t *set = json_object_get(answer, "set");
+    if (invocation_option(invocation, 'd') != NULL)
+        return set == NULL ? failure(err, ERROR_INVALID, "the registry answered without the set: it is older than this program")
+                           : api_print_json(set, err);
+    (void)json_object_del(answer, "set");
+    return api_print_json(answer, err);
 }

@@ -108,7 +108,7 @@ struct invocation *session_invocation(const struct session *session)
 
 static void explain_members(struct invocation *invocation, const json_t *detail)
 {
-    static const char *const members[] = {"rule", "policy", "missing", "decision", "reason", "digest"};
+    static const char *const members[] = {"rule", "policy", "missing", "failed", "decision", "reason", "digest"};
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         invocation_explain(invocation, members[i], json_text_of(detail, members[i]));

@@ -46,10 +46,16 @@ static struct result answer(struct request *request, unsigned status, const stru
 
 static struct result handle_policy_read(struct request *request, struct pg *pg, struct error *err)
 {
-    struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX);
+    struct buffer OWNED_BUFFER json = BUFFER(DESCRIPTION_MAX + POLICY_SET_BYTES_MAX);
+    OWNED(policy_set) *set = decider_policy_set(request->gateway->decider);
 
     (void)pg;
-    TRY(decider_describe_policies(request->gateway->decider, &json, err));
+    if (set == NULL) return failure(err, ERROR_NOT_FOUND, "no policy set is loaded yet");
+    TRY(policy_set_describe(set, &json, err));
+    json.length--; /* its last brace: one member more */
+    TRY(buffer_add_text(&json, ",\"set\":", err));
+    TRY(policy_set_write(set, &json, err));
+    TRY(buffer_add_text(&json, "}", err));
     return answer(request, 200, &json, err);
 }
 

@@ -73,6 +73,7 @@ static json_t *reason_of(const struct denial *denial)
 
     if (reason != NULL && denial->missing[0] != '\0')
         (void)json_object_set_new(reason, "missing", json_string(denial->missing));
+    if (reason != NULL && denial->failed[0] != '\0') (void)json_object_set_new(reason, "failed", json_string(denial->failed));
     return reason;
 }
 

@@ -72,12 +72,12 @@ static void refuse(struct making *making, enum verdict verdict, const char *rule
 }
 
 /* Whole names only. */
-static void add_missing(char *missing, size_t size, const char *const *names, size_t count)
+static void add_names(char *text, size_t size, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const size_t length = strlen(missing), wanted = strlen(names[i]) + (length > 0 ? 2 : 0);
+        const size_t length = strlen(text), wanted = strlen(names[i]) + (length > 0 ? 2 : 0);
         if (length + wanted >= size) return;
-        (void)snprintf(missing + length, size - length, "%s%s", length > 0 ? ", " : "", names[i]);
+        (void)snprintf(text + length, size - length, "%s%s", length > 0 ? ", " : "", names[i]);
     }
 }
 
@@ -96,8 +96,8 @@ static void note_denial(struct making *making, const struct policy_denial *denia
 
     worsen(making, VERDICT_DENY);
     if (noted == NULL) return;
-    add_missing(noted->missing, sizeof noted->missing, denial->unknown, denial->unknown_count);
-    add_missing(noted->missing, sizeof noted->missing, denial->failed, denial->failed_count);
+    add_names(noted->missing, sizeof noted->missing, denial->unknown, denial->unknown_count);
+    add_names(noted->failed, sizeof noted->failed, denial->failed, denial->failed_count);
 }
 
 /* --- policies --- */

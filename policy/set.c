@@ -327,6 +327,11 @@ struct result policy_set_describe(const struct policy_set *set, struct buffer *j
     return buffer_add_text(json, "]}", err);
 }
 
+struct result policy_set_write(const struct policy_set *set, struct buffer *json, struct error *err)
+{
+    return json_write_canonical(json, set->json, err);
+}
+
 struct policy_set *policy_set_keep(struct policy_set *set)
 {
     if (set != NULL) (void)atomic_fetch_add(&set->holders, 1);

@@ -75,6 +75,9 @@ const char *policy_set_region_name(const struct policy_set *set, size_t index);
 /** Appends {"digest", "epoch", "policies": [{"digest", "id", "review_by", "version"}]} as canonical JSON, for people. */
 RESULT policy_set_describe(const struct policy_set *set, struct buffer *json, struct error *err);
 
+/** Appends the set as it was signed, without the signature, as canonical JSON: a person reads, changes and signs it anew. */
+RESULT policy_set_write(const struct policy_set *set, struct buffer *json, struct error *err);
+
 /**
  * Which regions of the catalogue would be allowed, for explaining: `facts` with each region in turn as its target, and
  * there the strongest client (assurance 4, the same controller). `allowed_out` has room for policy_set_region_count()

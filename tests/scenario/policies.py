@@ -170,6 +170,9 @@ def a_region_outside_takes_nothing():
     assert refused.status == 403, refused.body
     rules = [one["rule"] for one in refused.json["errors"][0]["detail"]["denials"]]
     assert "H-STORE-AE" in rules, rules
+    for one in refused.json["errors"][0]["detail"]["denials"]:  # the place is known, and is the wrong one
+        if one["rule"] == "H-STORE-AE":
+            assert one["failed"] == "geo" and "missing" not in one, one
     assert load(sign(payload())).status == 201
     health().push_blob(b"another scan")
 

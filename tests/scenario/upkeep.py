@@ -361,7 +361,57 @@ def an_upload_whose_bytes_are_lost_ends():
     assert [entry["why"]["note"] for entry in events("upload.write", "failed")] == ["what it had is lost"]
 
 
-run(a_sound_region_scrubs_clean, a_gateway_tells_of_itself_and_of_keyd, a_region_whose_folder_can_not_be_used_is_not_ready, an_upload_whose_bytes_are_lost_ends, damage_is_found_named_alarmed_and_refused,
+def administrators_see_what_there_is():
+    as_admin()
+    assert "main" in [one["name"] for one in json.loads(sijil("admin", "organisation", "list", HOST, "--json"))]
+    shown = json.loads(sijil("admin", "project", "show", HOST, "main/models", "--json"))
+    assert shown["name"] == "main/models" and shown["region"] == "local/main", shown
+    sijil("admin", "project", "show", HOST, "main/nothing", expect=3)
+
+
+def an_issuer_is_trusted_bound_and_removed():
+    url, keys = "https://idp.example", os.path.join(server.root, "keys.json")
+    made = subprocess.run(["openssl", "genrsa", "2048"], capture_output=True, check=True)
+    number = subprocess.run(["openssl", "rsa", "-noout", "-modulus"], input=made.stdout, capture_output=True, check=True).stdout.split(b"=")[1]
+    modulus = base64.urlsafe_b64encode(bytes.fromhex(number.decode().strip())).decode().rstrip("=")
+    with open(keys, "w", encoding="utf-8") as file:
+        json.dump({"keys": [{"kty": "RSA", "kid": "one", "n": modulus, "e": "AQAB"}]}, file)
+    bind = [program("sijil"), "admin", "binding", "create", "--issuer", url, HOST]
+    early = subprocess.run([*bind, "job", "consumer", "main/models"], capture_output=True, text=True, env=ENVIRONMENT, check=True)
+    assert "warning: no trusted issuer has the URL " + url in early.stderr, early.stderr
+    trusted = json.loads(sijil("admin", "issuer", "trust", HOST, url, keys, "--algorithm", "RS256", "--algorithm", "PS256",
+                               "--lifetime-max", "600", "--json"))
+    assert trusted["algorithms"] == ["RS256", "PS256"] and trusted["lifetime_max"] == 600, trusted
+    assert [one["url"] for one in json.loads(sijil("admin", "issuer", "list", HOST, "--json"))] == [url]
+    late = subprocess.run([*bind, "other", "consumer", "main/models"], capture_output=True, text=True, env=ENVIRONMENT, check=True)
+    assert "warning" not in late.stderr, late.stderr
+    assert "ISSUER" in sijil("admin", "binding", "list", HOST) and url in sijil("admin", "binding", "list", HOST)
+    sijil("admin", "issuer", "trust", HOST, url, keys, "--lifetime-max", "0", expect=2)
+    sijil("admin", "issuer", "remove", HOST, url)
+    assert json.loads(sijil("admin", "issuer", "list", HOST, "--json")) == []
+    sijil("admin", "issuer", "remove", HOST, url, expect=3)
+
+
+def the_set_in_force_is_read_changed_and_loaded():
+    """As docs/policies.md says: what is in force is what the next set is made of."""
+    document = json.loads(sijil("policy", "show", "--document", HOST))
+    shown = json.loads(sijil("policy", "show", HOST))
+    assert shown["digest"] == document["digest"] and "set" not in shown, shown
+    assert [one["metadata"]["id"] for one in document["policies"]] == [one["id"] for one in shown["policies"]]
+    path, signed = os.path.join(server.root, "set.json"), os.path.join(server.root, "set.dsse")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    key = os.path.realpath(os.path.join(server.folder, "officer", "approver.pem"))
+    sijil("policy", "sign", "--key", key, "--epoch", str(shown["epoch"] + 1), path, "-o", signed)
+    sijil("policy", "load", HOST, signed)
+    again = json.loads(sijil("policy", "show", "--document", HOST))
+    assert again["epoch"] == shown["epoch"] + 1 and again["policies"] == document["policies"]
+    answer = server.client(login).call("GET", "/api/v1/policies", scope="registry:admin:*")
+    assert answer.status in (403, 404) and b"set" not in answer.body.replace(b"policy_set", b""), answer.body
+
+
+run(administrators_see_what_there_is, an_issuer_is_trusted_bound_and_removed, the_set_in_force_is_read_changed_and_loaded,
+    a_sound_region_scrubs_clean, a_gateway_tells_of_itself_and_of_keyd, a_region_whose_folder_can_not_be_used_is_not_ready, an_upload_whose_bytes_are_lost_ends, damage_is_found_named_alarmed_and_refused,
     a_scrub_survives_a_killed_gateway, a_job_is_stopped_and_the_keys_are_counted,
     tokens_signed_past_the_log_are_seen, only_administrators_may,
     a_deleted_blob_has_a_certificate_in_two_stages, tokens_signed_before_a_start_are_told, server=server)
