@@ -207,6 +207,7 @@ static bool needs_worker(const struct exchange *exchange)
 /* Who has the answer may ask again, however long it takes to clear up behind it. */
 void exchange_leave(struct exchange *exchange)
 {
+    if (!exchange->was_cut) stream_leave(exchange);
     if (!exchange->was_cut) leave_quota(exchange);
     const struct gateway *gateway = exchange->server->gateway;
     struct work_pool *pool = exchange->request.source != NULL ? gateway->readers : gateway->movers; /* a disk that hangs takes all senders */

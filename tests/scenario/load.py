@@ -248,8 +248,8 @@ def judge(lines):
 
 
 def busy_clients_leave_no_trace():
-    # Of 128 requests that one principal may have at a time, and of 96 bodies; where pushes are slow, nearly all push. An answered
-    # request must not count among them.
+    # Of 128 requests that one principal may have at a time, and of 96 bodies: an answered request must count among neither, nor its
+    # body among those of all.
     clients, seconds = (64, 600) if LONG else (96, 10)
     interval = 10 if LONG else 5
     with Server() as server:
