@@ -37,6 +37,8 @@ def is_refused_by_the_kernel():
         return False
     except ConnectionRefusedError:
         return True
+    except (ConnectionResetError, TimeoutError):  # the socket was closed while the kernel shook hands
+        return False
 
 
 check_soon("nothing new is accepted", is_refused_by_the_kernel)
