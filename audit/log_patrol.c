@@ -261,7 +261,7 @@ static void tell_late(struct log_patrol *patrol)
     patrol->is_late = true;
     metric_set(AUDIT_METRIC(audit_verify_late), 1);
     failure_write(&why, ERROR_UNAVAILABLE, "no round ended for %lld s; at entry %llu of %llu",
-                  (long long)((now_ms - patrol->round_ended_ms) / 1000), (unsigned long long)(patrol->done * TILE_WIDTH),
+                  (long long)((now_ms - patrol->round_ended_ms) / 1000), (unsigned long long)patrol->done * TILE_WIDTH,
                   (unsigned long long)patrol->check->size);
     sequencer_notice(patrol->options.sequencer, "the verifier of the audit log does not come round: find out what keeps it", &why);
 }

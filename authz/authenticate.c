@@ -357,12 +357,10 @@ static struct result try_basic(const struct attempt *attempt, struct bytes value
     struct buffer OWNED_BUFFER decoded = BUFFER(AUTHORIZATION_MAX);
     struct bytes name = {0}, password = {0};
     struct error cause = {0};
-    struct result result = SUCCESS;
 
-    if (!basic_read(value, &decoded, &name, &password, &cause).ok)
-        result = answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
-    else
-        result = (is_login ? try_login : try_secret)(attempt, name, password, authentication, err);
+    const bool is_read = basic_read(value, &decoded, &name, &password, &cause).ok;
+    const struct result result = is_read ? (is_login ? try_login : try_secret)(attempt, name, password, authentication, err)
+                                         : answer(&cause, OAUTH_INVALID_REQUEST, authentication, err);
     if (decoded.data != NULL) secret_wipe(decoded.data, decoded.capacity);
     return result;
 }

@@ -252,7 +252,7 @@ static bool is_standard_output(const struct stat *status)
 static struct result write_at_place(int place, struct bytes content, mode_t mode, struct error *err)
 {
     OWNED_FD fd = -1;
-    struct stat status;
+    struct stat status = {0};
     char name[64], target[PATH_MAX];
 
     TRY(file_status(place, &status, err));

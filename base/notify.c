@@ -50,7 +50,7 @@ struct result notify_connect(struct error *err)
         connect(fd, (const struct sockaddr *)&address, length) != 0)
         return failure(err, ERROR_UNAVAILABLE, "the service manager can't be told: %s", strerror(errno));
     manager = fd;
-    fd = -1;
+    fd = -1; /* NOLINT(clang-analyzer-deadcode.DeadStores): OWNED_FD closes what it holds at the end */
     return SUCCESS;
 }
 

@@ -108,7 +108,7 @@ struct result command_project_show(struct invocation *invocation, struct error *
 
 struct result command_project_create(struct invocation *invocation, struct error *err)
 {
-    char organisation[64];
+    char organisation[64] = "";
     const char *name = NULL, *region = invocation_option(invocation, 'r'), *label = invocation_option(invocation, 'l');
 
     TRY(line_check(invocation, split_name(invocation->operands[1], organisation, &name, err)));
@@ -147,7 +147,7 @@ struct result command_project_list(struct invocation *invocation, struct error *
 
 struct result command_robot_create(struct invocation *invocation, struct error *err)
 {
-    char organisation[64];
+    char organisation[64] = "";
     const char *name = NULL;
 
     TRY(line_check(invocation, split_name(invocation->operands[1], organisation, &name, err)));

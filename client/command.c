@@ -134,7 +134,7 @@ static struct result check_operands(const struct invocation *invocation, struct 
     if (count > command->most)
         return failure(err, ERROR_INVALID, "%s takes %s; %u more came", command->name, command->operands, count - command->most);
     if (count >= command->least) return SUCCESS;
-    if (count > 0 && strncmp(operand_name(command, 0, name), "FILE...", 8) == 0)
+    if (count > 0 && strcmp(operand_name(command, 0, name), "FILE...") == 0)
         return failure(err, ERROR_INVALID, "%s takes %s: both are needed, only '%.100s' came", command->name, command->operands,
                        invocation->operands[0]);
     return failure(err, ERROR_INVALID, "%s is missing", operand_name(command, count, name));

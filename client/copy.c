@@ -126,6 +126,7 @@ static struct result copy_blobs(struct copy *copy, const struct manifest *manife
 static struct result copy_manifest(struct copy *copy, const struct remote_reference *what, const char *as, unsigned depth,
                                    char digest_out[DIGEST_TEXT_SIZE], struct error *err);
 
+/* NOLINTNEXTLINE(misc-no-recursion): indexes are followed to DEPTH_MAX */
 static struct result copy_listed(struct copy *copy, const struct manifest *index, unsigned depth, struct error *err)
 {
     const json_t *list = json_object_get(index->json, "manifests");
@@ -145,6 +146,7 @@ static struct result copy_listed(struct copy *copy, const struct manifest *index
     return SUCCESS;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): indexes are followed to DEPTH_MAX */
 static struct result copy_manifest(struct copy *copy, const struct remote_reference *what, const char *as, unsigned depth,
                                    char digest_out[DIGEST_TEXT_SIZE], struct error *err)
 {

@@ -82,6 +82,7 @@ static struct result look_at(struct layer_file *file, struct error *err)
     return SUCCESS;
 }
 
+NO_LEAK_BEGIN /* an element of the list, which file_list_done() frees */
 static struct result add_file(struct file_list *list, const char *path, const char *name, const struct pushed_folder *folder,
                               bool is_dataset, struct error *err)
 {
@@ -95,6 +96,7 @@ static struct result add_file(struct file_list *list, const char *path, const ch
     file->media_type = layer_media_type(file->title, is_dataset);
     return look_at(file, err);
 }
+NO_LEAK_END
 
 static int by_name(const FTSENT **left, const FTSENT **right)
 {

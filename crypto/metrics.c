@@ -17,7 +17,7 @@ static struct metric calls[TYPE_COUNT] = {
 
 static struct metric failures[] = {
 #define X(error, label, meaning)                                                                               \
-    [error - 1] = {.name = "sijil_keyd_failures_total", .help = "Calls of sijil-keyd that failed, by kind of failure", \
+    [(error) - 1] = {.name = "sijil_keyd_failures_total", .help = "Calls of sijil-keyd that failed, by kind of failure", \
                    .labels = "kind=\"" label "\"", .kind = METRIC_COUNTER},
     ERROR_KINDS(X)
 #undef X

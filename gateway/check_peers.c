@@ -103,8 +103,8 @@ static void check_regions(const struct settings *settings, struct pg *pg, struct
     regions_of(settings, regions);
     for (size_t i = 0; i < settings->region_count; i++) {
         const bool is_folder = strcmp(regions[i].driver, "fs") == 0;
-        if (is_folder && !check_folder(&settings->regions[i], problems)) all = false;
-        else if (pg != NULL && !check_region(settings, &regions[i], pg, problems)) all = false;
+        const bool is_usable = !is_folder || check_folder(&settings->regions[i], problems);
+        if (!is_usable || (pg != NULL && !check_region(settings, &regions[i], pg, problems))) all = false;
     }
     if (all && pg != NULL) check_served(settings, regions, pg, problems);
 }

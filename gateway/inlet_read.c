@@ -100,22 +100,23 @@ static ssize_t read_through(struct inlet *inlet, const struct origin *origin, ui
     }
 }
 
-STANDS_BEFORE ssize_t gnutls_record_recv(gnutls_session_t session, void *place, size_t size)
+/* The parameters are named as in the headers of GnuTLS and of the C library. */
+STANDS_BEFORE ssize_t gnutls_record_recv(gnutls_session_t session, void *data, size_t size)
 {
     struct inlet *inlet = gnutls_db_get_ptr(session);
     const struct origin origin = {.session = session};
 
     (void)pthread_once(&real.once, find_real);
-    return inlet == NULL || size == 0 ? real.session(session, place, size) : read_through(inlet, &origin, place, size);
+    return inlet == NULL || size == 0 ? real.session(session, data, size) : read_through(inlet, &origin, data, size);
 }
 
-STANDS_BEFORE ssize_t recv(int fd, void *place, size_t size, int flags)
+STANDS_BEFORE ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
     const struct origin origin = {.fd = fd, .flags = flags};
     struct inlet *inlet = fd >= 0 && fd < SOCKETS_MAX ? atomic_load_explicit(&of_socket[fd], memory_order_acquire) : NULL;
 
     (void)pthread_once(&real.once, find_real);
-    return inlet == NULL || size == 0 ? real.socket(fd, place, size, flags) : read_through(inlet, &origin, place, size);
+    return inlet == NULL || n == 0 ? real.socket(fd, buf, n, flags) : read_through(inlet, &origin, buf, n);
 }
 
 bool inlet_is_in_place(void)

@@ -130,6 +130,7 @@ static size_t find_organisations(const struct asked *asked, const struct tenant_
         if (!ends_before(organisation, asked->after) && pulls_in(asked, &organisation->id, bindings) > 0)
             found_out[count++] = organisation;
     }
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what is sorted */
     qsort(found_out, count, sizeof found_out[0], compare_insides);
     return count;
 }

@@ -44,7 +44,8 @@ static char folded(const char **text)
     *text += is_kelvin ? 3 : is_long_s ? 2 : 1;
     if (is_kelvin) return 'k';
     if (is_long_s) return 's';
-    return at[0] >= 'A' && at[0] <= 'Z' ? (char)(at[0] - 'A' + 'a') : at[0];
+    if (at[0] >= 'A' && at[0] <= 'Z') return (char)(at[0] - 'A' + 'a');
+    return at[0];
 }
 
 static bool is_folded_same(const char *a, const char *b)

@@ -10,6 +10,7 @@
 const char *region_driver_name(enum region_driver driver);
 
 /** To be opened with every connection that calls the functions below. */
+/* NOLINTNEXTLINE(readability-redundant-declaration): registry/registry.h names it for the folders that may not see this one */
 extern const struct pg_table region_store_table;
 
 /** All regions by id. The caller frees *regions_out with free(). */
