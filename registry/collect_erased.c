@@ -4,6 +4,7 @@
 
 #include "registry/collect_priv.h"
 #include "registry/erased.h"
+#include "registry/stored_manifest.h"
 
 static struct removal removal_of(const struct collect_run *run, const struct collect_repository *repository,
                                  const struct collect_manifest *manifest)
@@ -37,6 +38,18 @@ static struct result remove_batch(struct collect_run *run, struct removal *remov
     return result;
 }
 
+/* The tags of one manifest go with it, under the log's lock. Of one with more tags than that may take they go before, by and by: nobody
+ * finds them any more. */
+static struct result untag_many(struct collect_run *run, const struct collect_manifest *manifest, struct error *err)
+{
+    if (manifest->tags <= MANIFEST_ALL_TAGS_MAX / COLLECT_BATCH) return SUCCESS;
+    for (size_t removed = ERASED_PAGE; removed == ERASED_PAGE;) {
+        TRY(collect_go_on(run, err));
+        TRY(erased_tags_delete(run->pg, &run->repository.id, manifest->digest, &removed, err));
+    }
+    return SUCCESS;
+}
+
 /* A page of manifests, as it was read. A dry run counts them, and what they alone need as gone. */
 static struct result remove_page(struct collect_run *run, const struct pg_rows *rows, struct collect_manifest *last,
                                  struct error *err)
@@ -52,6 +65,7 @@ static struct result remove_page(struct collect_run *run, const struct pg_rows *
             else run->is_cut = true;
             continue;
         }
+        TRY(untag_many(run, last, err));
         removals[size++] = removal_of(run, &run->repository, last);
         if (size == COLLECT_BATCH) TRY(remove_batch(run, removals, size, err));
         if (size == COLLECT_BATCH) size = 0;

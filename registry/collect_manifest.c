@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "registry/collect_priv.h"
+#include "registry/stored_manifest.h"
 
 #define PASSES_MAX   64   /* indexes in indexes deeper than this wait for the next run */
 #define REMOVED_MAX  1000 /* manifests that the report of a dry run names */
@@ -18,6 +19,7 @@
 struct harvest {
     struct removal removals[COLLECT_BATCH];
     size_t size;
+    int64_t tags;    /* of them together */
     int64_t removed; /* in this pass */
 };
 
@@ -47,6 +49,7 @@ static struct result remove_all(struct collect_run *run, struct harvest *harvest
     const size_t size = harvest->size;
 
     harvest->size = 0;
+    harvest->tags = 0;
     if (size == 0) return SUCCESS;
     TRY(collect_go_on(run, err));
     const struct result result = collect_remove(run, harvest->removals, size, removed, err);
@@ -76,6 +79,8 @@ static struct result add(struct collect_run *run, struct harvest *harvest, const
                                              .manifest = *manifest};
 
     if (run->job->job.is_dry_run) return remove_in_mind(run, harvest, &row, err);
+    if (harvest->tags + manifest->tags > MANIFEST_ALL_TAGS_MAX) TRY(remove_all(run, harvest, err));
+    harvest->tags += manifest->tags;
     struct removal *removal = &harvest->removals[harvest->size++];
     *removal = (struct removal){.where = {.kind = RESOURCE_REPOSITORY, .organisation = run->project.organisation,
                                           .project = run->project.id, .repository = run->repository.id},
@@ -127,7 +132,8 @@ static struct result remove_judged(struct collect_run *run, struct harvest *harv
         collect_tag_of(rows, i, &tag);
         if (is_kept[i] || !tag.is_first || tag.is_held) continue;
         collect_manifest_of(rows, i, &manifest);
-        TRY(add(run, harvest, &manifest, false, err));
+        if (manifest.tags > MANIFEST_ALL_TAGS_MAX) run->is_cut = true; /* from before there was a limit: it stays */
+        else TRY(add(run, harvest, &manifest, false, err));
     }
     return remove_all(run, harvest, err);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "registry/stored_manifest_store.h"
 #include "registry/upload.h"
 #include "registry/upload_store.h"
 
@@ -68,8 +69,8 @@ static const struct pg_statement statements[] = {
      " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest"
      " WHERE m.repository_id = $1 AND m.digest = $3 AND " MICROSECONDS("m.renewed_at") " = $4"
      " AND coalesce(" MICROSECONDS("u.used_at") ", 0) = $5 AND NOT " IS_LISTED
-     " AND NOT EXISTS (SELECT FROM tag t WHERE t.repository_id = $1 AND t.manifest_digest = $3"
-     " AND ($8 OR tag_is_immutable($1, t.name) OR " IS_ATTACHMENT "))"
+     " AND NOT " HAS_TOO_MANY_TAGS("$1", "$3") " AND NOT EXISTS " IMMUTABLE_TAGS_OF("$1", "$3")
+     " AND NOT EXISTS (SELECT FROM " TAGS_OF("$1", "$3") " t WHERE $8 OR " IS_ATTACHMENT ")"
      " AND (NOT $8 OR m.subject_digest IS NULL OR NOT EXISTS"
      " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
      " AND EXISTS (SELECT FROM project_rules r WHERE r.project_id = $6 AND r.version = $7)),"

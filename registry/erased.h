@@ -18,6 +18,8 @@ RESULT erased_next_repository(struct pg *pg, const struct collect_project *proje
 RESULT erased_read_manifests(struct pg *pg, const struct uuid *repository, const char *last, struct pg_rows **rows_out,
                              struct error *err);
 void erased_manifest_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
+/** Up to ERASED_PAGE tags of a manifest; *count_out: how many went. */
+RESULT erased_tags_delete(struct pg *pg, const struct uuid *repository, const char *digest, size_t *count_out, struct error *err);
 /** A manifest with its tags. ERROR_CONFLICT: it is gone, or its repository was not deleted. */
 RESULT erased_manifest_delete(struct pg *pg, const struct collect_manifest_row *row, struct error *err);
 /** Up to ERASED_PAGE of its links to blobs; *count_out: how many went. */

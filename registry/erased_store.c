@@ -22,6 +22,11 @@ static const struct pg_statement statements[] = {
      "SELECT m.digest, m.size_bytes::int8, (SELECT count(*) FROM tag t WHERE t.repository_id = $1 AND t.manifest_digest = m.digest)"
      " FROM manifest m WHERE m.repository_id = $1 AND m.digest > $2 ORDER BY m.digest LIMIT $3",
      "uuid text int8", "text int8 int8"},
+    {"erased_tags",
+     "DELETE FROM tag t USING (SELECT repository_id, tag.name FROM tag JOIN repository r USING (repository_id)"
+     " WHERE repository_id = $1 AND manifest_digest = $2 AND r.deleted_at IS NOT NULL LIMIT $3) d"
+     " WHERE t.repository_id = d.repository_id AND t.name = d.name AND t.manifest_digest = $2",
+     "uuid text int8", ""},
     {"erased_manifest",
      "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m JOIN repository r USING (repository_id)"
      " WHERE m.repository_id = $1 AND m.digest = $2 AND r.deleted_at IS NOT NULL),"
@@ -88,6 +93,19 @@ void erased_manifest_of(const struct pg_rows *rows, size_t row, struct collect_m
 {
     *manifest_out = (struct collect_manifest){.size_bytes = pg_int8(rows, row, 1), .tags = pg_int8(rows, row, 2)};
     (void)snprintf(manifest_out->digest, sizeof manifest_out->digest, "%s", pg_text(rows, row, 0));
+}
+
+struct result erased_tags_delete(struct pg *pg, const struct uuid *repository, const char *digest, size_t *count_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, digest);
+    pg_add_int8(&arguments, ERASED_PAGE);
+    TRY(pg_run(pg, "erased_tags", &arguments, &rows, err));
+    *count_out = (size_t)pg_rows_affected(rows);
+    return SUCCESS;
 }
 
 struct result erased_manifest_delete(struct pg *pg, const struct collect_manifest_row *row, struct error *err)

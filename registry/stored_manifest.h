@@ -10,6 +10,7 @@
 #include "registry/registry.h"
 
 #define MANIFEST_TAGS_MAX 12 /* in one push; the specification asks for at least 10, and each is a header of the answer */
+#define MANIFEST_ALL_TAGS_MAX 4096 /* of one manifest: they go with it, in one transaction under the log's lock */
 
 /** What a client asks of the manifest that a reference names, before it is changed: asked in the transaction of the change. */
 struct manifest_condition {
@@ -19,7 +20,8 @@ struct manifest_condition {
     bool has_failed;       /* set when the change fails with ERROR_CONFLICT because it does not hold */
 };
 
-/** A change: stores the manifest and sets tags, in the transaction of its event. */
+/** A change: stores the manifest and sets tags, in the transaction of its event. ERROR_DENIED when a tag is immutable, when the manifest
+ *  would have more than MANIFEST_ALL_TAGS_MAX, and when the project's quota has no room. */
 struct manifest_push {
     struct change change;
     struct resource where;
@@ -62,7 +64,7 @@ void stored_manifest_free(struct stored_manifest *manifest);
 DEFINE_OWNED(stored_manifest);
 
 /** A change: the manifest with all its tags. ERROR_NOT_FOUND; ERROR_DENIED when one of them is immutable, or a policy keeps it;
- *  ERROR_CONFLICT while an index lists it. */
+ *  ERROR_CONFLICT while an index lists it, and when it has more than MANIFEST_ALL_TAGS_MAX tags, from before there was a limit. */
 struct manifest_delete {
     struct change change;
     struct resource where;

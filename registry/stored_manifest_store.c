@@ -25,8 +25,7 @@
 #define WRONG_SIZE 5
 #define WRONG_TYPE 6
 #define TYPE_LISTED 7
-#define TEXT_OF(number) #number
-#define SQL(number)     TEXT_OF(number)
+#define TAGS_FULL   8
 
 static const struct pg_statement statements[] = {
     /* What stands against a push: found before a row is touched. OFFSET 0: each digest is looked up by index. The plan is made
@@ -49,9 +48,13 @@ static const struct pg_statement statements[] = {
      " (SELECT media_type FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0) m ON m.media_type <> type"
      " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND name = ANY($4) AND manifest_digest <> $5"
      " AND tag_is_immutable($1, name)"
-     " UNION ALL SELECT t.name, " SQL(TYPE_STAYS) " FROM manifest m JOIN tag t ON t.repository_id = m.repository_id"
-     " AND t.manifest_digest = m.digest WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
-     " AND tag_is_immutable($1, t.name)"
+     " UNION ALL SELECT t.name, " SQL(TYPE_STAYS) " FROM manifest m CROSS JOIN LATERAL " IMMUTABLE_TAGS_OF("m.repository_id", "m.digest")
+     " t WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
+     " UNION ALL SELECT '', " SQL(TAGS_FULL) " FROM (SELECT count(*) AS had FROM " TAGS_OF("$1", "$5") " t) o,"
+     " (SELECT count(DISTINCT n) AS more FROM unnest($4::text[]) AS n WHERE coalesce("
+     "(SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = n), '') <> $5) a"
+     " WHERE (a.more > 0 AND o.had + a.more > " SQL(MANIFEST_ALL_TAGS_MAX) ") OR (o.had > " SQL(MANIFEST_ALL_TAGS_MAX)
+     " AND EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5 AND media_type <> $8))"
      " UNION ALL SELECT r.manifest_digest, " SQL(TYPE_LISTED) " FROM manifest m JOIN manifest_reference r"
      " ON r.repository_id = m.repository_id AND r.digest = m.digest AND r.is_manifest"
      " WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
@@ -94,7 +97,8 @@ static const struct pg_statement statements[] = {
      " AND digest = coalesce((SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2), $2)",
      "uuid text", "text text"},
     {"manifest_must_stay",
-     "SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND manifest_digest = $2 AND tag_is_immutable($1, name)"
+     "SELECT '', " SQL(TAGS_FULL) " WHERE " HAS_TOO_MANY_TAGS("$1", "$2")
+     " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM " IMMUTABLE_TAGS_OF("$1", "$2") " t"
      " UNION ALL SELECT manifest_digest, " SQL(LISTED) " FROM manifest_reference WHERE repository_id = $1 AND digest = $2"
      " AND is_manifest LIMIT 1",
      "uuid text", "text int4"},
@@ -176,6 +180,9 @@ static struct result refuse(struct pg *pg, struct manifest_push *push, const str
         return failure(err, ERROR_INVALID, "%s, as the index says: some clients could not pull it", what);
     case TAG_STAYS:
         return failure(err, ERROR_DENIED, "the tag %s can't be moved: the project's rules make it immutable", what);
+    case TAGS_FULL:
+        return failure(err, ERROR_DENIED, "%s has as many tags as one manifest may, %d: delete some of them first", push->digest,
+                       MANIFEST_ALL_TAGS_MAX);
     case WRONG_SIZE:
         return failure(err, ERROR_INVALID, "%s, as the manifest says: no client could pull it", what);
     default: return quota_refuse(pg, &push->where.project, (int64_t)push->size_bytes, err);
@@ -280,6 +287,8 @@ static struct result must_stay(const struct pg_rows *reasons, struct error *err)
     const char *what = pg_text(reasons, 0, 0);
 
     if (pg_int8(reasons, 0, 1) == LISTED) return failure(err, ERROR_CONFLICT, "%s lists it: delete that first", what);
+    if (pg_int8(reasons, 0, 1) == TAGS_FULL)
+        return failure(err, ERROR_CONFLICT, "it has more than %d tags, and all go at once: delete some of them first", MANIFEST_ALL_TAGS_MAX);
     return failure(err, ERROR_DENIED, "it can't be deleted: the project's rules make its tag %s immutable", what);
 }
 
