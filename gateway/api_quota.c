@@ -1,4 +1,5 @@
 /* /api/v1/projects/{name}/quota and /rules: docs/api.md, docs/quotas.md. */
+#include "base/log.h"
 #include "gateway/api_priv.h"
 #include "registry/project_rules.h"
 #include "registry/quota.h"
@@ -65,18 +66,27 @@ static struct result describe(const struct quota_limits_of_project *limits, json
     return SUCCESS;
 }
 
+/* It is set whatever becomes of the count: the janitor makes up for one that fails. */
+static void count_new(struct pg *pg, const struct uuid *project)
+{
+    struct error err = {0};
+    bool found = false;
+
+    if (!quota_count_new(pg, project, &found, &err).ok) log_error("a project with a new quota is not counted yet", &err);
+}
+
 static struct result set_quota(struct request *request, struct pg *pg, struct error *err)
 {
     struct quota_limits_of_project limits;
     struct quota_change change;
     OWNED_JSON object = NULL;
 
-    (void)pg;
     TRY(read_limits(request, &limits, err));
     const enum quota_setter setter = request->pair_count > 1 ? QUOTA_FROM_ABOVE : QUOTA_OWN;
     TRY(quota_change_prepare(&request->pairs[0].resource, setter, &limits, &change, err));
     TRY(describe(&limits, &object, err));
     TRY(request_record(request, &change.change, err));
+    count_new(pg, &request->pairs[0].resource.project);
     response_json(request, 200, object);
     return SUCCESS;
 }

@@ -24,7 +24,7 @@ enum quota_setter {
 };
 
 /** A change: the project's own quota or its ceiling; the lower one holds, and where all are QUOTA_NONE nothing does. What is
- *  there is counted, so it may be more than the quota: then nothing more comes in. The permit: project.quota on it, for a
+ *  there counts, so it may be more than the quota: then nothing more comes in. Call quota_count_new() after it. The permit: project.quota on it, for a
  *  ceiling also on the system. ERROR_INVALID for numbers that are none; while recording, ERROR_DENIED above the ceiling. */
 struct quota_change {
     struct change change;
@@ -35,13 +35,18 @@ struct quota_change {
 RESULT quota_change_prepare(const struct resource *where, enum quota_setter setter,
                             const struct quota_limits_of_project *limits, struct quota_change *change_out, struct error *err);
 
+/** What a project had before its first quota is added to its count, outside the log's lock; until then that is too small. Of one project,
+ *  or (NULL) of any that waits for it because a gateway stopped in between; any number of gateways may do it at a time. *found_out: one
+ *  waited. */
+RESULT quota_count_new(struct pg *pg, const struct uuid *project, bool *found_out, struct error *err);
+
 struct quota_use {
     struct quota_limits_of_project limits, ceiling;
     int64_t bytes_used;     /* blobs and manifests, and what open uploads have reserved */
     int64_t bytes_reserved; /* of them, by open uploads */
     int64_t sessions;       /* open uploads */
 };
-/** Also of a project without a quota: then all is counted now. The permit: project.read. */
+/** Also of a project without a quota, or with one that is not counted yet: then all is counted now. The permit: project.read. */
 RESULT quota_read(struct pg *pg, const struct permit *permit, const struct resource *where, struct quota_use *use_out,
                   struct error *err);
 

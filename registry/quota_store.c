@@ -3,20 +3,29 @@
 #include <inttypes.h>
 #include <pthread.h>
 
-#define HAS_BYTES                                                                                                       \
-    "(SELECT coalesce(sum(size_bytes), 0) FROM blob WHERE project_id = $1)"                                             \
-    " + (SELECT coalesce(sum(m.size_bytes), 0) FROM repository r JOIN manifest m USING (repository_id) WHERE r.project_id = $1)" \
-    " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload WHERE project_id = $1)"
+#define HAS_BYTES(project)                                                                                              \
+    "(SELECT coalesce(sum(size_bytes), 0) FROM blob WHERE project_id = " project ")"                                    \
+    " + (SELECT coalesce(sum(m.size_bytes), 0) FROM repository r JOIN manifest m USING (repository_id)"                 \
+    " WHERE r.project_id = " project ")"                                                                                \
+    " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload WHERE project_id = " project ")"
 
 static const struct pg_statement statements[] = {
-    {"quota_ensure", /* counts only when it is new: from then on the count is kept */
+    {"quota_ensure", /* under the log's lock: counts nothing, quota_count_new() does */
      "WITH events AS (INSERT INTO project_events (project_id, minute, taken) SELECT project_id, 0, 0 FROM project"
      " WHERE project_id = $1 AND $2 ON CONFLICT DO NOTHING)"
-     " INSERT INTO project_quota AS q (project_id, bytes_used)"
-     " SELECT $1, CASE WHEN EXISTS (SELECT FROM project_quota WHERE project_id = $1) THEN 0"
-     " ELSE (" HAS_BYTES ")::int8 END WHERE EXISTS (SELECT FROM project WHERE project_id = $1)"
+     " INSERT INTO project_quota AS q (project_id, bytes_used, uncounted)"
+     " SELECT project_id, 0, gen_random_uuid() FROM project WHERE project_id = $1"
      " ON CONFLICT (project_id) DO UPDATE SET bytes_used = q.bytes_used",
      "uuid bool", ""},
+    /* In one snapshot: what there is, less what was added and removed since the row began, is what there was then. So it is the same
+     * whenever it is asked, and by whichever gateway. */
+    {"quota_uncounted",
+     "SELECT q.project_id, q.uncounted, (" HAS_BYTES("q.project_id") ")::int8 - q.bytes_used FROM project_quota q"
+     " WHERE q.uncounted IS NOT NULL AND ($1::uuid IS NULL OR q.project_id = $1) LIMIT 1",
+     "uuid", "uuid uuid int8"},
+    {"quota_counted",
+     "UPDATE project_quota SET bytes_used = bytes_used + $3, uncounted = NULL WHERE project_id = $1 AND uncounted = $2",
+     "uuid uuid int8", ""},
     {"quota_set_own",
      "UPDATE project_quota SET bytes_own = $2, sessions_own = $3, events_own = $4, bytes_max = least($2, bytes_ceiling),"
      " sessions_max = least($3, sessions_ceiling), events_max = least($4, events_ceiling), client_sessions_own = $5,"
@@ -37,14 +46,15 @@ static const struct pg_statement statements[] = {
      " DELETE FROM project_events e USING gone g WHERE e.project_id = g.project_id",
      "uuid", ""},
     {"quota_read",
-     "SELECT coalesce(q.bytes_max, -1), coalesce(q.sessions_max, -1), coalesce(q.events_max, -1), q.bytes_used,"
+     "SELECT coalesce(q.bytes_max, -1), coalesce(q.sessions_max, -1), coalesce(q.events_max, -1),"
+     " CASE WHEN q.uncounted IS NULL THEN q.bytes_used END,"
      " coalesce(q.bytes_ceiling, -1), coalesce(q.sessions_ceiling, -1), coalesce(q.events_ceiling, -1),"
      " (SELECT coalesce(sum(reserved_bytes), 0)::int8 FROM upload WHERE project_id = $1),"
      " (SELECT count(*) FROM upload WHERE project_id = $1), coalesce(q.client_sessions_max, -1),"
      " coalesce(q.client_sessions_ceiling, -1)"
      " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
      "uuid", "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"},
-    {"quota_count", "SELECT (" HAS_BYTES ")::int8", "uuid", "int8"},
+    {"quota_count", "SELECT (" HAS_BYTES("$1") ")::int8", "uuid", "int8"},
     {"quota_session_refusal", /* why there was no row */
      "SELECT q.bytes_used >= q.bytes_max, coalesce(q.sessions_max, $2), coalesce(q.client_sessions_max, $3),"
      " (SELECT count(*) FROM upload u WHERE u.project_id = $1 AND u.bound_to = $4),"
@@ -117,7 +127,7 @@ static bool is_none(const struct quota_limits_of_project *limits)
            limits->client_sessions == QUOTA_NONE;
 }
 
-/* A row, counted when it is new; without a limit it is not made. */
+/* A row; without a limit it is not made. */
 static struct result make_row(struct pg *pg, const struct quota_change *quota, struct error *err)
 {
     const bool limits_events = quota->limits.events != QUOTA_NONE;
@@ -168,6 +178,25 @@ struct result quota_change_prepare(const struct resource *where, enum quota_sett
     *change_out = (struct quota_change){
         .change = {.run = run_change, .reach = CHANGE_REACHES_NOTHING}, .where = *where, .setter = setter,
         .limits = *limits};
+    return SUCCESS;
+}
+
+struct result quota_count_new(struct pg *pg, const struct uuid *project, bool *found_out, struct error *err)
+{
+    struct pg_arguments what = {0}, counted = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&what, project);
+    TRY(pg_run(pg, "quota_uncounted", &what, &rows, err));
+    const bool found = pg_rows_count(rows) > 0;
+    if (found) {
+        const struct uuid of = pg_uuid(rows, 0, 0), count = pg_uuid(rows, 0, 1);
+        pg_add_uuid(&counted, &of);
+        pg_add_uuid(&counted, &count);
+        pg_add_int8(&counted, pg_int8(rows, 0, 2));
+        TRY(pg_run(pg, "quota_counted", &counted, NULL, err));
+    }
+    *found_out = found;
     return SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "registry/quota.h"
 #include "registry/upload_priv.h"
 
 #define ROUND_MAX    100    /* sessions or objects in one round: a few seconds of work */
@@ -120,10 +121,12 @@ static struct result sweep_all(struct registry *registry, struct pg *pg, size_t 
 static struct result tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
 {
     size_t expired = 0, removed = 0;
+    bool counted = false;
 
     TRY(expire_all(registry, pg, &expired, err));
     TRY(sweep_all(registry, pg, &removed, err));
-    *count_out = expired + removed;
+    TRY(quota_count_new(pg, NULL, &counted, err));
+    *count_out = expired + removed + counted;
     return SUCCESS;
 }
 

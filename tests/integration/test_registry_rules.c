@@ -234,6 +234,8 @@ static void set_quota(int64_t bytes)
 
     MUST(quota_change_prepare(&where, QUOTA_OWN, &limits, &change, &err));
     MUST(fixture_change(ACTION_PROJECT_QUOTA, &where, &change.change, &err));
+    bool found = false;
+    MUST(quota_count_new(fixture.stack->pg, &fixture.models, &found, &err));
 }
 
 static int64_t used(void)
@@ -329,7 +331,9 @@ static struct result put_quota(enum quota_setter setter, int64_t bytes, int64_t 
     struct quota_change change;
 
     TRY(quota_change_prepare(&pairs[0].resource, setter, &limits, &change, err));
-    return stack_record(fixture.stack, pairs, setter == QUOTA_OWN ? 1 : 2, &change.change, NULL, err);
+    TRY(stack_record(fixture.stack, pairs, setter == QUOTA_OWN ? 1 : 2, &change.change, NULL, err));
+    bool found = false;
+    return quota_count_new(fixture.stack->pg, &fixture.models, &found, err);
 }
 
 static const char *quota_row(void)
