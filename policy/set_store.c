@@ -24,6 +24,8 @@ static const struct pg_statement statements[] = {
      "SELECT count(*), coalesce(max(epoch), 0) FROM policy_sets_after($1, $3)"
      " WHERE load_detail NOT IN (SELECT coalesce(detail, '') FROM policy_loads($2, $3))",
      "int8 int8 int8", "int8 int8"},
+    /* Under the log's lock, and grows with the scope: 0.3 to 0.4 s for 10,000 repositories. It is rare (docs/policies.md), and in steps
+     * outside the lock a repository that is made meanwhile would miss its row. */
     {"stored_label_insert",
      "INSERT INTO stored_label (repository_id, policy_id, label) SELECT repository_id, $1, $2 FROM repository"
      " WHERE full_name >= $3 AND full_name < $4 AND ('/' || full_name) ~ $5 ON CONFLICT DO NOTHING",
