@@ -155,8 +155,9 @@ bool decider_is_ready(const struct decider *decider, struct error *err);
 RESULT decider_refresh(struct decider *decider, struct error *err);
 
 /**
- * For a decision that the sequencer called stale: waits (at most 2 s) for a snapshot newer than the `epoch` it was
- * made from, so that deciding again does not do the same again. Never on an event thread. ERROR_UNAVAILABLE.
+ * For a decision that the sequencer called stale, and for whoever changed rights at `epoch`: waits (at most 2 s) for a newer snapshot,
+ * so that deciding again does not do the same again. The caller knows that the database had a newer epoch: while it says less, nothing
+ * of a snapshot is kept for the next. Never on an event thread. ERROR_UNAVAILABLE.
  */
 RESULT decider_await_newer(struct decider *decider, uint64_t epoch, struct error *err);
 

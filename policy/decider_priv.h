@@ -12,6 +12,7 @@
 struct decider {
     struct policy_set_source source;       /* of the loader's thread alone, and so is `told` */
     struct strange_sets told;
+    bool is_behind_told;                   /* also the loader's */
     void (*notice)(const char *what, const struct error *why);
     struct authz_directory *directory;
     unsigned poll_ms, stale_ms;
@@ -21,6 +22,7 @@ struct decider {
     pthread_cond_t loaded;
     struct snapshot *snapshot;
     struct error problem;                  /* of the last load; ERROR_NONE if it succeeded */
+    uint64_t least;                        /* the newest epoch that decider_await_newer() was told of */
     uint64_t wanted, done;                 /* loads that decider_refresh() asked for, and that were made */
     bool is_stopping;
 

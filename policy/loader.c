@@ -53,12 +53,34 @@ static void tell_strange_sets(struct decider *decider)
     decider->notice("policy sets that nobody loaded stand in the database, and do not come into force: find out who wrote them", &why);
 }
 
+/* Only the database's owner can do that, or a backup that was put back. */
+static void tell_behind(struct decider *decider, uint64_t epoch, uint64_t least)
+{
+    struct error why = {.kind = ERROR_CORRUPT};
+    const bool is_news = epoch < least && !decider->is_behind_told;
+
+    decider->is_behind_told = epoch < least;
+    if (!is_news || decider->notice == NULL) return;
+    (void)snprintf(why.message, sizeof why.message, "it is %llu, and was %llu", (unsigned long long)epoch, (unsigned long long)least);
+    decider->notice("the authorization epoch in the database went back, so all rights are read at every look: find out who did that", &why);
+}
+
+static uint64_t least_now(struct decider *decider)
+{
+    (void)pthread_mutex_lock(&decider->lock);
+    const uint64_t least = decider->least;
+    (void)pthread_mutex_unlock(&decider->lock);
+    return least;
+}
+
 static struct result load(struct decider *decider, struct error *err)
 {
     struct snapshot *loaded = NULL;
+    const uint64_t least = least_now(decider);
 
-    TRY(snapshot_load(&decider->source, decider->snapshot, &loaded, err)); /* only this thread replaces it */
+    TRY(snapshot_load(&decider->source, decider->snapshot, least, &loaded, err)); /* only this thread replaces it */
     tell_strange_sets(decider);
+    tell_behind(decider, loaded->epoch, least);
     publish(decider, loaded);
     return SUCCESS;
 }
@@ -159,6 +181,13 @@ static void deadline_after(unsigned wait_ms, struct timespec *deadline)
     deadline->tv_nsec -= 1000000000;
 }
 
+static void know_of(struct decider *decider, uint64_t epoch)
+{
+    (void)pthread_mutex_lock(&decider->lock);
+    if (decider->least < epoch) decider->least = epoch;
+    (void)pthread_mutex_unlock(&decider->lock);
+}
+
 static struct result refresh_within(struct decider *decider, unsigned wait_ms, struct error *err)
 {
     struct timespec deadline;
@@ -184,6 +213,7 @@ struct result decider_refresh(struct decider *decider, struct error *err)
 
 struct result decider_await_newer(struct decider *decider, uint64_t epoch, struct error *err)
 {
+    know_of(decider, epoch + 1);
     if (decider_epoch(decider) > epoch) return SUCCESS;
     return refresh_within(decider, AWAIT_MS, err);
 }

@@ -46,44 +46,50 @@ static struct result load_changed(struct pg *pg, struct policy_set *set, const s
 }
 NO_LEAK_END
 
-/* In one transaction, so all is of one moment. NULL if the set may have been replaced after `before`, when it was read. */
-static struct result load_moment(struct pg *pg, struct policy_set *set, uint64_t before, struct snapshot *current,
+struct bounds {
+    uint64_t before; /* the epoch when the set was read */
+    uint64_t least;  /* see snapshot_load() */
+};
+
+/* In one transaction, so all is of one moment. NULL if the set may have been replaced after it was read. */
+static struct result load_moment(struct pg *pg, struct policy_set *set, struct bounds bounds, struct snapshot *current,
                                  struct snapshot **snapshot_out, struct error *err)
 {
     struct rights_news news;
 
     TRY(tenancy_news(pg, current == NULL ? 0 : current->epoch, &news, err));
     *snapshot_out = NULL;
-    if (news.whole_epoch > before) return SUCCESS;
-    if (current != NULL && current->epoch == news.epoch && current->set == set) {
+    if (news.whole_epoch > bounds.before) return SUCCESS;
+    if (news.epoch < bounds.least) news.is_whole = true;
+    if (!news.is_whole && current != NULL && current->epoch == news.epoch && current->set == set) {
         *snapshot_out = snapshot_keep(current);
         return SUCCESS;
     }
     return load_changed(pg, set, current, &news, snapshot_out, err);
 }
 
-static struct result load_once(struct policy_set_source *source, struct snapshot *current,
+static struct result load_once(struct policy_set_source *source, struct snapshot *current, uint64_t least,
                                struct snapshot **snapshot_out, struct error *err)
 {
     OWNED(policy_set) *set = NULL;
-    uint64_t before = 0;
+    struct bounds bounds = {.least = least};
 
-    TRY(tenancy_epoch(source->pg, &before, err));
+    TRY(tenancy_epoch(source->pg, &bounds.before, err));
     TRY(policy_set_load(source, current == NULL ? NULL : current->set, &set, err));
     TRY(pg_begin_snapshot(source->pg, err));
-    const struct result result = load_moment(source->pg, set, before, current, snapshot_out, err);
+    const struct result result = load_moment(source->pg, set, bounds, current, snapshot_out, err);
     pg_rollback(source->pg); /* it only read */
     return result;
 }
 
-struct result snapshot_load(struct policy_set_source *source, struct snapshot *current,
+struct result snapshot_load(struct policy_set_source *source, struct snapshot *current, uint64_t least,
                             struct snapshot **snapshot_out, struct error *err)
 {
     for (unsigned i = 0; i < LOAD_TRIES; i++) {
         const int64_t started_ms = clock_monotonic_ms();
         struct snapshot *loaded = NULL;
 
-        TRY(load_once(source, current, &loaded, err));
+        TRY(load_once(source, current, least, &loaded, err));
         if (loaded == NULL) continue;
         atomic_store(&loaded->checked_ms, started_ms);
         *snapshot_out = loaded;

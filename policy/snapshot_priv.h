@@ -89,9 +89,10 @@ extern const struct pg_table decider_table;
 
 /**
  * The newest state. If nothing changed since `current` (may be NULL), that is kept and its time renewed; else
- * what did not change is shared with it. All is read in one transaction, again if the policy set was replaced just then. ERROR_UNAVAILABLE, ERROR_CORRUPT, ERROR_NO_MEMORY.
+ * what did not change is shared with it. `least` is the epoch of the newest change that this gateway knows of: a database
+ * that says less went back, so that its epoch does not tell what changed, and everything is read. All is read in one transaction, again if the policy set was replaced just then. ERROR_UNAVAILABLE, ERROR_CORRUPT, ERROR_NO_MEMORY.
  */
-RESULT snapshot_load(struct policy_set_source *source, struct snapshot *current, struct snapshot **snapshot_out,
+RESULT snapshot_load(struct policy_set_source *source, struct snapshot *current, uint64_t least, struct snapshot **snapshot_out,
                      struct error *err);
 /** Organisations, projects and labels (tenancy_store.c). */
 RESULT tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err);

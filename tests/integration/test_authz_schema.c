@@ -98,6 +98,18 @@ static const struct one_way_row {
     {"UPDATE forgotten_key SET claimed_until = 'infinity'", "refused"},
     {"UPDATE forgotten_key SET claimed_until = now() + interval '60 s'", "done"},
     {"UPDATE forgotten_key SET sequence = 3 WHERE sequence IS NULL", "done"},
+    {"UPDATE authorization_epoch SET epoch = epoch - 1", "refused"},
+    {"UPDATE authorization_epoch SET epoch = epoch + 1", "refused"},
+    {"UPDATE authorization_change SET epoch = 0", "refused"},
+    {"UPDATE authorization_change SET whole_epoch = 0", "refused"},
+    {"INSERT INTO authorization_change (organisation_id, epoch) VALUES ('" ACME "', 9223372036854775807)", "refused"},
+    {"SELECT raise_authorization_epoch()", "done"},
+    {"SELECT raise_authorization_epoch('" ACME "', true)", "done"},
+    {"UPDATE audit_log SET altered = size + 1", "refused"},
+    {"UPDATE audit_log SET size = size + 10, altered = size + 9", "done"},
+    {"UPDATE audit_log SET altered = altered - 1", "refused"},
+    {"UPDATE audit_log SET size = size - 5", "done"}, /* which gateways notice by themselves */
+    {"UPDATE audit_log SET size = size + 1", "done"},
 };
 
 /* Whoever has the gateway's role alone can't take back what the application never takes back. */

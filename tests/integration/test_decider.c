@@ -80,6 +80,26 @@ static void a_change_in_one_organisation_reads_its_rights_alone(void **state)
     place_close(&place);
 }
 
+/* An epoch that fell before a change raised it is the same as before: the snapshot of it was kept, and what was revoked went on. */
+static void an_epoch_that_went_back_hides_no_change(void **state)
+{
+    struct place place;
+    struct error err = {0};
+
+    (void)state;
+    place_open_ruled(&place);
+    start_well(&place);
+    refresh(&place);
+    expect(&place, VERDICT_ALLOW, NULL);
+    const uint64_t epoch = decider_epoch(place.decider);
+    database_execute(place.log.database, "UPDATE authorization_epoch SET epoch = epoch - 1; UPDATE binding SET revoked_at = now();"
+                                         "SELECT raise_authorization_epoch(NULL, false)");
+    assert_true(decider_await_newer(place.decider, epoch, &err).ok); /* as the gateway does that revoked */
+    assert_int_equal(decider_epoch(place.decider), epoch);
+    expect(&place, VERDICT_HIDE, "SYS-NO-BINDING");
+    place_close(&place);
+}
+
 static void a_load_is_recorded_then_pinned(void **state)
 {
     struct place place;
@@ -316,6 +336,7 @@ int main(void)
         cmocka_unit_test(the_first_set_is_installed_and_pinned),
         cmocka_unit_test(a_change_is_seen_at_once),
         cmocka_unit_test(a_change_in_one_organisation_reads_its_rights_alone),
+        cmocka_unit_test(an_epoch_that_went_back_hides_no_change),
         cmocka_unit_test(a_load_is_recorded_then_pinned),
         cmocka_unit_test(a_label_that_cannot_be_read_is_not_taken_for_none),
         cmocka_unit_test(labels_of_all_three_levels_count),
