@@ -4,10 +4,25 @@
 #include "audit/decision_priv.h"
 #include "base/memory.h"
 
+/* An event has running numbers of each of its places, which its reader sees: those of two organisations are nobody's to read. */
+static bool is_of_one_organisation(const struct decision_parts *parts)
+{
+    const char *first = "";
+
+    for (size_t i = 0; i < parts->pair_count; i++) {
+        const char *name = parts->pairs[i].resource.name;
+        const size_t length = strcspn(name, "/");
+        if (first[0] == '\0') first = name;
+        if (length > 0 && (length != strcspn(first, "/") || strncmp(name, first, length) != 0)) return false;
+    }
+    return true;
+}
+
 struct result decision_make(const struct decision_parts *parts, struct decision **decision_out, struct error *err)
 {
     assert(parts->pair_count >= 1 && parts->pair_count <= ACTION_PAIRS_MAX && parts->denial_count <= DENIALS_MAX);
     assert((parts->verdict == VERDICT_ALLOW) == (parts->denial_count == 0));
+    assert(is_of_one_organisation(parts));
     struct decision *decision = memory_zeroed(1, sizeof *decision);
 
     if (decision == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");

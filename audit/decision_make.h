@@ -13,7 +13,7 @@ struct decision_parts {
     uint64_t epoch;
     char id[72], policy_digest[72];
     size_t pair_count;
-    struct action_pair pairs[ACTION_PAIRS_MAX];
+    struct action_pair pairs[ACTION_PAIRS_MAX]; /* of one organisation, or of the registry: asserted */
     /**
      * The decision depends on these organisations alone, beside the registry: only a change there, since `epoch`, makes it
      * stale. Not set: any change does, which is always right.

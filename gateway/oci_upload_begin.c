@@ -10,39 +10,88 @@
 
 #define CHUNK_MIN "1048576" /* bytes: 65,536 extents of it are 64 GiB, and writers that go on need none */
 
+/* Two repositories of one project. Nothing is mounted from elsewhere, and an event of both would show each the other's names and numbers. */
+static bool is_beside(const char *name, const struct repository_name *other)
+{
+    struct repository_name own;
+    struct error ignored = {0};
+
+    return repository_name_split(bytes_of_text(name), &own, &ignored).ok && bytes_equal(own.organisation, other->organisation) &&
+           bytes_equal(own.project, other->project);
+}
+
+/* `from`, or the repository itself, which may have the blob already. False: it can't be a repository. */
+static bool name_source(const struct request *request, const char **from_out, struct repository_name *name_out)
+{
+    const char *from = request_argument(request, "from");
+    struct error ignored = {0};
+
+    *from_out = from == NULL ? request->name : from;
+    return repository_name_split(bytes_of_text(*from_out), name_out, &ignored).ok;
+}
+
+static struct action_pair reading_of(const struct request *request, const char *from)
+{
+    struct action_pair source = {.action = ACTION_BLOB_READ, .resource.kind = RESOURCE_REPOSITORY};
+
+    memcpy(source.resource.name, from, strlen(from) + 1);
+    resolve_name(request, &source.resource);
+    return source;
+}
+
 /*
- * Where to mount from: `from`, or the repository itself, which may have the blob already. False: can't be. One that is
- * not there is decided and recorded on like one that is hidden: the time that it takes would tell them apart.
+ * Where to mount from, in the same project. False: can't be. One that is not there is decided and recorded on like one that is
+ * hidden: the time that it takes would tell them apart.
  */
 static bool find_source(struct request *request, struct pg *pg, struct action_pair *source)
 {
-    const char *from = request_argument(request, "from");
+    const char *from = NULL;
     struct repository_name name;
     struct error ignored = {0};
     bool is_later = false;
 
-    if (from == NULL) from = request->name;
-    if (!repository_name_split(bytes_of_text(from), &name, &ignored).ok) return false;
-    *source = (struct action_pair){.action = ACTION_BLOB_READ, .resource.kind = RESOURCE_REPOSITORY};
-    memcpy(source->resource.name, from, strlen(from) + 1);
-    resolve_name(request, &source->resource);
+    if (!name_source(request, &from, &name) || !is_beside(request->name, &name)) return false;
+    *source = reading_of(request, from);
     return resolve_repository(request, pg, source, &is_later, &ignored).ok;
+}
+
+static bool digest_to_mount(const struct request *request, struct digest *digest_out)
+{
+    const char *text = request_argument(request, "mount");
+    struct error ignored = {0};
+
+    return text != NULL && digest_parse(bytes_of_text(text), digest_out, &ignored).ok;
 }
 
 /* What a mount is decided on: the target, and the source that it is read from. False: it can't be one. */
 static bool mount_pairs(struct request *request, struct pg *pg, const struct resource *target,
                         struct action_pair pairs_out[2])
 {
-    const char *text = request_argument(request, "mount");
     struct digest digest;
-    struct error ignored = {0};
 
-    if (text == NULL || !digest_parse(bytes_of_text(text), &digest, &ignored).ok) return false;
+    if (!digest_to_mount(request, &digest)) return false;
     pairs_out[0] = (struct action_pair){.action = ACTION_BLOB_MOUNT, .resource = *target};
     if (!find_source(request, pg, &pairs_out[1])) return false;
     digest_format(&digest, pairs_out[0].resource.detail);
     digest_format(&digest, pairs_out[1].resource.detail);
     return true;
+}
+
+/*
+ * From another project: nothing is read there, so nothing is recorded there but that somebody asked who may not read, in an event
+ * that says nothing of this place.
+ */
+static void record_if_denied(struct request *request)
+{
+    const char *from = NULL;
+    struct repository_name name;
+    struct digest digest;
+    struct error ignored = {0};
+
+    if (!digest_to_mount(request, &digest) || !name_source(request, &from, &name) || is_beside(request->name, &name)) return;
+    struct action_pair source = reading_of(request, from);
+    digest_format(&digest, source.resource.detail);
+    (void)request_record_denial(request, &source, &ignored).ok; /* the upload says so where the log can't be written */
 }
 
 static bool would_be_allowed(const struct request *request, const struct action_pair *pairs, size_t count)
@@ -58,15 +107,14 @@ static bool would_be_allowed(const struct request *request, const struct action_
            decision_verdict(decision) == VERDICT_ALLOW;
 }
 
-/* Who has no credential yet is told to ask for the source as well, whether or not it exists. */
+/* Who has no credential yet is told to ask for the source as well, whether or not it exists. What is in another project can't be mounted. */
 static void ask_for_source(struct request *request)
 {
-    const char *from = request_argument(request, "from");
+    const char *from = NULL;
     struct repository_name name;
-    struct error ignored = {0};
 
-    if (from == NULL || request_argument(request, "mount") == NULL) return;
-    if (repository_name_split(bytes_of_text(from), &name, &ignored).ok)
+    if (request_argument(request, "from") == NULL || request_argument(request, "mount") == NULL) return;
+    if (name_source(request, &from, &name) && is_beside(request->name, &name))
         request_add_pair(request, ACTION_BLOB_READ, from)->kind = RESOURCE_REPOSITORY;
 }
 
@@ -106,7 +154,10 @@ static bool mount(struct request *request, struct pg *pg)
     struct blob_mount change;
     struct error ignored = {0};
 
-    if (!mount_pairs(request, pg, oci_where(request), pairs)) return false;
+    if (!mount_pairs(request, pg, oci_where(request), pairs)) {
+        record_if_denied(request);
+        return false;
+    }
     blob_mount_prepare(request->gateway->registry, &pairs[0].resource, &pairs[1].resource, pairs[0].resource.detail, &change);
     return request_record_instead(request, pairs, 2, &change.change, &ignored).ok;
 }

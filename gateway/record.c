@@ -243,31 +243,66 @@ struct result request_record(struct request *request, struct change *change, str
     return record_decision(exchange_of(request), change, err);
 }
 
+/* What a request was decided on, while something else is decided and recorded in its place. */
+struct own {
+    struct decision *decision;
+    struct action_pair pairs[ACTION_PAIRS_MAX];
+    size_t pair_count;
+};
+
+static void set_aside(struct exchange *exchange, const struct action_pair *pairs, size_t pair_count, struct own *own_out)
+{
+    struct request *request = &exchange->request;
+
+    assert(pair_count <= ACTION_PAIRS_MAX && !exchange->is_recorded);
+    *own_out = (struct own){.decision = exchange->decision, .pair_count = request->pair_count};
+    memcpy(own_out->pairs, request->pairs, sizeof own_out->pairs);
+    memcpy(request->pairs, pairs, pair_count * sizeof *pairs);
+    request->pair_count = pair_count;
+    exchange->decision = NULL;
+}
+
+static void take_back(struct exchange *exchange, const struct own *own)
+{
+    struct request *request = &exchange->request;
+
+    decision_free(exchange->decision);
+    exchange->decision = own->decision;
+    exchange->is_denied_late = exchange->is_denied_too_often = exchange->has_failure = false;
+    exchange->is_recorded = exchange->has_sequence = false;
+    memcpy(request->pairs, own->pairs, sizeof own->pairs);
+    request->pair_count = own->pair_count;
+}
+
 struct result request_record_instead(struct request *request, const struct action_pair *pairs, size_t pair_count,
                                      struct change *change, struct error *err)
 {
     struct exchange *exchange = exchange_of(request);
-    struct decision *own = exchange->decision;
-    struct action_pair own_pairs[ACTION_PAIRS_MAX];
-    const size_t own_count = request->pair_count;
+    struct own own;
 
-    assert(pair_count <= ACTION_PAIRS_MAX && !exchange->is_recorded);
-    memcpy(own_pairs, request->pairs, sizeof own_pairs);
-    memcpy(request->pairs, pairs, pair_count * sizeof *pairs);
-    request->pair_count = pair_count;
-    exchange->decision = NULL;
+    set_aside(exchange, pairs, pair_count, &own);
     const struct result result = record_decision(exchange, change, err);
-    if (result.ok) {
-        decision_free(own);
-        return result;
-    }
-    decision_free(exchange->decision);
-    exchange->decision = own;
-    exchange->is_denied_late = exchange->is_denied_too_often = exchange->has_failure = false;
-    exchange->is_recorded = exchange->has_sequence = false;
-    memcpy(request->pairs, own_pairs, sizeof own_pairs);
-    request->pair_count = own_count;
+    if (result.ok)
+        decision_free(own.decision);
+    else
+        take_back(exchange, &own);
     return result;
+}
+
+struct result request_record_denial(struct request *request, const struct action_pair *pair, struct error *err)
+{
+    struct exchange *exchange = exchange_of(request);
+    struct own own;
+    struct result result = SUCCESS;
+
+    set_aside(exchange, pair, 1, &own);
+    exchange->stale_count = 0;
+    do {
+        result = decide_again(exchange, err);
+    } while (!result.ok && err->kind == ERROR_CONFLICT && exchange_may_decide_again(exchange));
+    take_back(exchange, &own);
+    if (!result.ok && err->kind != ERROR_DENIED) return result;
+    return SUCCESS;
 }
 
 static struct result outcome_of(struct record *record, struct error *err)

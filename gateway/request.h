@@ -105,6 +105,13 @@ RESULT request_record_instead(struct request *request, const struct action_pair 
                               struct change *change, struct error *err) __attribute__((nonnull));
 
 /**
+ * Decides on one other pair, of an action that the route lists, and records it by itself if it is denied; what is allowed is not
+ * recorded, and permits nothing. The request's own decision stands as if nothing had been asked. For what a request names at a
+ * place that its own event may say nothing of. Errors: ERROR_LIMIT when the denial was only counted; ERROR_UNAVAILABLE.
+ */
+RESULT request_record_denial(struct request *request, const struct action_pair *pair, struct error *err) __attribute__((nonnull));
+
+/**
  * A later event of an operation that was permitted: a checkpoint or the end of an upload. `change` may be NULL; it
  * runs in the event's transaction. `note` is at most 79 characters, without personal data. Blocks: workers only.
  */

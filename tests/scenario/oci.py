@@ -430,6 +430,40 @@ def a_mount_tells_nothing_of_its_source():
     assert events("main/hidden/there") == events("main/hidden/gone") == events("main/nothing/gone")
 
 
+def a_mount_shows_nobody_another_organisation():
+    """A mount from another organisation that was denied was one event of both, with the running numbers of both: each auditor read there
+    whether a name of the other exists, and how much is done with it."""
+    admin = server.client(server.admin)
+    admin.api("POST", "/organisations", {"name": "beyond"})
+    admin.api("POST", "/projects", {"organisation": "beyond", "name": "models"})
+    theirs = sijil_test.make_robot(server, "theirs", "publisher", "beyond/models", organisation="beyond")
+    digest = server.client(theirs).repository("beyond/models/there").push_blob(b"of another organisation")
+    roamer = admin.api("POST", "/robots", {"name": "roamer"})
+    for scope in ("main/models", "beyond/models"):
+        admin.api("POST", "/bindings", {"robot": roamer["id"], "role": "publisher", "scope": scope})
+    first = int(server.sql("SELECT max(seq) FROM audit_entry"))
+    target, path = place("mount-apart"), f"blobs/uploads/?mount={digest}&from="
+    for source in ("beyond/models/there", "beyond/models/gone", "nowhere/at/all"):
+        expect(target.call("POST", path + source), 202)
+        expect(server.client(state["promoter"]).repository(target.name).call("POST", path + source, scope=target.scope), 403, "DENIED")
+        answer = server.client().call("POST", f"/v2/{target.name}/{path}{source}")
+        assert answer.status == 401 and source not in answer["WWW-Authenticate"], answer["WWW-Authenticate"]
+    # Whoever may read there reads nothing there by this.
+    both = server.client((roamer["name"], roamer["secret"])).repository(target.name)
+    expect(both.call("POST", path + "beyond/models/there", scope=target.scope + " repository:beyond/models/there:pull"), 202)
+    leaves = json.loads(server.sql("SELECT replace(json_agg(convert_from(leaf, 'UTF8')::json ORDER BY seq)::text, E'\\n', '') FROM audit_entry"))
+    for leaf in leaves:
+        for kind in ("org:", "prj:"):
+            assert sum(key.startswith(kind) for key in leaf["k"]) <= 1, leaf
+    late = [leaf for leaf in leaves if leaf["seq"] > first]
+    foreign = [leaf for leaf in late if leaf["res"].startswith(("beyond/", "nowhere/"))]
+    assert [(leaf["act"], leaf["res"], leaf["out"]) for leaf in foreign] == [
+        ("blob.read", f"{source}#{digest}", "denied") for source in ("beyond/models/there", "beyond/models/gone", "nowhere/at/all")], foreign
+    assert len({leaf["actor"] for leaf in foreign}) == 1 and "main/" not in json.dumps(foreign), foreign
+    own = [leaf for leaf in late if leaf["res"].startswith(target.name)]
+    assert len(own) >= 10 and not re.search("beyond|nowhere|also", json.dumps(own)), own
+
+
 def a_promoter_mounts_and_uploads_nothing():
     source = place("mount-source")
     digest = source.push_blob(b"promoted")
@@ -1168,9 +1202,11 @@ def who_asks_for_nothing_is_challenged():
                          ("GET", "/v2/main/models/push/tags/list")):
         answer = anonymous.call(method, path)
         assert answer.status == 401 and answer["WWW-Authenticate"].startswith("Bearer realm="), (path, answer.status)
-    mount = anonymous.call("POST", f"/v2/main/models/push/blobs/uploads/?mount={UNKNOWN}&from=no/such/source")
-    assert "repository:main/models/push:" in mount["WWW-Authenticate"], mount["WWW-Authenticate"]
-    assert "repository:no/such/source:pull" in mount["WWW-Authenticate"], mount["WWW-Authenticate"]
+    for source in ("main/models/no/such/source", "main/both/source", "no/such/source"):
+        mount = anonymous.call("POST", f"/v2/main/models/push/blobs/uploads/?mount={UNKNOWN}&from={source}")
+        assert "repository:main/models/push:" in mount["WWW-Authenticate"], mount["WWW-Authenticate"]
+        is_asked_for = f"repository:{source}:pull" in mount["WWW-Authenticate"]  # what is in another project can't be mounted
+        assert is_asked_for == source.startswith("main/models/"), mount["WWW-Authenticate"]
 
 
 def who_may_only_pull_can_not_push():
@@ -1212,7 +1248,8 @@ cases = [
     a_cancelled_session_is_gone, a_session_is_nobody_elses,
     a_second_writer_is_refused_while_one_writes, of_many_writers_each_byte_is_written_once,
     pieces_that_overlap_are_refused_and_change_nothing, a_cut_connection_keeps_what_came, a_sha512_is_a_digest,
-    a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source, a_promoter_mounts_and_uploads_nothing,
+    a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source,
+    a_mount_shows_nobody_another_organisation, a_promoter_mounts_and_uploads_nothing,
     a_manifest_comes_back_byte_for_byte, a_manifest_is_answered_as_it_was_pushed_last,
     another_type_is_another_answer, a_tag_is_moved_by_who_knows_it, of_many_who_make_a_tag_one_does, a_blob_goes_and_comes_by_its_tag,
     what_an_index_lists_keeps_its_type, an_index_says_what_its_manifests_are, what_others_make_is_kept_as_it_is, accept_never_makes_a_406,

@@ -123,7 +123,7 @@ def denied_mounts_become_uploads_and_do_not_fill_the_log():
     late = refused_for("denied_limit") - before
     assert late > 0
     assert BURST <= len(answers) - late <= BURST + RATE * (took + 1), (late, took)
-    each_is_accounted_for("blob.mount", len(answers) - late)
+    each_is_accounted_for("blob.read", len(answers) - late)
 
 
 def who_makes_rights_in_a_loop_stops_nobody_else():

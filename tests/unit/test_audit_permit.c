@@ -118,6 +118,47 @@ static void no_resource_without_its_action(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
+static void make_of(const char *first, const char *second)
+{
+    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .epoch = 5, .pair_count = 2};
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+
+    parts.pairs[0] = (struct action_pair){ACTION_BLOB_MOUNT, repository(first, 1)};
+    parts.pairs[1] = (struct action_pair){ACTION_BLOB_READ, repository(second, 2)};
+    (void)decision_make(&parts, &decision, &err).ok;
+}
+
+static const struct places_row {
+    const char *name, *first, *second;
+    bool are_of_one;
+} places_rows[] = {
+    {"two repositories", "acme/models/a", "acme/models/b", true},
+    {"two projects", "acme/models/a", "acme/data/b", true},
+    {"a project and the registry", "acme/models", "", true},
+    {"the registry and an organisation", "", "acme", true},
+    {"two organisations", "acme/models/a", "globex/models/a", false},
+    {"one's name begins with the other's", "acme/models/a", "acme2/models/a", false},
+    {"the other's with the one's", "acme2/models/a", "acme/models/a", false},
+};
+
+/* The event of a decision stands under the numbers of all its places: each would read the other's. */
+static void a_decision_is_of_one_organisation(void **state)
+{
+    const struct places_row *row = *state;
+    int status = -1;
+
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)fclose(stderr);
+        make_of(row->first, row->second);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WIFEXITED(status) && WEXITSTATUS(status) == 0, row->are_of_one);
+    if (!row->are_of_one) assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 static struct result decide(void *context, struct error *err)
 {
     const struct decision_parts parts = {
@@ -160,5 +201,6 @@ int main(void)
         cmocka_unit_test(decisions_survive_lack_of_memory),
     };
 
-    return RUN_TABLE(permit_rows, permits_fit_exactly) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+    return RUN_TABLE(permit_rows, permits_fit_exactly) + RUN_TABLE(places_rows, a_decision_is_of_one_organisation) +
+           cmocka_run_group_tests_name("others", others, NULL, NULL);
 }
