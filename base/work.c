@@ -1,12 +1,16 @@
 #include "base/work.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "base/memory.h"
 #include "base/pace.h"
+
+#define PART_OF_LAST 16 /* as for bodies and connections: gateway/streams.c, gateway/crowd.c */
 
 struct worker {
     struct work_pool *pool;
@@ -16,6 +20,8 @@ struct worker {
     struct worker *next_idle;
     bool started;
     void *state;
+    bool is_busy, is_alone; /* is_alone and owner: of the job that it runs */
+    uint64_t owner;
 };
 
 struct work_pool {
@@ -27,6 +33,8 @@ struct work_pool {
     bool stopping;
     struct worker workers[];
 };
+
+static _Thread_local struct worker *this_worker; /* NULL: the thread is of no pool */
 
 /* With the mutex held. */
 static void call_one(struct work_pool *pool)
@@ -49,10 +57,62 @@ static void leave_idle(struct work_pool *pool, struct worker *worker)
     worker->is_idle = false;
 }
 
-/* With the mutex held. Somebody else may have taken the job before the one who was called comes to it. */
-static void wait_for_job(struct work_pool *pool, struct worker *worker)
+/* With the mutex held: whether a job may run beside what all but `self` do now, and how many of them are its owner's. */
+static bool may_run(const struct work_pool *pool, const struct work_job *job, const struct worker *self, unsigned *owned_out)
 {
-    while (pool->first == NULL && !pool->stopping) {
+    const unsigned threads = pool->options.threads;
+    unsigned busy = 0, owned = 0;
+    bool is_alone = true;
+
+    for (unsigned i = 0; i < threads && job->owner != 0; i++) {
+        const struct worker *worker = &pool->workers[i];
+        if (!worker->is_busy || worker == self) continue;
+        busy++;
+        if (worker->owner != job->owner) continue;
+        owned++;
+        is_alone = is_alone && !worker->is_alone;
+    }
+    *owned_out = owned;
+    if (owned == 0) return true;
+    return (is_alone || !job->is_alone) && (owned < threads / PART_OF_LAST || busy + (threads + 3) / 4 < threads);
+}
+
+/* With the mutex held: where the job stands that is to run next; NULL: none may. */
+static struct work_job **choose(struct work_pool *pool)
+{
+    struct work_job **chosen = NULL;
+    unsigned fewest = UINT_MAX;
+
+    if (!pool->options.is_shared) return pool->first == NULL ? NULL : &pool->first;
+    for (struct work_job **place = &pool->first; *place != NULL && fewest > 0; place = &(*place)->next) {
+        unsigned owned = 0;
+        if (!may_run(pool, *place, NULL, &owned) || owned >= fewest) continue;
+        fewest = owned;
+        chosen = place;
+    }
+    return chosen;
+}
+
+/* With the mutex held. */
+static struct work_job *take_out(struct work_pool *pool, struct work_job **place)
+{
+    struct work_job *job = *place;
+
+    *place = job->next;
+    if (pool->last == job) {
+        void *before = (char *)place - offsetof(struct work_job, next);
+        pool->last = place == &pool->first ? NULL : before;
+    }
+    pool->waiting--;
+    return job;
+}
+
+/* With the mutex held. Somebody else may have taken the job before the one who was called comes to it. */
+static struct work_job **wait_for_job(struct work_pool *pool, struct worker *worker)
+{
+    struct work_job **place = NULL;
+
+    while ((place = choose(pool)) == NULL && !pool->stopping) {
         if (!worker->is_idle) {
             worker->next_idle = pool->idle;
             pool->idle = worker;
@@ -61,6 +121,7 @@ static void wait_for_job(struct work_pool *pool, struct worker *worker)
         pthread_cond_wait(&worker->called, &pool->mutex);
     }
     if (worker->is_idle) leave_idle(pool, worker);
+    return place;
 }
 
 static struct work_job *next_job(struct worker *worker)
@@ -68,12 +129,15 @@ static struct work_job *next_job(struct worker *worker)
     struct work_pool *pool = worker->pool;
 
     pthread_mutex_lock(&pool->mutex);
-    wait_for_job(pool, worker);
-    struct work_job *job = pool->first;
+    worker->is_busy = false;
+    struct work_job **place = wait_for_job(pool, worker);
+    struct work_job *job = place == NULL ? NULL : take_out(pool, place);
     if (job != NULL) {
-        pool->first = job->next;
-        if (pool->first == NULL) pool->last = NULL;
-        pool->waiting--;
+        worker->is_busy = true;
+        worker->owner = job->owner;
+        worker->is_alone = job->is_alone;
+        /* What this thread did before may have kept a job of the same owner waiting. */
+        if (pool->options.is_shared && pool->idle != NULL && pool->waiting > 0 && choose(pool) != NULL) call_one(pool);
     }
     pthread_mutex_unlock(&pool->mutex);
     return job;
@@ -83,6 +147,7 @@ static void *worker_main(void *argument)
 {
     struct worker *worker = argument;
 
+    this_worker = worker;
     if (worker->pool->options.is_patient) pace_patient();
     for (struct work_job *job; (job = next_job(worker)) != NULL;) job->run(job, worker->state);
     return NULL;
@@ -136,6 +201,25 @@ struct result work_submit(struct work_pool *pool, struct work_job *job, struct e
     }
     pthread_mutex_unlock(&pool->mutex);
     return result;
+}
+
+bool work_own(struct work_job *job, uint64_t owner, bool is_alone)
+{
+    struct worker *worker = this_worker;
+    unsigned owned = 0;
+
+    job->owner = owner;
+    job->is_alone = is_alone;
+    if (worker == NULL || !worker->pool->options.is_shared) return true;
+    pthread_mutex_lock(&worker->pool->mutex);
+    const bool has_it = worker->owner == owner && worker->is_alone == is_alone;
+    const bool may = has_it || may_run(worker->pool, job, worker, &owned);
+    if (may) {
+        worker->owner = owner;
+        worker->is_alone = is_alone;
+    }
+    pthread_mutex_unlock(&worker->pool->mutex);
+    return may;
 }
 
 unsigned work_waiting(struct work_pool *pool)

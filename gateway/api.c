@@ -10,6 +10,16 @@
 #include "policy/decider.h"
 #include "registry/reference.h"
 
+#define PROOF_WAIT_MS 150
+#define PROOF_WAITS   10 /* an event is signed within a second */
+
+bool api_proves_later(struct request *request, struct pg *pg, const struct error *err)
+{
+    if (err->kind != ERROR_UNAVAILABLE || pg_is_broken(pg) || request->waits >= PROOF_WAITS) return false;
+    request_wait(request, PROOF_WAIT_MS);
+    return true;
+}
+
 struct result api_body(const struct request *request, json_t **body_out, struct error *err)
 {
     OWNED_JSON body = NULL;

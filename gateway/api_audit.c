@@ -1,7 +1,6 @@
 /* /api/v1/audit: reading the log, and proofs from it (docs/api.md). */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "audit/format/leaf.h"
 #include "audit/query.h"
@@ -13,8 +12,6 @@
 
 #define PAGE_BYTES_MAX   ((size_t)256 << 10) /* a page ends early, with "next", before it is larger; the arena holds it */
 #define ONE_EVENT_MAX    ((size_t)64 << 10)  /* a leaf, a payload and their frame */
-#define PROOF_WAIT_MS    150
-#define PROOF_WAITS      10 /* an event is signed within a second */
 
 /* ?within=acme or acme/models: what an auditor of an organisation or a project may ask for. */
 struct result target_audit_read(struct request *request, struct pg *pg, struct error *err)
@@ -198,15 +195,11 @@ static struct result prove(const struct request *request, struct pg *pg, uint64_
 static struct result handle_proof(struct request *request, struct pg *pg, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
-    const struct timespec wait = {.tv_nsec = PROOF_WAIT_MS * 1000000L};
     uint64_t sequence = 0;
 
     TRY(read_number(request, pg, &sequence, err));
-    struct result proven = prove(request, pg, sequence, &text, err);
-    for (unsigned i = 0; i < PROOF_WAITS && !proven.ok && err->kind == ERROR_UNAVAILABLE && !pg_is_broken(pg); i++) {
-        (void)nanosleep(&wait, NULL);
-        proven = prove(request, pg, sequence, &text, err);
-    }
+    const struct result proven = prove(request, pg, sequence, &text, err);
+    if (!proven.ok && api_proves_later(request, pg, err)) return SUCCESS;
     TRY(proven);
     return answer_with(request, "text/plain; charset=utf-8", &text, err);
 }

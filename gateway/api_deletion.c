@@ -1,7 +1,6 @@
 /* /api/v1/projects/NAME/deletions/DIGEST: certificates of deletion (docs/deletion.md). */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "audit/format/merkle.h"
 #include "audit/query.h"
@@ -14,8 +13,6 @@
 #define ENTRY_MAX     ((size_t)8 << 10)
 #define PROOF_MAX     ((size_t)64 << 10)
 #define ENVELOPE_MAX  ((size_t)8 << 10)
-#define PROOF_WAIT_MS 150
-#define PROOF_WAITS   10 /* an event is signed within a second */
 
 struct result target_deletion_certify(struct request *request, struct pg *pg, struct error *err)
 {
@@ -37,27 +34,13 @@ struct result target_deletion_certify(struct request *request, struct pg *pg, st
     return SUCCESS;
 }
 
-static struct result prove_now(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *entry,
-                               struct buffer *proof, struct error *err)
+static struct result prove(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *entry,
+                           struct buffer *proof, struct error *err)
 {
     struct signed_checkpoint checkpoint;
 
     TRY(sequencer_checkpoint(request->gateway->sequencer, &checkpoint, err));
     return audit_prove_deletion(pg, request->permit, sequence, &checkpoint, &(struct proven_entry){entry, proof}, err);
-}
-
-static struct result prove(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *entry,
-                           struct buffer *proof, struct error *err)
-{
-    const struct timespec wait = {.tv_nsec = PROOF_WAIT_MS * 1000000L};
-    struct result proven = prove_now(request, pg, sequence, entry, proof, err);
-
-    for (unsigned i = 0; i < PROOF_WAITS && !proven.ok && err->kind == ERROR_UNAVAILABLE && !pg_is_broken(pg); i++) {
-        (void)nanosleep(&wait, NULL);
-        buffer_clear(proof);
-        proven = prove_now(request, pg, sequence, entry, proof, err);
-    }
-    return proven;
 }
 
 static struct result certify(const struct request *request, const struct forgotten_key *key, struct bytes entry,
@@ -103,7 +86,9 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     struct forgotten_key key;
 
     TRY(forgotten_key_find(pg, request->permit, where, &key, err));
-    TRY(prove(request, pg, key.sequence, &entry, &proof, err));
+    const struct result proven = prove(request, pg, key.sequence, &entry, &proof, err);
+    if (!proven.ok && api_proves_later(request, pg, err)) return SUCCESS;
+    TRY(proven);
     TRY(certify(request, &key, buffer_bytes(&entry), &envelope, err));
     return answer(request, &envelope, &entry, &proof, err);
 }

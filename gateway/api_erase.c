@@ -292,5 +292,5 @@ static struct result handle_plan(struct request *request, struct pg *pg, struct 
     return SUCCESS;
 }
 
-const struct handler handler_erase = {.handle = handle_erase};
-const struct handler handler_erase_plan = {.handle = handle_plan};
+const struct handler handler_erase = {.handle = handle_erase, .is_long = true};
+const struct handler handler_erase_plan = {.handle = handle_plan, .is_long = true};

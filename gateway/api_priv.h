@@ -41,5 +41,11 @@ void api_pair_of_id(struct request *request, enum action action,
  */
 bool api_asks_for_credential(struct request *request, enum action action);
 
+/**
+ * After a proof failed: true if the event is only not signed yet, which takes a second. The handler then returns success, and is called
+ * once more a little later.
+ */
+bool api_proves_later(struct request *request, struct pg *pg, const struct error *err);
+
 /** Would the caller be allowed this? For lists that show only what may be seen; records nothing. */
 RESULT api_may(const struct request *request, const struct action_pair *pair, bool *may_out, struct error *err);

@@ -1,6 +1,4 @@
 /* POST /api/v1/robots/ID/secret: a new secret for a robot (docs/identity.md). */
-#include <time.h>
-
 #include "authz/robot.h"
 #include "base/clock.h"
 #include "gateway/api_priv.h"
@@ -38,12 +36,11 @@ static struct result read_wanted(const struct request *request, int64_t *lifetim
  * Tokens that were made before the end of the old secret count no longer then, whichever secret they are of. The new one is told
  * once that is over: so the old ones have ended when the answer comes, and nobody makes a token with the new one that does not count.
  */
-static void let_old_tokens_end(int64_t end_ms)
+static void let_old_tokens_end(struct request *request, int64_t end_ms)
 {
     const int64_t left_ms = end_ms - clock_wall_ms();
-    const struct timespec wait = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1000000};
 
-    if (left_ms > 0 && left_ms <= WAIT_MAX_MS) (void)nanosleep(&wait, NULL);
+    if (left_ms > 0 && left_ms <= WAIT_MAX_MS) request_wait(request, left_ms);
 }
 
 static struct result answer(struct request *request, const struct robot_rotate *rotate, struct error *err)
@@ -64,8 +61,9 @@ static struct result answer(struct request *request, const struct robot_rotate *
 static struct result rotate_robot(struct request *request, struct robot_rotate *rotate, struct error *err)
 {
     TRY(request_record(request, &rotate->change, err));
-    if (rotate->grace_s == 0) let_old_tokens_end(rotate->previous_until_ms);
-    return answer(request, rotate, err);
+    TRY(answer(request, rotate, err));
+    if (rotate->grace_s == 0) let_old_tokens_end(request, rotate->previous_until_ms);
+    return SUCCESS;
 }
 
 static struct result handle(struct request *request, struct pg *pg, struct error *err)

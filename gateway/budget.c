@@ -120,6 +120,18 @@ bool budget_allows_denial(struct exchange *exchange)
     return takes_of_denials(exchange);
 }
 
+bool budget_of_workers(struct exchange *exchange)
+{
+    const struct request *request = &exchange->request;
+    const struct uuid *organisation = &request->pairs[0].resource.organisation;
+    char key[REALM_SIZE > UUID_TEXT_SIZE ? REALM_SIZE : UUID_TEXT_SIZE];
+
+    if (request->pair_count == 0) return true;
+    if (uuid_is_nil(organisation)) realm_of(&request->principal, key);
+    else uuid_format(organisation, key);
+    return work_own(&exchange->job, quota_number(request->gateway->quota, "workers", key), request->route->handler->is_long);
+}
+
 /* What is asked for, as far as it is known by now. */
 static void name_refusal(struct exchange *exchange)
 {

@@ -108,6 +108,8 @@ struct exchange {
     bool is_given_up;            /* the client sends more than we are willing to throw away, and is answered before the end */
     struct quota_ticket tickets[TICKETS];
     struct lease lease;          /* of the body that moves */
+    struct exchange *pause_next; /* the one that goes on after it; of gateway/pause.c */
+    int64_t pause_ends_ms;       /* monotonic */
 
     pthread_mutex_t mutex;       /* for all below */
     bool is_busy;                /* a job is queued or runs on the rings */
@@ -183,6 +185,23 @@ void outflow_begin(struct exchange *exchange);
 bool outflow_begin_at_once(struct exchange *exchange);
 ssize_t outflow_give(void *context, uint64_t position, char *place, size_t size);
 
+/* gateway/outcome.c */
+/** An event says that the request was allowed, if none does yet: no answer goes out and no body comes in without one. Blocks. */
+RESULT outcome_ensure(struct exchange *exchange, struct error *err);
+/** The answer to a failure; or to the denial that it was, if what was allowed is denied by now. */
+void outcome_answer(struct exchange *exchange, const struct error *err);
+/** What the handler came to, as answer and as event. Blocks. */
+void outcome_conclude(struct exchange *exchange, struct result result, const struct error *err);
+
+/* gateway/pause.c */
+/** After request->wait_ms its answer goes out or, if it has none yet, its step is run again. It is not the caller's any more. */
+void pause_begin(struct exchange *exchange);
+struct pauser;
+/** Starts the thread that ends pauses. */
+RESULT pauser_start(struct pauser **pauser_out, struct error *err);
+/** Nobody pauses any more. */
+void pauser_stop(struct pauser *pauser);
+
 /* gateway/pipeline.c, beside gateway/pipeline.h */
 /** The gathered body is complete and the exchange is suspended. */
 void pipeline_continue(struct exchange *exchange);
@@ -229,6 +248,12 @@ RESULT budget_count(struct exchange *exchange, enum gateway_metric metric, struc
 
 /** So many of those who wait for a worker may be one address's, or one organisation's: any number, unless the queue is half full. */
 unsigned budget_of_queue(const struct exchange *exchange, unsigned else_most);
+
+/**
+ * From here on a reader that works on the exchange counts for the organisation that it asks about, or else for who asks. False: that
+ * one has its part of the readers, so it is to be submitted again.
+ */
+bool budget_of_workers(struct exchange *exchange);
 
 /* gateway/streams.c */
 /** Whether one more body may come in; counted until the exchange ends. False: there is an answer, which goes by *metric_out if it is 429. */

@@ -191,7 +191,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(open_judges(gateway, err));
     TRY(open_registry(gateway, err));
     TRY(check_regions(gateway, err));
-    const struct work_options readers = {.name = "reader", .threads = (unsigned)settings->reader_threads};
+    const struct work_options readers = {.name = "reader", .threads = (unsigned)settings->reader_threads, .is_shared = true};
     const struct work_options movers = {.name = "mover", .threads = (unsigned)settings->mover_threads, .is_patient = true};
     TRY(open_pool(gateway, readers, &gateway->readers, err));
     TRY(open_pool(gateway, movers, &gateway->movers, err));

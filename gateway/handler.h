@@ -5,6 +5,8 @@
  * answer by one table (gateway/failure.c), or makes a precise error answer and returns success. It runs on a worker
  * whose database connection it may use until it returns. It must not keep anything outside the arena that
  * `release` does not free.
+ *
+ * Who has to wait for something that nobody tells gives the worker back: request_wait().
  */
 #pragma once
 
@@ -51,6 +53,7 @@ struct handler {
     struct change *(*search)(struct request *request);
     bool (*recall)(struct request *request);
     bool decides_at_once;
+    bool is_long; /* its work grows with all that an organisation has: one at a time of each organisation */
     handler_function *begin;
     RESULT (*write)(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
     handler_function *finish;

@@ -262,6 +262,7 @@ static enum way step_record(struct exchange *exchange, struct pg *pg)
     exchange->record.done = NULL;
     if (request->route->record == RECORD_NONE) return WAY_NEXT;
     const bool is_allowed = decision_verdict(exchange->decision) == VERDICT_ALLOW;
+    if (is_allowed && !budget_of_workers(exchange)) return WAY_WORKER;
     if (request->route->record == RECORD_WITH_CHANGE && is_allowed) return WAY_NEXT;
     struct change *(*search)(struct request *) = request->route->handler->search;
     exchange_record_prepare(exchange, is_allowed && search != NULL ? search(&exchange->request) : NULL);
@@ -294,59 +295,6 @@ static enum way step_recorded(struct exchange *exchange, struct pg *pg)
     return answer_failure(exchange, &unavailable);
 }
 
-/* No answer goes out and no body comes in without an event. */
-static struct result ensure_recorded(struct exchange *exchange, struct error *err)
-{
-    struct request *request = &exchange->request;
-
-    if (exchange->is_recorded || request->route->record != RECORD_WITH_CHANGE) return SUCCESS;
-    return request_record(request, NULL, err);
-}
-
-/*
- * What was allowed and then came to nothing is said, too. A handler that failed before it came to its change gets
- * two events, that it was allowed and that it failed, because a change that fails would make its whole group wait.
- */
-static struct result record_failure(struct exchange *exchange, const struct error *handler_failure, struct error *err)
-{
-    struct request *request = &exchange->request;
-    const bool changes = request->route->record == RECORD_WITH_CHANGE || request->route->body == BODY_STREAMED;
-    const bool failed = handler_failure != NULL || (request->response != NULL && request->response->status >= 400);
-    char note[32];
-
-    if (!changes || !failed || exchange->has_failure || request->permit == NULL) return SUCCESS;
-    if (handler_failure != NULL)
-        (void)snprintf(note, sizeof note, "%s", error_kind_name(handler_failure->kind));
-    else
-        (void)snprintf(note, sizeof note, "status %u", request->response->status);
-    return request_record_outcome(request, OUTCOME_FAILED, note, NULL, err);
-}
-
-static void answer_unless_denied(struct exchange *exchange, const struct error *err)
-{
-    if (exchange->is_denied_late)
-        denial_answer(exchange, exchange->record.decision);
-    else if (exchange->is_denied_too_often)
-        exchange_refuse(exchange, 429, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
-    else
-        response_failure(&exchange->request, err);
-}
-
-/* What the handler came to, as answer. */
-static void conclude(struct exchange *exchange, struct result result, const struct error *err)
-{
-    struct error unrecorded = {0};
-
-    if (!result.ok) failure_tell(&exchange->request, err);
-    if (!result.ok && err->kind == ERROR_FORKED) sequencer_set_forked(exchange->request.gateway->sequencer, err);
-    const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whatever else can't be recorded now */
-    if (!ensure_recorded(exchange, &unrecorded).ok ||
-        !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
-        answer_unless_denied(exchange, is_unknown ? err : &unrecorded);
-    else if (!result.ok || exchange->is_denied_late)
-        answer_unless_denied(exchange, err);
-}
-
 static struct result begin_handler(struct exchange *exchange, struct pg *pg, struct error *err)
 {
     exchange->has_begun = true;
@@ -359,11 +307,11 @@ static enum way begin_stream(struct exchange *exchange, struct pg *pg)
     const struct result result = begin_handler(exchange, pg, &err);
 
     if (!result.ok || exchange->request.response != NULL) {
-        conclude(exchange, result, &err);
+        outcome_conclude(exchange, result, &err);
         return WAY_ANSWER;
     }
-    if (!ensure_recorded(exchange, &err).ok) {
-        answer_unless_denied(exchange, &err);
+    if (!outcome_ensure(exchange, &err).ok) {
+        outcome_answer(exchange, &err);
         return WAY_ANSWER;
     }
     if (!exchange->framing.has_body) {
@@ -382,9 +330,14 @@ static enum way step_handle(struct exchange *exchange, struct pg *pg)
 
     if (request->route->body == BODY_STREAMED) return begin_stream(exchange, pg);
     exchange->has_begun = true;
+    request->wait_ms = 0;
     const struct result result = request->route->handler->handle(request, pg, &err);
-    conclude(exchange, result, &err);
-    return WAY_ANSWER;
+    const bool waits = result.ok && request->wait_ms > 0, has_answer = request->response != NULL;
+    if (has_answer || !waits) outcome_conclude(exchange, result, &err);
+    else exchange->step--; /* it is run again */
+    if (!waits) return WAY_ANSWER;
+    pause_begin(exchange);
+    return WAY_WAIT;
 }
 
 static const struct step {
@@ -425,9 +378,9 @@ void pipeline_finish(struct exchange *exchange, struct pg *pg)
     const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
     if (exchange_is_malformed(exchange) && request->response == NULL) exchange_refuse_malformed(exchange);
     if (!exchange->intake.has_failed)
-        conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
+        outcome_conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
     else
-        conclude(exchange, (struct result){.ok = request->response != NULL}, &no_memory);
+        outcome_conclude(exchange, (struct result){.ok = request->response != NULL}, &no_memory);
     pipeline_answer(exchange, NULL);
 }
 

@@ -153,6 +153,14 @@ bool quota_hold(struct quota *quota, struct quota_ticket *ticket, unsigned kind,
     return is_within;
 }
 
+uint64_t quota_number(const struct quota *quota, const char *kind, const char *key)
+{
+    uint64_t number = 0;
+    struct error ignored = {0};
+
+    return hash(quota, kind, key, &number, &ignored).ok ? number : 0;
+}
+
 void quota_leave(struct quota *quota, struct quota_ticket *ticket)
 {
     if (ticket->slot == 0) return;

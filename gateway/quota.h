@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 #include "base/owned.h"
 #include "base/result.h"
 
@@ -36,6 +38,8 @@ RESULT quota_enter(struct quota *quota, const char *kind, const char *key, const
  * has more than `most` now; that counts, too, until it is given back, or the ticket is. Without a ticket nothing is counted: true.
  */
 bool quota_hold(struct quota *quota, struct quota_ticket *ticket, unsigned kind, int64_t bytes, int64_t most);
+/** A number for a key, which nobody outside can foresee; 0: the key is too long. */
+uint64_t quota_number(const struct quota *quota, const char *kind, const char *key);
 void quota_leave(struct quota *quota, struct quota_ticket *ticket);
 
 void quota_free(struct quota *quota);

@@ -66,6 +66,8 @@ struct request {
     struct permit *permit;               /* RECORD_FIRST: set before the handler runs; else by request_record() */
     struct bytes body;                   /* for routes with a gathered body, complete */
 
+    unsigned waits;                      /* how often request_wait() was called for it */
+    int64_t wait_ms;                     /* what the handler asked for last */
     bool is_on_worker;                   /* which may block; else this is an event thread (gateway/handler.h) */
     bool is_right_lost;                  /* while its body moved: it was cut off, and nothing of it may stay */
     bool speaks_oci;                     /* below /v2: errors are OCI's, not RFC 9457's */
@@ -82,6 +84,12 @@ const char *request_next_argument(const struct request *request, const char *key
 /** A header's value; NULL if absent. Headers that the checks allow once only are found once. */
 const char *request_header(const struct request *request, const char *name);
 const char *request_next_header(const struct request *request, const char *name, size_t *at);
+
+/**
+ * For `handle`, which then returns success: the request waits without a worker. If there is an answer, it goes out after that; if
+ * there is none, `handle` is called once more, on a worker. For at most some seconds: a server that ends waits for it.
+ */
+void request_wait(struct request *request, int64_t milliseconds);
 
 /** One pair more for the decision; the resource is zeroed but for its name. Asserts that there is room. */
 struct resource *request_add_pair(struct request *request, enum action action, const char *name);

@@ -300,6 +300,7 @@ static void server_free(struct server *server)
     lease_keeper_stop(server->leases);
     watcher_stop(server->watcher);
     lingerer_stop(server->lingerer);
+    pauser_stop(server->pauser);
     blocks_free(server->blocks);
     crowd_free(server->crowd);
     tls_free(server->tls);
@@ -330,6 +331,7 @@ static struct result server_fill(struct server *server, struct error *err)
     TRY(watcher_start(&limits, &server->watcher, err));
     TRY(lease_keeper_start(server, &leases, &server->leases, err));
     TRY(lingerer_start(settings->drain_size_max, &server->lingerer, err));
+    TRY(pauser_start(&server->pauser, err));
     TRY(start_tls(server, err));
     return start_unix(server, err);
 }

@@ -14,6 +14,7 @@ struct blocks;
 struct crowd;
 struct lease_keeper;
 struct lingerer;
+struct pauser;
 struct tls;
 
 #define SERVER_DAEMONS 2 /* TLS, and the unix socket */
@@ -26,6 +27,7 @@ struct server {
     struct watcher *watcher;
     struct lease_keeper *leases;
     struct lingerer *lingerer;
+    struct pauser *pauser;
     struct blocks *blocks;
     struct MHD_Daemon *daemons[SERVER_DAEMONS];
     unsigned daemon_count;

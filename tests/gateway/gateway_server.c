@@ -63,6 +63,17 @@ static struct result target_named(struct request *request, struct pg *pg, struct
     return SUCCESS;
 }
 
+static _Atomic int hanging;   /* handlers that hang now */
+static _Atomic bool is_stuck; /* what may hang does */
+
+static void hang(const struct request *request)
+{
+    if (request_argument(request, "may_hang") == NULL) return;
+    atomic_fetch_add(&hanging, 1);
+    while (is_stuck) pause_ms(10);
+    atomic_fetch_sub(&hanging, 1);
+}
+
 /* What arrived, as the smuggling table wants to see it. */
 static struct result echo(struct request *request, struct pg *pg, struct error *err)
 {
@@ -70,6 +81,12 @@ static struct result echo(struct request *request, struct pg *pg, struct error *
 
     (void)pg;
     pause_ms(number_of(request, "sleep_ms"));
+    hang(request);
+    if (request->waits < number_of(request, "waits")) {
+        request_wait(request, (int64_t)number_of(request, "wait_ms"));
+        return SUCCESS;
+    }
+    if (request_argument(request, "answer_later") != NULL) request_wait(request, (int64_t)number_of(request, "answer_later"));
     if (request_argument(request, "fail") != NULL) return failure(err, ERROR_CORRUPT, "a secret detail");
     (void)snprintf(text, sizeof text, "%s %s body=%zu;\n", method_name(request->method),
                    request->name == NULL ? request->reference : request->name,
@@ -78,6 +95,7 @@ static struct result echo(struct request *request, struct pg *pg, struct error *
     return SUCCESS;
 }
 static const struct handler handler_echo = {.handle = echo};
+static const struct handler handler_long = {.handle = echo, .is_long = true};
 
 struct doing {
     struct change change;
@@ -172,7 +190,6 @@ static const struct handler handler_sink = {.begin = sink_begin, .write = sink_w
 
 /* ---- bodies out ---- */
 static _Atomic int open_sources, reads_of_sources;
-static _Atomic bool is_stuck; /* what sources that may hang are read from */
 
 struct spring {
     uint64_t fail_at, slow_ms;
@@ -238,9 +255,9 @@ static struct result control(struct request *request, struct pg *pg, struct erro
     if (request_argument(request, "revoked") != NULL) double_revoked = (int)number_of(request, "revoked");
     if (request_argument(request, "stuck") != NULL) is_stuck = number_of(request, "stuck") != 0;
     (void)snprintf(text, sizeof text,
-                   "{\"refused\":%d,\"recorded\":%d,\"outcomes\":%d,\"sinks\":%d,\"cut\":%d,\"sources\":%d,\"reads\":%d}",
+                   "{\"refused\":%d,\"recorded\":%d,\"outcomes\":%d,\"sinks\":%d,\"cut\":%d,\"sources\":%d,\"reads\":%d,\"hanging\":%d}",
                    double_refused, double_recorded, double_outcomes, open_sinks, cut_sinks, open_sources,
-                   reads_of_sources);
+                   reads_of_sources, hanging);
     response_text(request, 200, text);
     return SUCCESS;
 }
@@ -261,6 +278,7 @@ static const struct route rows[] = {
      .handler = &handler_sink, TEST_ROUTE},
     {.name = "pour", .methods = READ, .pattern = "/v2/{name}/pour", .record = RECORD_FIRST, .handler = &handler_pour,
      TEST_ROUTE},
+    {.name = "long", .methods = READ, .pattern = "/long/{name}", .record = RECORD_FIRST, .handler = &handler_long, TEST_ROUTE},
     {.name = "form", .methods = ANY, .pattern = "/form/{name}", .record = RECORD_FIRST, .body = BODY_FORM,
      .body_limit = 1000, .handler = &handler_echo, TEST_ROUTE},
     {.name = "taken", .methods = ANY, .pattern = "/taken/{name}", .record = RECORD_WITH_CHANGE, .body = BODY_ALLOWED,
@@ -338,7 +356,8 @@ static struct result open_parts(struct gateway *gateway, struct error *err)
     OWNED(authz_snapshot) *snapshot = NULL;
     OWNED(ecdsa_key) *key = NULL;
     uint8_t public_point[65];
-    const struct work_options readers = {.name = "reader", .threads = (unsigned)gateway->settings->reader_threads, .queue_max = 1 << 20};
+    const struct work_options readers = {.name = "reader", .threads = (unsigned)gateway->settings->reader_threads, .queue_max = 1 << 20,
+                                         .is_shared = true};
     const struct work_options senders = {.name = "sender", .threads = 4, .queue_max = 1 << 20};
     const struct work_options movers = {.name = "mover", .threads = 4, .queue_max = 1 << 20};
 

@@ -2,6 +2,7 @@
 import base64
 import concurrent.futures
 import json
+import threading
 import time
 import urllib.parse
 
@@ -13,6 +14,8 @@ GATHERED = 16 << 20    # of all bodies
 SHARE = GATHERED // 4  # of documents that are gathered before it is decided whether they may be sent
 PRINCIPALS = 8         # that have all of it together
 DOCUMENT = 64 << 10
+ROTATIONS = 110          # at a time, of one principal; each waits for a second or two
+PATIENCE = 4             # seconds that another's request may take meanwhile; they would be 10 if each rotation kept a reader
 PER_NAME, PER_NETWORK = 20, 120  # wrong secrets a minute, and at once
 
 server = Server().start()
@@ -150,6 +153,38 @@ def who_makes_rights_in_a_loop_stops_nobody_else():
     assert make("crowded", made["crowded"]).status == 201
 
 
+def who_only_waits_has_no_reader():
+    clients = {}
+    for name in ("turning", "steady"):
+        admin.api("POST", "/organisations", {"name": name})
+        clients[name] = server.client(make_robot(server, "chief", "org-admin", name, organisation=name))
+        clients[name].token("registry:admin:*")
+    robot = clients["turning"].api("POST", "/robots", {"organisation": "turning", "name": "turned"})
+    clients["turning"].api("POST", "/bindings", {"robot": robot["id"], "role": "org-admin", "scope": "turning"})
+    path, answers, seconds = f"/api/v1/robots/{robot['id']}/secret", [], []
+    old = server.client((robot["name"], robot["secret"]))
+    listed = "/robots?organisation="
+    old.api("GET", listed + "turning")
+
+    def rotate():
+        answers.append(clients["turning"].call("POST", path, "{}", {"Content-Type": "application/json"}, scope="registry:admin:*"))
+
+    threads = [threading.Thread(target=rotate) for _ in range(ROTATIONS)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        began = time.monotonic()
+        clients["steady"].api("GET", listed + "steady")
+        seconds.append(time.monotonic() - began)
+    assert {answer.status for answer in answers} == {200}, [answer.body for answer in answers if answer.status != 200][:1]
+    assert max(seconds) < PATIENCE, sorted(seconds)[-5:]
+    last = clients["turning"].api("POST", f"/robots/{robot['id']}/secret", {})
+    old.api("GET", listed + "turning", expect=(401,))  # once the answer is there, the old tokens have ended
+    server.client((last["name"], last["secret"])).api("GET", listed + "turning")  # and new ones count
+    plans, _ = insist(lambda: clients["turning"].call("GET", "/api/v1/organisations/turning/deletion", scope="registry:admin:*"), 24, 2)
+    assert {answer.status for answer in plans} == {200}, plans[0].body
+
+
 def log_in(name, secret, address, form=False):
     """Status and body of an answer to a name and a secret that come from `address`, as Basic or in a form."""
     basic = {"Authorization": "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()}
@@ -269,4 +304,5 @@ def who_may_nothing_keeps_nobody_out():
 if __name__ == "__main__":
     run(who_is_denied_for_ever_does_not_fill_the_log, who_has_no_role_has_little_of_the_log,
         denied_mounts_become_uploads_and_do_not_fill_the_log, wrong_secrets_are_limited_by_name_and_network,
-        who_may_nothing_keeps_nobody_out, who_makes_rights_in_a_loop_stops_nobody_else, server=server)
+        who_may_nothing_keeps_nobody_out, who_makes_rights_in_a_loop_stops_nobody_else,
+        who_only_waits_has_no_reader, server=server)
