@@ -20,4 +20,5 @@ void problems_add(struct problems *problems, const struct error *why);
 void problems_say(struct problems *problems, enum error_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/** Keeps the first problem in *err, whose kind is ERROR_NONE if there is none; counts all. */
 struct problems problems_first(struct error *err);

@@ -10,5 +10,5 @@
 
 extern const struct metric_table keyd_call_metrics, keyd_failure_metrics;
 
-/** A call that was answered, with a result or with keyd's own refusal: then `failed` is its kind, else ERROR_NONE. */
+/** A call that was answered or given up. `failed` is the kind of its failure, or ERROR_NONE. */
 void keyd_metrics_count(enum keyd_type type, int64_t took_us, enum error_kind failed);

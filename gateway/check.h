@@ -1,5 +1,5 @@
 /*
- * gateway/check.h -- sijild --check-config: all that would keep a gateway from serving, each with the setting and the way out.
+ * gateway/check.h -- sijild --check-config: what is wrong with the configuration, each with the setting and the way out.
  */
 #pragma once
 

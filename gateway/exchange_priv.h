@@ -256,7 +256,7 @@ unsigned budget_of_queue(const struct exchange *exchange, unsigned else_most);
 bool budget_of_workers(struct exchange *exchange);
 
 /* gateway/streams.c */
-/** Whether one more body may come in; counted until the exchange ends. False: there is an answer, which goes by *metric_out if it is 429. */
+/** Whether one more body may come in; counted until the exchange ends. False: *refusal_out says why, and the caller makes the answer. */
 bool stream_enter(struct exchange *exchange, struct stream_refusal *refusal_out);
 /** The exchange ends. */
 void stream_leave(struct exchange *exchange);

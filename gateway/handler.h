@@ -33,7 +33,7 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  * is allowed, it is what was asked; else the first denial stands.
  *
  * `search`, of routes that record first, gives what reads rows for the handler in the transaction of that record, which saves it
- * a round trip: once it is decided that the request is allowed, on an event thread, and again if the decision came too late. It
+ * a round trip: once it is decided that the request is allowed, on the thread that decided, and again if the decision came too late. It
  * changes nothing. NULL, also for lack of memory: the handler reads them itself, as it does when the answer was lost.
  *
  * Routes without a streamed body have only `handle`. Routes with one have `begin`, `write`, `finish`, `cut`:

@@ -2,9 +2,8 @@
  * gateway/janitor.h -- the thread that cleans up behind requests: ended upload sessions and their bytes. It also puts keyd's count
  * of unwrapped keys, and the head of their chain, into the log.
  *
- * It has a database connection of its own, works in small rounds, and records what it does like everybody else. However much
- * there is to clean, every twenty seconds it comes to what it does beside: old keys are forgotten, memory that lies free is given back, and
- * the places of regions checked.
+ * It has a database connection of its own, works in small rounds, and records what it does like everybody else. It begins a turn every
+ * 30 s, and cleans for at most 20 s in one: then old keys are forgotten and free memory is given back, however much there is left to clean.
  */
 #pragma once
 

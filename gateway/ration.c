@@ -1,7 +1,7 @@
 /*
- * How fast rights may be made. Each new robot, secret, role, project or label, and each deletion is a change that all gateways take over, and that holds up
- * what is recorded beside it for a moment: one tenant that makes them in a loop would slow all others. Taking rights away has no such
- * limit: it must work at once, and there is only so much to take as was made.
+ * How fast rights may be made. Each new robot, secret, role, project or label, and each deletion of a place is a change that all gateways take over, and that
+ * holds up what is recorded beside it for a moment: one tenant that makes them in a loop would slow all others. Revoking a robot, a role or
+ * an issuer has no such limit: it must work at once, and there is only so much to revoke as was made.
  */
 #include "authz/role.h"
 #include "gateway/exchange_priv.h"

@@ -7,12 +7,10 @@
 
 #include "registry/upload.h"
 
-#define UPLOAD_PAGE_MAX 1001 /* a page of 1,000, and one to see whether there is more */
-
 struct upload_query {
     const struct resource *where; /* a project or an organisation; its id is known */
     struct uuid after;            /* nil: from the start */
-    size_t limit;                 /* 1 to UPLOAD_PAGE_MAX */
+    size_t limit;                 /* from 1 */
 };
 
 struct listed_upload {

@@ -65,7 +65,6 @@ static const struct cost_row {
     {"erase_bindings_project", &erase_statements, ONE ", " ONE, "binding"},
     {"erase_bindings_repository", &erase_statements, ONE ", " ONE ", " ONE, "binding"},
     {"erase_robots", &erase_statements, ONE, "robot"},
-    {"erase_is_outdated", &erase_statements, ONE ", 1", "binding"},
     {"blob_region_elsewhere", &stored_blob_statements, "'{}'", "blob"},
     {"blob_region_is_used", &stored_blob_statements, "'local/spare'", "blob"},
 };
