@@ -41,6 +41,7 @@ struct log_patrol {
     bool strange_is_told;           /* on this way */
     struct payload_findings payloads; /* of this round */
     struct payload_findings news;     /* of entries that are newer than the round */
+    struct payload_findings early;    /* of entries of the round, seen while they were new: the round counts them too */
     uint64_t news_from;               /* the next one to look at */
     int64_t news_at_ms;
     bool payloads_are_told;
@@ -59,7 +60,7 @@ static struct result begin_round(struct log_patrol *patrol, struct error *err)
     patrol->first %= patrol->tiles;
     patrol->done = 0;
     patrol->check->unreadable = 0;
-    patrol->payloads = patrol->news = (struct payload_findings){0};
+    patrol->payloads = patrol->news = patrol->early = (struct payload_findings){0};
     patrol->payloads_are_told = false;
     patrol->run = (struct run_place){.last = -1};
     patrol->notes = 0;
@@ -73,13 +74,18 @@ static void raise_to(struct metric *metric, uint64_t value)
     if (metric_value(metric) < (int64_t)value) metric_set(metric, (int64_t)value);
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* At once, and one line a round: what is missing may have been erased on purpose, and stays so. */
 static void tell_payloads(struct log_patrol *patrol, const struct payload_findings *found)
 {
     struct error why;
 
-    raise_to(AUDIT_METRIC(audit_payloads_missing), patrol->payloads.missing + patrol->news.missing);
-    raise_to(AUDIT_METRIC(audit_payloads_damaged), patrol->payloads.damaged + patrol->news.damaged);
+    raise_to(AUDIT_METRIC(audit_payloads_missing), larger(patrol->payloads.missing, patrol->early.missing) + patrol->news.missing);
+    raise_to(AUDIT_METRIC(audit_payloads_damaged), larger(patrol->payloads.damaged, patrol->early.damaged) + patrol->news.damaged);
     if (patrol->payloads_are_told || found->missing + found->damaged == 0) return;
     patrol->payloads_are_told = true;
     failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)found->first);
@@ -115,9 +121,11 @@ static struct result look_at_news(struct log_patrol *patrol, size_t *weight_out,
     if (!sequencer_checkpoint(patrol->options.sequencer, &checkpoint, &not_yet).ok) return SUCCESS;
     TRY(log_check_end(patrol->pg, err));
     if (checkpoint.size > patrol->news_from + NEWS_MAX) patrol->news_from = checkpoint.size - NEWS_MAX;
-    const uint64_t end = smaller(checkpoint.size, patrol->news_from + TILE_WIDTH);
+    const bool is_early = patrol->news_from < patrol->check->size;
+    const uint64_t until = smaller(is_early ? patrol->check->size : checkpoint.size, checkpoint.size);
+    const uint64_t end = smaller(until, patrol->news_from + TILE_WIDTH);
     if (end <= patrol->news_from) return SUCCESS;
-    TRY(check_payloads(patrol, patrol->news_from, end, &patrol->news, err));
+    TRY(check_payloads(patrol, patrol->news_from, end, is_early ? &patrol->early : &patrol->news, err));
     *weight_out = (size_t)(end - patrol->news_from);
     patrol->news_from = end;
     return SUCCESS;

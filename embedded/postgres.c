@@ -142,7 +142,7 @@ static struct result write_access(void *context, struct error *err)
     TRY(path_join(path, embedded->place.data, "sijil_ident.conf", err));
     TRY(file_replace(path, buffer_bytes(&map), 0600, err));
     TRY(path_join(path, embedded->place.data, "sijil_hba.conf", err));
-    return file_replace(path, bytes_of_text("local all all peer map=sijil\n"), 0600, err);
+    return file_replace(path, bytes_of_text("local all all peer map=sijil\nlocal replication postgres peer map=sijil\n"), 0600, err);
 }
 
 static struct result add_argument(struct embedded *embedded, size_t *count, struct error *err,

@@ -113,6 +113,16 @@ cp -a "$directory" "$work/copy"
 holds_no_secret "$work/copy" || die "a copy of the directory holds a secret"
 rm -rf "$work/copy"
 
+say "the database is copied while it runs"
+if [ "$(id -u)" = 0 ]; then
+    sockets=/run/sijil-0-$(cut -c1-8 "$directory/instance")/pg tools=$(dirname "$(readlink "/proc/$(child postgres)/exe")")
+    ask_nothing="env -u PGPORT -u PGHOSTADDR -u PGOPTIONS -u PGSSLMODE -u PGSERVICE"
+    $ask_nothing "$tools/pg_basebackup" -h "$sockets" -U postgres -D "$work/copy" --checkpoint=fast || die "no copy of the database"
+    "$tools/pg_verifybackup" "$work/copy" || die "the copy of the database is not whole"
+    ! runuser -u sijil -- $ask_nothing "$tools/pg_basebackup" -h "$sockets" -U postgres -D "$work/taken" || die "the gateway's user may copy it"
+    rm -rf "$work/copy"
+fi
+
 say "a second one on the same directory"
 refuses "is in use by another sijild (process $supervisor)" --embedded "$directory"
 is_ready || die "the first one suffered"

@@ -147,6 +147,29 @@ static void new_payloads_are_looked_at_at_once(void **state)
     audit_log_close(&log);
 }
 
+/* After a start the look at what is new goes through old entries beside the round: what is missing was counted twice. */
+static void a_payload_is_missed_once(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+
+    (void)state;
+    open_signed(&log);
+    record_some(&log, 600);
+    assert_true(sequencer_await_signed(log.sequencer, 600, &err).ok);
+    database_execute(log.database, "DELETE FROM audit_payload WHERE seq IN (300, 500)");
+    const struct log_patrol_options options = {
+        .conninfo = database_app(log.database), .sequencer = log.sequencer, .rate = 1000000, .rest_s = 3600, .patience_s = 600};
+    struct log_patrol *walking = NULL;
+    if (!log_patrol_start(&options, &walking, &err).ok) fail_msg("%s", err.message);
+    wait_for_rounds(1);
+    wait_for_payloads(2, 0);
+    (void)usleep(5000000);
+    assert_int_equal(metric_value(AUDIT_METRIC(audit_payloads_missing)), 2);
+    log_patrol_free(walking);
+    audit_log_close(&log);
+}
+
 #define REHASH ", leaf_hash = sha256('\\x00'::bytea || "
 
 static const struct odd_row {
@@ -220,7 +243,8 @@ static void rows_behind_the_end_are_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_round_that_does_not_end_is_told), cmocka_unit_test(payloads_are_looked_at),
-                                       cmocka_unit_test(new_payloads_are_looked_at_at_once)};
+                                       cmocka_unit_test(new_payloads_are_looked_at_at_once),
+                                       cmocka_unit_test(a_payload_is_missed_once)};
 
     return cmocka_run_group_tests(tests, NULL, NULL) + RUN_TABLE(odd_rows, odd_entries_are_passed) +
            RUN_TABLE(planted_rows, rows_behind_the_end_are_noticed) + RUN_TABLE(junk_rows, rows_of_checkpoints_keep_no_round_from_its_end);
