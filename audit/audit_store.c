@@ -21,6 +21,9 @@ static const struct pg_statement sign_statements[] = {
     {"audit_look", "SELECT origin, size, last_ts FROM audit_log", "", "text int8 int8"},
     {"audit_insert_checkpoint",
      "INSERT INTO audit_checkpoint (size, root, note) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", "int8 bytea text", ""},
+    {"audit_keep_checkpoint", /* looks first: a conflict would use up an id */
+     "INSERT INTO audit_checkpoint (size, root, note) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM audit_checkpoint"
+     " WHERE size = $1 AND note = $3) ON CONFLICT DO NOTHING RETURNING size", "int8 bytea text", "int8"},
     {"audit_checkpoints_after",
      "SELECT size, note FROM audit_checkpoint WHERE size > $1 ORDER BY size DESC, note LIMIT 8", "int8", "int8 text"},
     {"audit_ensure_partition", "SELECT 1::int8 FROM audit_add_partition($1)", "int8", "int8"},
@@ -114,6 +117,19 @@ struct result audit_store_checkpoint(struct pg *pg, uint64_t size, const struct 
     pg_add_bytes(&arguments, (struct bytes){root->bytes, sizeof root->bytes});
     pg_add_text(&arguments, note);
     return pg_run(pg, "audit_insert_checkpoint", &arguments, NULL, err);
+}
+
+struct result audit_keep_checkpoint(struct pg *pg, const struct signed_checkpoint *checkpoint, bool *was_missing_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)checkpoint->size);
+    pg_add_bytes(&arguments, (struct bytes){checkpoint->root.bytes, sizeof checkpoint->root.bytes});
+    pg_add_text(&arguments, checkpoint->note);
+    TRY(pg_run(pg, "audit_keep_checkpoint", &arguments, &rows, err));
+    *was_missing_out = pg_rows_count(rows) == 1;
+    return SUCCESS;
 }
 
 struct result audit_checkpoints_after(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err)

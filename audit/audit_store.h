@@ -7,6 +7,7 @@
 #pragma once
 
 #include "audit/format/merkle.h"
+#include "audit/signed_checkpoint.h"
 #include "audit/query.h"
 #include "storage/pg.h"
 
@@ -116,6 +117,8 @@ RESULT audit_signing_state(struct pg *pg, struct audit_signing_state *state_out,
 RESULT audit_checkpoints_after(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err);
 RESULT audit_store_checkpoint(struct pg *pg, uint64_t size, const struct merkle_hash *root, const char *note,
                               struct error *err);
+/** Stores it again if no row has it. */
+RESULT audit_keep_checkpoint(struct pg *pg, const struct signed_checkpoint *checkpoint, bool *was_missing_out, struct error *err);
 
 /** ERROR_NOT_FOUND. The view lives as long as *rows_out. */
 struct audit_subject_row {

@@ -148,6 +148,21 @@ static struct result look_for_strange_rows(struct sequencer *sequencer, struct e
     return SUCCESS;
 }
 
+/* The rows are a copy, for backups: who takes out the newest does no harm to what is served, but a copy that is empty is none. */
+static struct result keep_stored(struct sequencer *sequencer, struct error *err)
+{
+    bool was_missing = false;
+    struct error why = {0};
+
+    if (sequencer->newest.size == 0) return SUCCESS;
+    TRY(audit_keep_checkpoint(sequencer->sign_pg, &sequencer->newest, &was_missing, err));
+    if (!was_missing) return SUCCESS;
+    failure_write(&why, ERROR_CORRUPT, "it is over %llu events", (unsigned long long)sequencer->newest.size);
+    sequencer_notice(sequencer, "the newest checkpoint was missing from audit_checkpoint, and is written again: unless the database failed "
+                                "just then, find out who deleted it, and restore the older ones from a backup", &why);
+    return SUCCESS;
+}
+
 /* keyd says CONFLICT when another gateway was faster: it is asked again from there, also by a gateway that starts. */
 static struct result sign_unless_signed(struct sequencer *sequencer, struct error *err)
 {
@@ -155,7 +170,7 @@ static struct result sign_unless_signed(struct sequencer *sequencer, struct erro
 
     for (unsigned tries = 0; tries < SIGN_TRIES; tries++) {
         TRY(read_state(sequencer, &state, err));
-        if (state.frontier.size == sequencer->newest.size) return SUCCESS;
+        if (state.frontier.size == sequencer->newest.size) return keep_stored(sequencer, err);
         const struct result done = sign_newer(sequencer, &state, err);
         if (done.ok || err->kind != ERROR_CONFLICT) return done;
     }

@@ -170,6 +170,23 @@ static void a_payload_is_missed_once(void **state)
     audit_log_close(&log);
 }
 
+/* The rows are a copy for backups: nobody was told that it was empty. */
+static void a_deleted_checkpoint_is_told_and_written_again(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    open_signed(&log);
+    database_execute(log.database, "DELETE FROM audit_checkpoint");
+    const int64_t until_ms = clock_monotonic_ms() + 30000;
+    while (strcmp(database_ask(log.database, "SELECT count(*) FROM audit_checkpoint c JOIN audit_log l USING (size)"), "1") != 0) {
+        assert_true(clock_monotonic_ms() < until_ms);
+        (void)usleep(50000);
+    }
+    assert_int_equal(atomic_load(&notices), 1);
+    audit_log_close(&log);
+}
+
 #define REHASH ", leaf_hash = sha256('\\x00'::bytea || "
 
 static const struct odd_row {
@@ -244,7 +261,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_round_that_does_not_end_is_told), cmocka_unit_test(payloads_are_looked_at),
                                        cmocka_unit_test(new_payloads_are_looked_at_at_once),
-                                       cmocka_unit_test(a_payload_is_missed_once)};
+                                       cmocka_unit_test(a_payload_is_missed_once),
+                                       cmocka_unit_test(a_deleted_checkpoint_is_told_and_written_again)};
 
     return cmocka_run_group_tests(tests, NULL, NULL) + RUN_TABLE(odd_rows, odd_entries_are_passed) +
            RUN_TABLE(planted_rows, rows_behind_the_end_are_noticed) + RUN_TABLE(junk_rows, rows_of_checkpoints_keep_no_round_from_its_end);
