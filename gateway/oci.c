@@ -57,6 +57,19 @@ struct resource *oci_target(struct request *request, enum action action)
     return resource;
 }
 
+bool oci_may(const struct request *request, const struct action_pair *pairs, size_t count)
+{
+    struct decision_request question = {
+        .principal = &request->principal, .pair_count = count, .now_ms = clock_wall_ms()};
+    OWNED(decision) *decision = NULL;
+    struct error ignored = {0};
+
+    memcpy(question.pairs, pairs, count * sizeof *pairs);
+    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    return decider_decide(request->gateway->decider, &question, &decision, &ignored).ok &&
+           decision_verdict(decision) == VERDICT_ALLOW;
+}
+
 /* Whoever pushes asks first what is there already, to save the upload. Without that answer it uploads, which is all it needs. */
 void oci_probe_instead(struct request *request)
 {

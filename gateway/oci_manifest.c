@@ -111,6 +111,15 @@ static struct condition_on_manifest condition_of(const struct request *request)
         .condition = {.holds = is_stated ? holds : NULL, .reference = request->reference}, .request = request};
 }
 
+/* What a reference names is the business of those alone that may look: the others are told that it is not what they said. */
+static struct result refuse_condition(struct request *request, const struct error *err)
+{
+    struct action_pair look = {.action = ACTION_MANIFEST_STAT, .resource = *oci_where(request)};
+    const bool may_look = oci_may(request, &look, 1);
+
+    return oci_refuse(request, 412, "PRECONDITION_FAILED", may_look ? err->message : "If-Match or If-None-Match does not hold");
+}
+
 static void answer(struct request *request, struct stored_manifest *manifest)
 {
     char etag[ETAG_SIZE];
@@ -198,7 +207,7 @@ static bool check_digest(struct request *request, char text_out[DIGEST_TEXT_SIZE
 
 static struct result refuse_push(struct request *request, const struct manifest_push *push, struct error *err)
 {
-    if (push->condition->has_failed) return oci_refuse(request, 412, "PRECONDITION_FAILED", err->message);
+    if (push->condition->has_failed) return refuse_condition(request, err);
     if (push->is_wrong) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
     if (err->kind != ERROR_NOT_FOUND || push->missing[0] == '\0') return oci_fail(request, "NAME_UNKNOWN", err);
     OWNED_JSON detail = json_pack("{s:s}", "digest", push->missing);
@@ -294,7 +303,7 @@ static struct result delete(struct request *request, struct pg *pg, struct error
         deletion.tag.condition = &condition.condition;
     }
     const struct result result = request_record(request, change, err);
-    if (!result.ok && condition.condition.has_failed) return oci_refuse(request, 412, "PRECONDITION_FAILED", err->message);
+    if (!result.ok && condition.condition.has_failed) return refuse_condition(request, err);
     if (!result.ok) return oci_fail_to_delete(request, "MANIFEST_UNKNOWN", err);
     response_empty(request, 202);
     return SUCCESS;

@@ -26,6 +26,9 @@ struct resource *oci_target(struct request *request, enum action action);
 /** The resource that was decided on. */
 const struct resource *oci_where(const struct request *request);
 
+/** Would these be allowed? They are decided, and nothing is recorded: for what an answer may say. */
+bool oci_may(const struct request *request, const struct action_pair *pairs, size_t count);
+
 /** For HEAD (gateway/handler.h, `instead`): a client that may push here but not look is told that nothing is there. */
 void oci_probe_instead(struct request *request);
 /** Was the request taken for such a probe? */

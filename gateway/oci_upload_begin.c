@@ -2,10 +2,8 @@
  * "Pushing blobs", "Mounting a blob from another repository"). */
 #include <string.h>
 
-#include "base/clock.h"
 #include "gateway/oci_upload_priv.h"
 #include "gateway/resolve.h"
-#include "policy/decider.h"
 #include "registry/stored_blob.h"
 
 #define CHUNK_MIN "1048576" /* bytes: 65,536 extents of it are 64 GiB, and writers that go on need none */
@@ -94,19 +92,6 @@ static void record_if_denied(struct request *request)
     (void)request_record_denial(request, &source, &ignored).ok; /* the upload says so where the log can't be written */
 }
 
-static bool would_be_allowed(const struct request *request, const struct action_pair *pairs, size_t count)
-{
-    struct decision_request question = {
-        .principal = &request->principal, .pair_count = count, .now_ms = clock_wall_ms()};
-    OWNED(decision) *decision = NULL;
-    struct error ignored = {0};
-
-    memcpy(question.pairs, pairs, count * sizeof *pairs);
-    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
-    return decider_decide(request->gateway->decider, &question, &decision, &ignored).ok &&
-           decision_verdict(decision) == VERDICT_ALLOW;
-}
-
 /* Who has no credential yet is told to ask for the source as well, whether or not it exists. What is in another project can't be mounted. */
 static void ask_for_source(struct request *request)
 {
@@ -124,7 +109,7 @@ static void choose_pairs(struct request *request, struct pg *pg)
     struct action_pair pairs[2];
 
     if (!mount_pairs(request, pg, &request->pairs[0].resource, pairs)) return;
-    if (would_be_allowed(request, request->pairs, 1) || !would_be_allowed(request, pairs, 2)) return;
+    if (oci_may(request, request->pairs, 1) || !oci_may(request, pairs, 2)) return;
     memcpy(request->pairs, pairs, sizeof pairs);
     request->pair_count = 2;
 }

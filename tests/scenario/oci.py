@@ -615,6 +615,23 @@ def a_tag_is_moved_by_who_knows_it():
     expect(with_(there, "v2", missing, If_Match='"x"'), 400, "MANIFEST_BLOB_UNKNOWN")  # what would fail anyway says why
 
 
+def what_a_tag_names_is_told_to_who_may_look():
+    """A refused condition named the digest to whoever may delete, or push, and not read; and nothing was deleted, so that it could be repeated."""
+    there = place("conditions")
+    body = there.manifest(annotations={"a": "looked"})
+    expect(there.put_manifest("looked", body), 201)
+    tidy = server.client(sijil_test.make_robot(server, "tidy", "project-admin", "main/models")).repository(there.name)
+    for client, scope, method, headers in ((tidy, "delete", "DELETE", {"If-Match": '"x"'}), (tidy, "delete", "DELETE", {"If-None-Match": "*"}),
+                                           (there, "push", "PUT", {"If-Match": '"x"'}), (there, "push", "PUT", {"If-None-Match": "*"}),
+                                           (there, "delete", "DELETE", {"If-Match": '"x"'})):
+        answer = client.call(method, "manifests/looked", body if method == "PUT" else None, {"Content-Type": IMAGE, **headers},
+                             scope=f"repository:{there.name}:{scope}")
+        refused = expect(answer, 412, "PRECONDITION_FAILED").body
+        assert b"sha256" not in refused and b"looked" not in refused, refused
+    answer = with_(there, "looked", body, If_None_Match="*")
+    assert sha256(body) in expect(answer, 412).json["errors"][0]["message"], answer.body
+
+
 def of_many_who_make_a_tag_one_does():
     there = place("raced")
     bodies = [there.manifest(annotations={"a": str(number)}) for number in range(12)]
@@ -1251,7 +1268,8 @@ cases = [
     a_mount_is_201_or_202_and_never_403, a_mount_tells_nothing_of_its_source,
     a_mount_shows_nobody_another_organisation, a_promoter_mounts_and_uploads_nothing,
     a_manifest_comes_back_byte_for_byte, a_manifest_is_answered_as_it_was_pushed_last,
-    another_type_is_another_answer, a_tag_is_moved_by_who_knows_it, of_many_who_make_a_tag_one_does, a_blob_goes_and_comes_by_its_tag,
+    another_type_is_another_answer, a_tag_is_moved_by_who_knows_it, what_a_tag_names_is_told_to_who_may_look,
+    of_many_who_make_a_tag_one_does, a_blob_goes_and_comes_by_its_tag,
     what_an_index_lists_keeps_its_type, an_index_says_what_its_manifests_are, what_others_make_is_kept_as_it_is, accept_never_makes_a_406,
     a_manifest_needs_its_blobs, a_bad_manifest_is_refused, a_manifest_of_4_mib_is_taken,
     a_manifest_by_digest_takes_tags, every_kind_of_manifest_goes_in_out_and_away, the_registry_says_what_it_is,
