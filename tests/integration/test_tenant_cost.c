@@ -12,7 +12,7 @@
 #include "registry/stored_blob.h"
 
 static const struct pg_table *const tables[] = {&binding_table, &robot_table, &trusted_issuer_table, &erase_statements,
-                                                &stored_blob_statements, NULL};
+                                                &stored_blob_statements, &project_statements, NULL};
 
 #define ID(number)   "'00000000-0000-4000-8000-' || lpad(to_hex(" #number "), 12, '0')"
 #define ONE          "'00000000-0000-4000-8000-000000000001'"
@@ -27,6 +27,8 @@ static int set_up(void **state)
         "INSERT INTO organisation (organisation_id, name) SELECT (" ID(i) ")::uuid, 'o' || i FROM generate_series(1, 40) AS i;"
         "INSERT INTO project (project_id, organisation_id, name, home_region) SELECT (" ID(i) ")::uuid, (" ID(i) ")::uuid, 'p',"
         " 'local/main' FROM generate_series(1, 40) AS i;"
+        "INSERT INTO project (project_id, organisation_id, name, home_region, deleted_name, deleted_at, emptied_at) SELECT (" ID(i + 40) ")::uuid,"
+        " (" ID(i % 40 + 1) ")::uuid, '#' || (" ID(i + 40) "), 'local/main', 'o/p' || i, now(), now() FROM generate_series(1, " MANY ") AS i;"
         "INSERT INTO repository (repository_id, project_id, name, full_name) SELECT (" ID(i) ")::uuid, (" ID(i % 40 + 1) ")::uuid, 'r' || i, 'r' || i"
         " FROM generate_series(1, " MANY ") AS i;"
         "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at) SELECT (" ID(i) ")::uuid,"
@@ -65,6 +67,8 @@ static const struct cost_row {
     {"erase_bindings_project", &erase_statements, ONE ", " ONE, "binding"},
     {"erase_bindings_repository", &erase_statements, ONE ", " ONE ", " ONE, "binding"},
     {"erase_robots", &erase_statements, ONE, "robot"},
+    {"project_insert", &project_statements, ONE ", " ONE ", 'a', 'local/main', NULL, 10", "project"},
+    {"project_is_there", &project_statements, ONE ", 'a'", "project"},
     {"blob_region_elsewhere", &stored_blob_statements, "'{}'", "blob"},
     {"blob_region_is_used", &stored_blob_statements, "'local/spare'", "blob"},
 };
