@@ -51,6 +51,8 @@ RESULT robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRE
  * rotation ends at once.
  */
 #define ROBOT_GRACE_SECONDS_MAX (INT64_C(86400) * 7)
+/** In statements: a rotation could have written previous_until. A minute is for the time from a transaction's begin to its change. */
+#define ROBOT_GRACE_IS_POSSIBLE "previous_until <= least(secret_since, now()) + interval '168 hours 1 minute'"
 struct robot_rotate {
     struct change change;                 /* points into what follows: don't copy it */
     struct uuid robot, organisation;      /* organisation nil: of the registry */
@@ -73,7 +75,7 @@ void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, co
 
 /** A row for people. */
 struct robot_row {
-    struct authz_robot robot;            /* without the secret's hash */
+    struct authz_robot robot;            /* without hashes; previous_until_ms is 0 unless the secret before is still good */
     char organisation[64];               /* its name; "" of the registry */
     int64_t created_ms;
 };

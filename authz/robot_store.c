@@ -9,9 +9,10 @@
 #include "base/memory.h"
 
 #define ROW                                                                                                        \
-    "SELECT r.robot_id, r.organisation_id, r.name, r.expires_at, r.created_at, coalesce(o.name, '')"               \
+    "SELECT r.robot_id, r.organisation_id, r.name, r.expires_at, r.created_at, coalesce(o.name, ''),"               \
+    " CASE WHEN previous_hash IS NOT NULL AND previous_until > now() AND " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END" \
     " FROM robot r LEFT JOIN organisation o USING (organisation_id) WHERE r.revoked_at IS NULL"
-#define ROW_TYPES "uuid uuid text timestamptz timestamptz text"
+#define ROW_TYPES "uuid uuid text timestamptz timestamptz text timestamptz"
 
 static const struct pg_statement statements[] = {
     {"robot_insert",
@@ -168,6 +169,7 @@ static void row_of(const struct pg_rows *rows, size_t row, struct robot_row *row
                              .created_ms = pg_time_ms(rows, row, 4)};
 
     if (!pg_is_null(rows, row, 1)) made.robot.organisation = pg_uuid(rows, row, 1);
+    if (!pg_is_null(rows, row, 6)) made.robot.previous_until_ms = pg_time_ms(rows, row, 6);
     (void)snprintf(made.robot.name, sizeof made.robot.name, "%s", pg_text(rows, row, 2));
     (void)snprintf(made.organisation, sizeof made.organisation, "%s", pg_text(rows, row, 5));
     *row_out = made;

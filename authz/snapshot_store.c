@@ -2,12 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/robot.h"
 #include "authz/snapshot_priv.h"
 #include "base/memory.h"
 
+/* What no rotation could have written does not count: neither as a secret nor as the end of one (docs/audit.md). */
 #define ROBOTS                                                                                                    \
-    "SELECT robot_id, organisation_id, name, secret_hash, expires_at, previous_hash, previous_until FROM robot"                                  \
-    " WHERE revoked_at IS NULL AND expires_at > now()"
+    "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
+    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
 #define BINDINGS                                                                                                  \
     "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id," \
     " coalesce(pattern, ''), granted_by, expires_at FROM binding"                                                 \

@@ -80,15 +80,16 @@ struct result target_robot_revoke(struct request *request, struct pg *pg, struct
     return SUCCESS;
 }
 
-/* NULL if memory is out. */
+/* NULL if memory is out. The end of the secret before is shown for as long as that is good: nobody shall have one that is not seen. */
 static json_t *describe(const struct authz_robot *robot)
 {
-    char id[UUID_TEXT_SIZE], expires[CLOCK_TEXT_SIZE];
+    char id[UUID_TEXT_SIZE], expires[CLOCK_TEXT_SIZE], until[CLOCK_TEXT_SIZE];
 
     uuid_format(&robot->id, id);
     clock_format(robot->expires_ms, expires);
-    return json_pack("{s:s, s:s, s:b, s:s}", "id", id, "name", robot->name, "enabled", robot->enabled ? 1 : 0, "expires",
-                     expires);
+    clock_format(robot->previous_until_ms, until);
+    return json_pack("{s:s, s:s, s:b, s:s, s:s*}", "id", id, "name", robot->name, "enabled", robot->enabled ? 1 : 0, "expires",
+                     expires, "previous_until", robot->previous_until_ms == 0 ? NULL : until);
 }
 
 static struct result create_robot(struct request *request, struct robot_create *create, struct error *err)

@@ -41,6 +41,7 @@ static struct result describe(const struct request *request, json_t *roles, bool
                                  "roles", roles, "has_more", has_more ? 1 : 0);
     if (value == NULL || !set_time(value, "token_expires", principal->expires_ms) ||
         !set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
+        !set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||
         (is_robot && principal->replaced_ms == -1 && json_object_set_new(value, "secret_replaced", json_true()) != 0))
         return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     *value_out = GIVE(value);

@@ -126,6 +126,17 @@ int64_t decider_robot_expires(struct decider *decider, const struct principal *p
     return robot == NULL ? 0 : robot->expires_ms;
 }
 
+int64_t decider_previous_until(struct decider *decider, const struct principal *principal, int64_t now_ms)
+{
+    static const uint8_t none[ROBOT_SECRET_HASH];
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    const struct authz_robot *robot =
+        principal->kind == PRINCIPAL_ROBOT ? authz_snapshot_robot(snapshot->authz, &principal->id) : NULL;
+
+    if (robot == NULL || memcmp(robot->previous_hash, none, sizeof none) == 0 || now_ms >= robot->previous_until_ms) return 0;
+    return robot->previous_until_ms;
+}
+
 uint64_t decider_epoch(const struct decider *decider)
 {
     OWNED(snapshot) *snapshot = decider_take((struct decider *)(uintptr_t)decider); /* only its lock is taken */

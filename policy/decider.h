@@ -146,6 +146,9 @@ bool decider_has_role(struct decider *decider, const struct principal *principal
 /** When the secret of the robot behind a principal ends (wall clock); 0 for anybody else. */
 int64_t decider_robot_expires(struct decider *decider, const struct principal *principal);
 
+/** When the secret before that of the robot behind a principal ends, while that is still good; else 0. */
+int64_t decider_previous_until(struct decider *decider, const struct principal *principal, int64_t now_ms);
+
 uint64_t decider_epoch(const struct decider *decider);
 /** Another number once organisations, projects, repositories or labels may be others: what was found by a name holds for one. */
 uint64_t decider_names_version(struct decider *decider);

@@ -327,6 +327,14 @@ bool decider_has_role(struct decider *decider, const struct principal *principal
     return true;
 }
 
+int64_t decider_previous_until(struct decider *decider, const struct principal *principal, int64_t now_ms)
+{
+    (void)decider;
+    (void)principal;
+    (void)now_ms;
+    return 0;
+}
+
 int64_t decider_robot_expires(struct decider *decider, const struct principal *principal)
 {
     (void)decider;

@@ -253,6 +253,13 @@ def rotate(login, asked=None, who=None):
     return api(who or server.admin, "POST", f"/robots/{robot_of(login)}/secret", asked)
 
 
+def shown(login):
+    """Until when the secret before is good, as its administrator sees it, and as its holder does."""
+    robot = next(one for one in api(server.admin, "GET", "/robots?limit=1000").json["robots"] if one["name"] == login[0])
+    own = server.client(login).call("GET", "/api/v1/self", scope="").json
+    return robot.get("previous_until"), own.get("previous_until")
+
+
 def a_secret_is_replaced():
     """The old one ends with its tokens, at once or after a grace; roles stay."""
     old = make_robot(server, "replaced", "publisher", "main/models")
@@ -271,8 +278,10 @@ def a_secret_is_replaced():
     refused(before.call("GET", "/token", headers=basic(old)), 401, "invalid_client")
     assert server.client().call("GET", "/v2/main/models/replaced/blobs/" + digest, headers=basic(old)).status == 401
 
+    assert shown(new) == (None, None), "an old secret that is not good is not shown"
     answer = rotate(new, {"grace_seconds": 3})
     newest = (answer.json["name"], answer.json["secret"])
+    assert shown(newest) == (answer.json["previous_until"],) * 2
     assert server.client(newest).call("GET", "/v2/", scope="").status == 200
     assert server.client(new).call("GET", "/v2/", scope="").status == 200 and after.call("GET", "/v2/", scope="").status == 200
     refused(server.client().call("GET", "/token", headers=basic(old)), 401, "invalid_client")
@@ -282,10 +291,40 @@ def a_secret_is_replaced():
     refused(server.client().call("GET", "/token", headers=basic(new)), 401, "invalid_client")
     assert after.call("GET", "/v2/", scope="").status == 401
     assert server.client(newest).call("GET", "/v2/", scope="").status == 200
+    assert shown(newest) == (None, None)
     for bad in ({"grace_seconds": -1}, {"grace_seconds": 604801}, {"expires_days": 91}, {"expires_days": 0}, {"x": 1}, []):
         assert rotate(old, bad).status == 400, bad
     assert server.client(newest).call("GET", "/v2/", scope="").status == 200, "what is refused replaces nothing"
     assert api(server.admin, "POST", "/robots/nonsense/secret").status == 404
+
+
+def nobody_gives_a_robot_a_secret_that_is_not_seen():
+    """With the gateways' database role alone: a second secret was good for years, without an event, and no list showed it."""
+    login = make_robot(server, "doubled", "publisher", "main/models")
+    forged = (login[0], "forged")
+
+    def forge(until, since="secret_since"):
+        server.sql(f"UPDATE robot SET previous_hash = sha256('forged'), previous_until = {until}, secret_since = {since} WHERE name = '{login[0]}'")
+        server.sql(f"SELECT raise_authorization_epoch(organisation_id, true) FROM robot WHERE name = '{login[0]}'")
+
+    def is_good():
+        return server.client().call("GET", "/token", headers=basic(forged)).status == 200
+
+    try:
+        forge("now() + interval '8 days'")
+    except subprocess.CalledProcessError as refusal:
+        assert "robot_previous_secret_ends" in refusal.stderr, refusal.stderr
+    else:
+        raise AssertionError("the table took an end that no rotation sets")
+    forge("now() + interval '8 days'", "now() + interval '2 days'")
+    time.sleep(3)
+    assert not is_good() and server.client(login).call("GET", "/v2/", scope="").status == 200
+    forge("now() + interval '6 days'", "now()")
+    deadline = time.monotonic() + 30
+    while not is_good():  # what a rotation could have set counts, and is shown
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    assert None not in shown(login)
 
 
 def a_download_ends_with_the_secret_behind_it():
@@ -650,7 +689,7 @@ def the_last_administrator_stays():
 if __name__ == "__main__":
     run(every_endpoint_challenges_the_same, the_realm_is_where_the_client_came, a_secret_comes_with_each_request, a_token_says_what_it_is_for, a_repository_has_its_id_in_the_token,
         too_little_is_asked_for_again, wrong_secrets_are_refused, tokens_by_post, exchanges_are_strict,
-        hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked, a_secret_is_replaced, a_download_ends_with_the_secret_behind_it,
+        hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked, a_secret_is_replaced, nobody_gives_a_robot_a_secret_that_is_not_seen, a_download_ends_with_the_secret_behind_it,
         a_secret_is_for_those_who_may_give_its_roles, a_credential_tells_who_it_is,
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,
         who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
