@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "client/address.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "client/hosts.h"
@@ -16,6 +17,7 @@
 
 static struct result check_host(const char *host, struct error *err)
 {
+    TRY(address_check(host, err));
     if (strchr(host, '/') != NULL || host[0] == '\0' || strlen(host) > 255)
         return failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host);
     return SUCCESS;
@@ -90,6 +92,8 @@ struct result command_login(struct invocation *invocation, struct error *err)
     TRY(line_check(invocation, check_host(host, err)));
     if (username == NULL)
         return line_check(invocation, failure(err, ERROR_INVALID, "--username is missing: a robot's name, or oidc for a CI token"));
+    if (!user_name_is_valid(username)) /* of curl's USER:SECRET: not to be repeated */
+        return line_check(invocation, failure(err, ERROR_INVALID, "a user name has no ':'; the secret is read from standard input"));
     if (strlen(username) >= sizeof login.username)
         return line_check(invocation, failure(err, ERROR_INVALID, "the user name is too long"));
     memcpy(login.username, username, strlen(username) + 1);

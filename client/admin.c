@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "client/address.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "policy/label.h"
@@ -168,7 +169,7 @@ struct result command_robot_list(struct invocation *invocation, struct error *er
 static struct result robots_path(const char *robot, const json_t *next, struct buffer *path, struct error *err)
 {
     const char *name = robot + strlen("robot$"), *plus = strchr(name, '+');
-    char cell[CELL_MAX], organisation[64];
+    char organisation[64];
 
     TRY(buffer_add_text(path, "/robots?limit=1000", err));
     if (plus != NULL) {
@@ -176,10 +177,7 @@ static struct result robots_path(const char *robot, const json_t *next, struct b
         TRY(buffer_add_text(path, "&organisation=", err));
         TRY(http_escape(path, organisation, err));
     }
-    if (next == NULL) return SUCCESS;
-    cell_text(next, cell);
-    TRY(buffer_add_text(path, "&after=", err));
-    return http_escape(path, cell, err);
+    return api_add_after(path, next, err);
 }
 
 static bool take_robot_id(const json_t *page, const char *robot, char id_out[64])
@@ -307,6 +305,7 @@ struct result command_binding_create(struct invocation *invocation, struct error
     OWNED_JSON body = json_pack("{s:s,s:s}", "role", invocation->operands[2], "scope", invocation->operands[3]);
     char id[64];
 
+    if (issuer != NULL && url_names_user(issuer)) TRY(line_check(invocation, address_check(issuer, err)));
     if (body == NULL) return no_json("a role or scope", err);
     TRY(line_check(invocation, set_days(invocation, body, err)));
     TRY(session_open(invocation, invocation->operands[0], &session, err));

@@ -131,17 +131,18 @@ static void print_table(const json_t *rows, const struct column *columns, size_t
     }
 }
 
-/* Canonical JSON escapes ASCII's control characters but the last, and none of Latin-1's. */
+/* Canonical JSON escapes ASCII's control characters but the last, and none of the others that steer. */
 struct result api_print_json(const json_t *value, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 20);
 
     TRY(json_write_canonical(&text, value, err));
-    for (const char *letter = buffer_text(&text); *letter != '\0'; letter++) {
-        const unsigned char first = (unsigned char)letter[0], second = (unsigned char)letter[1];
-        if (first == 0x7f) (void)printf("\\u007f");
-        else if (first == 0xc2 && second < 0xa0) (void)printf("\\u%04x", (unsigned)*(const unsigned char *)++letter);
-        else (void)putchar(first);
+    for (const char *letter = buffer_text(&text); *letter != '\0';) {
+        size_t length = 0;
+        const uint32_t control = terminal_control(letter, &length);
+        if (control != 0) (void)printf("\\u%04x", (unsigned)control);
+        else (void)fwrite(letter, 1, length == 0 ? 1 : length, stdout);
+        letter += length == 0 ? 1 : length;
     }
     (void)putchar('\n');
     return SUCCESS;
@@ -159,16 +160,22 @@ struct result api_output(const struct invocation *invocation, const char *path, 
     return object == NULL ? failure(err, ERROR_INVALID, "a path that is not UTF-8, or no memory") : api_print_json(object, err);
 }
 
-/* "limit=1000&after=<what the page before said>" */
-static struct result page_path(struct buffer *path, const char *root, const json_t *next, struct error *err)
+struct result api_add_after(struct buffer *path, const json_t *next, struct error *err)
 {
     char cell[CELL_MAX];
 
-    TRY(buffer_format(path, err, "%s%climit=1000", root, strchr(root, '?') == NULL ? '?' : '&'));
     if (next == NULL) return SUCCESS;
-    cell_text(next, cell);
     TRY(buffer_add_text(path, "&after=", err));
+    if (json_is_string(next)) return http_escape(path, json_string_value(next), err);
+    cell_text(next, cell);
     return http_escape(path, cell, err);
+}
+
+/* "limit=1000&after=<what the page before said>" */
+static struct result page_path(struct buffer *path, const char *root, const json_t *next, struct error *err)
+{
+    TRY(buffer_format(path, err, "%s%climit=1000", root, strchr(root, '?') == NULL ? '?' : '&'));
+    return api_add_after(path, next, err);
 }
 
 struct result api_print_rows(const struct invocation *invocation, const json_t *rows, const struct column *columns,

@@ -17,8 +17,8 @@ RESULT api_call_in(struct session *session, const char *method, const char *path
 
 #define CELL_MAX 256 /* bytes of one value in a table; what is longer is cut */
 
-/** A value for a person's eyes: text, words ("a,b"), pairs of them ("class=open subjects=a,b"), or JSON, or "-". Whoever named it does not steer the terminal: no control
- *  characters, neither of ASCII nor of Latin-1. */
+/** A value for a person's eyes: text, words ("a,b"), pairs of them ("class=open subjects=a,b"), or JSON, or "-". Whoever named it does not steer the terminal
+ *  (client/terminal.h). */
 void cell_text(const json_t *value, char cell_out[CELL_MAX]);
 /** A member that is a whole number; 0 without one. */
 int64_t number_of(const json_t *object, const char *member);
@@ -37,7 +37,7 @@ RESULT api_rows(const struct invocation *invocation, const json_t *answer, const
 RESULT api_table(struct invocation *invocation, const char *path, const char *list, const struct column *columns,
                  size_t column_count, struct error *err);
 
-/** Prints a value as one line of JSON; no control character is in it, so that it may go to a terminal too. */
+/** Prints a value as one line of JSON. Characters that steer a terminal are escaped in it: the value is exact. */
 RESULT api_print_json(const json_t *value, struct error *err);
 /** A document to where the user wants it: --output FILE, or standard output without one or for "-". */
 RESULT api_output(const struct invocation *invocation, const char *path, struct bytes document, struct error *err);
@@ -46,6 +46,9 @@ RESULT api_print(const struct invocation *invocation, const json_t *object, stru
 
 /** Of the Link header of a list of /v2, the path inside </v2/...?n=..&last=..>; rel="next"; "" when there is none. */
 void next_page(const struct http_response *response, char *path, size_t room);
+
+/** "&after=<what the page before said>", or nothing without it. */
+RESULT api_add_after(struct buffer *path, const json_t *next, struct error *err);
 
 /** Prints rows under the columns' titles, or (--json) as one array. */
 RESULT api_print_rows(const struct invocation *invocation, const json_t *rows, const struct column *columns, size_t column_count,

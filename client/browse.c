@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "client/address.h"
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "client/manifest.h"
@@ -50,6 +51,7 @@ struct result command_list(struct invocation *invocation, struct error *err)
     const size_t length = slash == NULL ? strlen(operand) : (size_t)(slash - operand);
 
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    TRY(line_check(invocation, address_check(operand, err)));
     if (length == 0 || length >= sizeof host)
         return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is not HOST[:PORT][/NAME]", operand));
     (void)snprintf(host, sizeof host, "%.*s", (int)length, operand);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "client/address.h"
 #include "client/help.h"
 #include "client/terminal.h"
 
@@ -40,6 +41,7 @@ void invocation_explain(struct invocation *invocation, const char *label, const 
     if (value == NULL || value[0] == '\0') return;
     (void)snprintf(invocation->explanation + used, sizeof invocation->explanation - used, "%s  %-12s %s",
                    used == 0 ? "" : "\n", label, value);
+    address_hide(invocation->explanation + used);
     terminal_tame(invocation->explanation + used + (used == 0 ? 0 : 1));
 }
 
@@ -125,12 +127,47 @@ static const char *operand_name(const struct command *command, unsigned number, 
     return name_out;
 }
 
+static bool begins(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Of too few operands, each may be the one that is an address. */
+static bool is_address(const struct command *command, unsigned number, unsigned count, const char *name)
+{
+    if (count < command->least) return true;
+    if (begins(command->operands, "FILE...")) return number + 1 == count;
+    return begins(name, "HOST") || begins(name, "REFERENCE") || begins(name, "REPOSITORY");
+}
+
+/* "USER:SECRET@HOST" where something else is expected. A file that is there may be called so; subjects and JSON have any letters. */
+static bool is_misplaced(const char *operand, const char *name)
+{
+    if (strstr(operand, "://") != NULL) return url_names_user(operand);
+    if (begins(name, "PRINCIPAL") || begins(name, "JSON")) return false;
+    return address_names_user(operand) && strcspn(operand, ":") < strcspn(operand, "@") && access(operand, F_OK) != 0;
+}
+
+static struct result check_addresses(const struct invocation *invocation, struct error *err)
+{
+    char name[64];
+
+    for (unsigned i = 0; i < invocation->operand_count; i++) {
+        const char *operand = invocation->operands[i];
+        (void)operand_name(invocation->command, i, name);
+        if (is_address(invocation->command, i, invocation->operand_count, name) || is_misplaced(operand, name))
+            TRY(address_check(operand, err));
+    }
+    return SUCCESS;
+}
+
 static struct result check_operands(const struct invocation *invocation, struct error *err)
 {
     const struct command *command = invocation->command;
     const unsigned count = invocation->operand_count;
     char name[64];
 
+    TRY(check_addresses(invocation, err));
     if (count > command->most)
         return failure(err, ERROR_INVALID, "%s takes %s; %u more came", command->name, command->operands, count - command->most);
     if (count >= command->least) return SUCCESS;
@@ -144,14 +181,16 @@ static struct result check_operands(const struct invocation *invocation, struct 
 static struct result wrong_option(struct invocation *invocation, const char *given, int letter, struct error *err)
 {
     const char *nearest = help_nearest_option(invocation->command, given);
+    const int length = (int)strcspn(given, "="); /* what is behind it may be a secret: --password=... */
+    const int shown = length < 60 ? length : 60;
 
     invocation->line_is_wrong = true;
-    if (letter == ':') return failure(err, ERROR_INVALID, "the option %.60s wants a value behind it", given);
+    if (letter == ':') return failure(err, ERROR_INVALID, "the option %.*s wants a value behind it", shown, given);
     if (optopt != 0 && strncmp(given, "--", 2) == 0 && strchr(given, '=') != NULL)
-        return failure(err, ERROR_INVALID, "the option %.60s takes no value", given);
+        return failure(err, ERROR_INVALID, "the option %.*s takes no value", shown, given);
     if (optopt != 0) return failure(err, ERROR_INVALID, "there is no option -%c", optopt);
-    if (nearest == NULL) return failure(err, ERROR_INVALID, "there is no option '%.60s', or more than one begins so", given);
-    return failure(err, ERROR_INVALID, "there is no option '%.60s'; did you mean '--%s'?", given, nearest);
+    if (nearest == NULL) return failure(err, ERROR_INVALID, "there is no option '%.*s', or more than one begins so", shown, given);
+    return failure(err, ERROR_INVALID, "there is no option '%.*s'; did you mean '--%s'?", shown, given, nearest);
 }
 
 static struct result parse(struct invocation *invocation, int argc, char **argv, struct error *err)
@@ -232,6 +271,7 @@ void command_report(const struct invocation *invocation, const struct error *err
 {
     struct error shown = *err; /* often a registry's words */
 
+    address_hide(shown.message);
     terminal_tame(shown.message);
     if (invocation->json) {
         report_json(invocation, &shown);

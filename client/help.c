@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "client/address.h"
 #include "client/terminal.h"
 
 #define NAME_MAX_LETTERS 64 /* of a command or an option: all in client/commands.c are shorter */
@@ -200,6 +201,7 @@ struct result help_without_command(const struct invocation *invocation, int coun
     if (next[0] != '\0' && !invocation->json) print_level(stderr, given);
     if (given[0] == '\0') return failure(err, ERROR_INVALID, "a command is missing: %s", next);
     if (next[0] != '\0') return failure(err, ERROR_INVALID, "a word is missing behind '%s': %s", given, next);
+    for (int i = 0; i < count; i++) TRY(address_check(words[i], err)); /* the command was forgotten: it isn't repeated */
     for (known = 0; known < count; known++) { /* up to the word that begins nothing: operands are nobody's typing error */
         join(known + 1, words, given);
         if (list_level(NULL, given) == 0) break;

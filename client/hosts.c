@@ -75,6 +75,12 @@ static bool take_text(const char *text, char *place, size_t room)
     return true;
 }
 
+/* What is before the ':' of "USER:SECRET" (RFC 7617 section 2). */
+bool user_name_is_valid(const char *name)
+{
+    return strchr(name, ':') == NULL;
+}
+
 struct result host_login_find(const char *host, struct host_login *login_out, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_MAX);
@@ -90,6 +96,10 @@ struct result host_login_find(const char *host, struct host_login *login_out, st
     (void)take_text(getenv("SIJIL_USERNAME"), login.username, sizeof login.username);
     (void)take_text(getenv("SIJIL_PASSWORD"), login.password, sizeof login.password);
     (void)take_text(getenv("SIJIL_CA_FILE"), login.ca_file, sizeof login.ca_file);
+    if (!user_name_is_valid(login.username)) {
+        explicit_bzero(&login, sizeof login);
+        return failure(err, ERROR_INVALID, "the user name that SIJIL_USERNAME or `sijil login` gave has a ':': a secret in it? It is sent to nobody");
+    }
     if (login.password[0] == '\0')
         return failure(err, ERROR_DENIED, "not logged in at %s: run `sijil login %s`", host, host);
     *login_out = login;

@@ -14,6 +14,9 @@ struct host_login {
     char ca_file[512];        /* "" for the system's authorities */
 };
 
+/** False for "USER:SECRET", which curl takes and we do not: the name is shown, the secret must not be. */
+bool user_name_is_valid(const char *name);
+
 /** ERROR_DENIED, saying how to log in, when there is none. The caller wipes the password. */
 RESULT host_login_find(const char *host, struct host_login *login_out, struct error *err);
 RESULT host_login_save(const char *host, const struct host_login *login, struct error *err);

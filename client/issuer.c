@@ -100,10 +100,8 @@ static struct result find(struct session *session, const char *url, char id_out[
     for (unsigned page = 0; page < PAGES_MAX; page++) {
         struct buffer OWNED_BUFFER path = BUFFER(1024);
         OWNED_JSON answer = NULL;
-        char cell[CELL_MAX];
-        cell_text(next, cell);
-        TRY(buffer_format(&path, err, "/issuers?limit=1000%s", next == NULL ? "" : "&after="));
-        if (next != NULL) TRY(http_escape(&path, cell, err));
+        TRY(buffer_add_text(&path, "/issuers?limit=1000", err));
+        TRY(api_add_after(&path, next, err));
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
         if (take_id(answer, url, id_out)) return SUCCESS;
         json_decref(next);

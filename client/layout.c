@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "client/terminal.h"
 #include "crypto/digest.h"
 
 static bool part_is_safe(const char *part, size_t length)
@@ -22,8 +23,7 @@ static bool part_is_safe(const char *part, size_t length)
 static bool path_is_safe(const char *path)
 {
     if (strlen(path) >= PATH_MAX / 4) return false;
-    for (const char *letter = path; *letter != '\0'; letter++)
-        if ((unsigned char)*letter < 0x20 || *letter == 0x7f || *letter == '\\') return false;
+    if (strchr(path, '\\') != NULL || !terminal_is_tame(path)) return false; /* a name that reads otherwise than it is */
     for (const char *part = path;; part++) {
         const size_t length = strcspn(part, "/");
         if (!part_is_safe(part, length)) return false;
@@ -165,7 +165,7 @@ struct result title_open(int folder, const char *title, int flags, int *fd_out, 
     OWNED_FD parent = -1;
     const char *last = NULL;
 
-    if (!path_is_safe(title)) return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder", title);
+    if (!path_is_safe(title)) return failure(err, ERROR_INVALID, "'%.100s' would leave the target folder, or has control characters", title);
     TRY(open_folder_of(folder, title, (flags & O_CREAT) != 0, &parent, &last, err));
     return file_open_at(parent, last, flags | O_NOFOLLOW, 0666, fd_out, err);
 }

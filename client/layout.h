@@ -28,7 +28,7 @@ struct layer_file {
 
 /** A file called "x" is on its way as ".x.sijil-part" beside its place. */
 #define PART_ENDING ".sijil-part"
-/** Relative, no "." or ".." or empty part, no control character or backslash, each part at most 255 bytes and no name
+/** Relative, no "." or ".." or empty part, no character that steers a terminal (client/terminal.h) and no backslash, each part at most 255 bytes and no name
  *  of a file on its way. */
 bool title_is_safe(const char *title);
 /** The title of a path: itself if it is safe, its last part if it is absolute or climbs. ERROR_INVALID for neither. */

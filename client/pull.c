@@ -145,7 +145,8 @@ static struct result pull_layer(void *context, size_t index, struct session *ses
         return SUCCESS;
     }
     if (!title_is_safe(incoming.title))
-        return failure(err, ERROR_INVALID, "refused: the layer called '%.100s' would leave the target folder", incoming.title);
+        return failure(err, ERROR_INVALID, "refused: the layer called '%.100s' would leave the target folder, or has control characters",
+                       incoming.title);
     if (incoming.fetch.digest == NULL || !json_integer_of(layer, "size", &size) || size < 0)
         return failure(err, ERROR_CORRUPT, "the layer '%.100s' has no digest or size", incoming.title);
     TRY(digest_parse(bytes_of_text(incoming.fetch.digest), &digest, err));
@@ -174,7 +175,8 @@ static struct result check_layers(const json_t *layers, struct error *err)
         const char *title = layer_name(json_array_get(layers, i));
         if (title == NULL) continue;
         if (!title_is_safe(title))
-            return failure(err, ERROR_INVALID, "refused: the layer called '%.100s' would leave the target folder", title);
+            return failure(err, ERROR_INVALID, "refused: the layer called '%.100s' would leave the target folder, or has control characters",
+                           title);
         if (json_object_get(seen, title) != NULL)
             return failure(err, ERROR_INVALID, "refused: two layers are called '%.100s'", title);
         if (json_object_set_new(seen, title, json_true()) != 0) return failure(err, ERROR_NO_MEMORY, "no memory for names");

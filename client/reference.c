@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "client/address.h"
 #include "crypto/digest.h"
 #include "registry/reference.h"
 
@@ -36,6 +37,7 @@ struct result remote_reference_parse(const char *text, struct remote_reference *
     struct repository_name name;
     const char *slash = strchr(text, '/');
 
+    TRY(address_check(text, err));
     if (strstr(text, "://") != NULL) return failure(err, ERROR_INVALID, "'%.100s': leave out %.*s", text, (int)(strstr(text, "://") - text + 3), text);
     if (slash == NULL || slash == text)
         return failure(err, ERROR_INVALID, "'%.100s' is not HOST/ORGANISATION/PROJECT/REPOSITORY[:TAG|@DIGEST]", text);

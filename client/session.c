@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "client/address.h"
 #include "client/hosts.h"
 #include "client/local.h"
 #include "client/terminal.h"
@@ -43,6 +44,7 @@ struct result session_open(struct invocation *invocation, const char *host, stru
 {
     struct host_login login = {0};
 
+    TRY(line_check(invocation, address_check(host, err)));
     if (strchr(host, '/') != NULL)
         return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host));
     TRY(host_login_find(host, &login, err));
@@ -94,6 +96,7 @@ void session_pause(const struct session *session, unsigned seconds, const struct
     const struct timespec tenth = {.tv_nsec = 100000000};
     struct error shown = *why; /* often a registry's words */
 
+    address_hide(shown.message);
     terminal_tame(shown.message);
     if (!session->invocation->json && !session_gives_up(session))
         (void)fprintf(stderr, "%s%s; trying again in %u s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", shown.message, seconds);

@@ -1,6 +1,6 @@
 #include "client/terminal.h"
 
-#include <stdbool.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -27,21 +27,54 @@ static size_t sequence_length(const unsigned char *text)
     return length;
 }
 
-static bool is_control(const unsigned char *letter, size_t length)
+static uint32_t code_of(const unsigned char *text, size_t length)
 {
-    if (length == 1) return letter[0] < 0x20 || letter[0] == 0x7f;
-    return length == 2 && letter[0] == 0xc2 && letter[1] < 0xa0;
+    static const unsigned char lead_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07}; /* by length */
+    uint32_t code = text[0] & lead_bits[length];
+
+    for (size_t i = 1; i < length; i++) code = code << 6 | (text[i] & 0x3fu);
+    return code;
+}
+
+static bool steers(uint32_t code)
+{
+    static const uint32_t ranges[][2] = {{0x01, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},
+                                         {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x206f}};
+
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (code >= ranges[i][0] && code <= ranges[i][1]) return true;
+    return false;
+}
+
+uint32_t terminal_control(const char *text, size_t *length_out)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    const size_t length = sequence_length(at);
+    const uint32_t code = length == 0 ? 0 : code_of(at, length);
+
+    *length_out = length;
+    return steers(code) ? code : 0;
 }
 
 void terminal_tame(char *text)
 {
-    for (unsigned char *at = (unsigned char *)text; *at != '\0';) {
-        const size_t length = sequence_length(at);
+    while (*text != '\0') {
+        size_t length = 0;
+        const bool is_shown = terminal_control(text, &length) == 0 && length > 0;
         const size_t step = length == 0 ? 1 : length;
-        if (length == 0 || is_control(at, length))
-            for (size_t i = 0; i < step; i++) at[i] = '?';
-        at += step;
+        if (!is_shown) memset(text, '?', step);
+        text += step;
     }
+}
+
+bool terminal_is_tame(const char *text)
+{
+    while (*text != '\0') {
+        size_t length = 0;
+        if (terminal_control(text, &length) != 0 || length == 0) return false;
+        text += length;
+    }
+    return true;
 }
 
 unsigned terminal_columns(void)

@@ -1,18 +1,21 @@
 #include "client/trace.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "client/terminal.h"
 
 #define UPLOADS "/blobs/uploads/"
 
 /* At most `length` bytes of what another machine may have chosen. */
 static struct result add_foreign(struct buffer *text, const char *foreign, size_t length, struct error *err)
 {
-    for (size_t i = 0; i < length && foreign[i] != '\0'; i++) {
-        const unsigned char letter = (unsigned char)foreign[i];
-        TRY(buffer_add_u8(text, letter < 0x20 || letter == 0x7f ? '?' : letter, err));
-    }
-    return SUCCESS;
+    char shown[4096]; /* as long as a URL may be (http_call) */
+
+    (void)snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1), foreign);
+    terminal_tame(shown);
+    return buffer_add_text(text, shown, err);
 }
 
 static struct result add_path(const struct trace *trace, struct buffer *text, struct error *err)

@@ -11,6 +11,7 @@
 #include "client/api_priv.h"
 #include "client/commands_priv.h"
 #include "client/local.h"
+#include "client/terminal.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -248,11 +249,17 @@ static struct result print_tokens(const json_t *tokens, struct error *err)
     const json_t *scopes = json_object_get(tokens, "scopes");
     const long long unexplained = count_in(tokens, "unexplained"), lost = count_in(tokens, "lost");
     const char *key;
+    char name[CELL_MAX];
     json_t *value;
 
     if (!json_is_object(scopes)) return failure(err, ERROR_INVALID, "the registry answered without 'tokens'");
     (void)printf("\ntokens       %lld signed, %lld recorded\n", count_in(tokens, "signed"), count_in(tokens, "recorded"));
-    json_object_foreach((json_t *)(uintptr_t)scopes, key, value) (void)printf("  %-15s %lld\n", key, (long long)json_integer_value(value));
+    json_object_foreach((json_t *)(uintptr_t)scopes, key, value)
+    {
+        (void)snprintf(name, sizeof name, "%s", key);
+        terminal_tame(name);
+        (void)printf("  %-15s %lld\n", name, (long long)json_integer_value(value));
+    }
     if (lost > 0) (void)printf("  at most %lld more were signed before sijil-keyd was killed\n", lost);
     if (unexplained > 0)
         (void)printf("  %lld of them stand in no event: a program that may speak with sijil-keyd asked for them past the log\n", unexplained);

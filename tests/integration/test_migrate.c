@@ -78,6 +78,22 @@ static void the_application_cannot_change_the_schema(void **state)
                         "f");
 }
 
+/* A temporary table stood for one of ours in functions that run as the owner, and in triggers that keep rows. */
+static void temporary_tables_come_last(void **state)
+{
+    OWNED(database) *database = database_new();
+
+    (void)state;
+    assert_string_equal(database_ask(database, "SELECT count(*) >= 7 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
+                                               " WHERE n.nspname = 'public' AND p.prosecdef"), "t");
+    assert_string_equal(
+        database_ask(database,
+                     "SELECT coalesce(string_agg(p.oid::regprocedure::text, ' ' ORDER BY 1), '') FROM pg_proc p"
+                     " WHERE p.pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)"
+                     "   AND (p.prosecdef OR p.prorettype = 'trigger'::regtype OR p.proconfig::text LIKE '%search_path%')"
+                     "   AND NOT ('search_path=public, pg_temp' = ANY (coalesce(p.proconfig, '{}')))"), "");
+}
+
 static const struct refused_row {
     const char *name;
     struct migration migrations[3];
@@ -248,6 +264,7 @@ int main(void)
         cmocka_unit_test(the_real_ones_apply_once),
         cmocka_unit_test(a_gateway_is_not_the_owner_nor_the_owner_a_gateway),
         cmocka_unit_test(the_application_cannot_change_the_schema),
+        cmocka_unit_test(temporary_tables_come_last),
         cmocka_unit_test(nothing_changes_under_a_running_gateway),
         cmocka_unit_test(a_failing_one_leaves_nothing),
         cmocka_unit_test(several_at_once_apply_each_once),

@@ -343,7 +343,7 @@ def clients_work_by_every_name():
 
 def a_name_that_leaves_the_folder_is_refused():
     place = server.client(state["login"]).repository("main/models/evil")
-    for title in ("../escaped", "/tmp/escaped", "a/../../escaped", "a\\..\\b"):
+    for title in ("../escaped", "/tmp/escaped", "a/../../escaped", "a\\..\\b", "model\u202exnno.exe", "a\u2067/b", "a\u2028b"):
         blob = b"evil"
         manifest = json.loads(place.manifest(blob))
         place.push_blob(blob)
@@ -355,6 +355,9 @@ def a_name_that_leaves_the_folder_is_refused():
             os.makedirs(work + "/target/inner")
             refused = sijil("pull", host() + "/main/models/evil:v1", "-o", work + "/target/inner", code=1)
         assert "leave the target folder" in refused.stderr, refused.stderr
+        shown, told = sijil("inspect", host() + "/main/models/evil:v1").stdout, sijil("inspect", "--json", host() + "/main/models/evil:v1").stdout
+        assert not set("\u202e\u2067\u2028") & set(shown + told + refused.stderr), (shown, told)
+        assert json.loads(told)["manifest"]["layers"][0]["annotations"]["org.opencontainers.image.title"] == title, told
     assert not os.path.exists(work + "/target/escaped") and not os.listdir(work + "/target/inner")
 
 
@@ -749,6 +752,31 @@ def what_this_machine_lacks_is_not_the_registrys_fault():
     assert gone in unreachable.stderr, unreachable.stderr
 
 
+def secrets_in_the_line_are_not_repeated():
+    """`sijil pull u:SECRET@host/...` was answered with the secret, which stood in the log of the CI job from then on."""
+    at, long = "u:SECRET@127.0.0.1:1", "u:" + 200 * "SECRET" + "@127.0.0.1:1"
+    for address in (at, "https://" + at, "https://SECRET@127.0.0.1:1", "u:SEC/SECRET@127.0.0.1:1", long):
+        name = address + "/main/models/x:v1"
+        for words in (("pull", name), ("push", "model.onnx", name), ("push", name), ("push", name, "model.onnx"), ("inspect", name),
+                      ("tag", name, "v2"), ("tag", "127.0.0.1:1/main/models/x:v1", name), ("copy", name, "127.0.0.1:1/main/models/x:v1"),
+                      ("copy", "127.0.0.1:1/main/models/x:v1", name), ("tags", name), ("delete", name), ("ls", address), ("login", address, "-u", "u"),
+                      ("logout", address), ("whoami", address), ("audit", "key", address), ("admin", "project", "show", address, "main/models"),
+                      ("admin", "robot", "revoke", "127.0.0.1:1", name), ("policy", "sign", name), (address,), ("pul", name)):
+            for json_too in ((), ("--json",)):
+                done = sijil(*words, *json_too, code=2)
+                assert "SECRET" not in done.stdout + done.stderr and "sijil login" in done.stderr, (words, done)
+    for words in (("login", "127.0.0.1:1", "--password=SECRET"), ("login", "127.0.0.1:1", "-u", "u:SECRET"), ("pull", "--json=SECRET", "x"),
+                  ("admin", "issuer", "trust", "127.0.0.1:1", "https://u:SECRET@idp", "x"),
+                  ("admin", "binding", "create", "127.0.0.1:1", "s", "consumer", "main", "--issuer", "https://u:SECRET@idp")):
+        done = sijil(*words, code=2)
+        assert "SECRET" not in done.stdout + done.stderr, (words, done)
+    for variables in ({"SIJIL_USERNAME": "u:SECRET", "SIJIL_PASSWORD": "SECRET"},
+                      {"SIJIL_USERNAME": "u", "SIJIL_PASSWORD": "SECRET", "https_proxy": "odd://u:SECRET@127.0.0.1:1"}):
+        done = subprocess.run([program("sijil"), "pull", "--verbose", "127.0.0.1:1/main/models/x:v1"], env={**environment, **variables}, text=True,
+                              capture_output=True, cwd=work, timeout=60, check=False)
+        assert done.returncode != 0 and "SECRET" not in done.stdout + done.stderr, done
+
+
 def usage_errors_say_what_is_wrong():
     assert "there is no command 'pusch'; did you mean 'push'?" in sijil("pusch", code=2).stderr
     for words, said in ((("psuh", "x", "y"), "there is no command 'psuh'; did you mean 'push'?"), (("list",), "did you mean 'ls'?"),
@@ -821,7 +849,7 @@ try:
         pieces_that_are_small_go_in_one_request, a_registry_that_wants_sessions_gets_them, who_still_writes_is_waited_for,
         tags_are_listed_and_deleted, warnings_are_shown_once, refusals_name_the_rule_and_what_is_missing, the_log_is_shown_and_proven_offline,
         an_auditor_of_a_part_is_told_how_to_ask, a_long_tail_has_as_many_lines_as_were_asked, documented_queries_of_the_log_answer, an_administrator_works_by_command,
-        usage_errors_say_what_is_wrong, what_a_head_refused_is_explained,
+        secrets_in_the_line_are_not_repeated, usage_errors_say_what_is_wrong, what_a_head_refused_is_explained,
         server=server)
 finally:
     shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,179 @@
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/address.h"
+#include "client/layout.h"
+#include "client/reference.h"
+#include "client/terminal.h"
+
+static const struct title_row {
+    const char *name, *title;
+    bool safe;
+} title_rows[] = {
+    {"a file", "model.onnx", true},
+    {"a file in a folder", "weights/part-1.bin", true},
+    {"a dot at the front", ".config", true},
+    {"three dots", "...", true},
+    {"other scripts", "\xd9\x86\xd9\x85\xd9\x88\xd8\xb0\xd8\xac.onnx", true},
+    {"nothing", "", false},
+    {"the folder itself", ".", false},
+    {"the folder above", "..", false},
+    {"above, then somewhere", "../etc/passwd", false},
+    {"down and up", "a/../../b", false},
+    {"up at the end", "a/..", false},
+    {"a dot in the middle", "a/./b", false},
+    {"absolute", "/etc/passwd", false},
+    {"an empty part", "a//b", false},
+    {"a slash at the end", "a/", false},
+    {"a backslash", "a\\..\\b", false},
+    {"a line feed", "a\nb", false},
+    {"an escape sequence", "\x1b[2J", false},
+    {"delete", "a\x7f", false},
+    {"Latin-1's CSI in UTF-8", "a\xc2\x9b" "2J", false},
+    {"a name that reads as modelexe.onnx", "model\xe2\x80\xaexnno.exe", false},
+    {"an isolate in a folder's name", "a\xe2\x81\xa7" "b/c", false},
+    {"a line separator", "a\xe2\x80\xa8" "b", false},
+    {"letters that join", "\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xae.onnx", true},
+    {"bytes that are no UTF-8", "a\xff", false},
+    {"a file that is on its way: the next pull would go on with it", ".model.onnx.sijil-part", false},
+    {"one in a folder", "weights/.a.bin.sijil-part", false},
+    {"a visible file that ends so", "a.sijil-part", true},
+};
+
+static void titles(void **state)
+{
+    const struct title_row *row = *state;
+
+    assert_int_equal(title_is_safe(row->title), row->safe);
+}
+
+static const struct tame_row {
+    const char *name, *text, *tamed;
+} tame_rows[] = {
+    {"plain text", "model v1", "model v1"},
+    {"other scripts", "\xd9\x86\xe4\xb8\xad\xf0\x9f\x8e\x93", "\xd9\x86\xe4\xb8\xad\xf0\x9f\x8e\x93"},
+    {"colours", "no \x1b[31m", "no ?[31m"},
+    {"a second line that seems ours", "a\nsijil: done\r", "a?sijil: done?"},
+    {"Latin-1's CSI in UTF-8", "\xc2\x9b" "2J", "??2J"},
+    {"a blank that does not break is no control character", "a\xc2\xa0" "b", "a\xc2\xa0" "b"},
+    {"a letter that was cut", "\xe4\xb8", "??"},
+    {"bytes that are no UTF-8", "\xff\x80", "??"},
+    {"an overlong slash", "\xc0\xaf", "??"},
+    {"half of a pair", "\xed\xa0\x80", "???"},
+    {"delete", "\x7f", "?"},
+    {"a right-to-left override", "model\xe2\x80\xaexnno.exe", "model???xnno.exe"},
+    {"the first embedding", "\xe2\x80\xaa", "???"},
+    {"the first isolate, and the end of one", "\xe2\x81\xa6" "a\xe2\x81\xa9", "???a???"},
+    {"the last that is deprecated", "\xe2\x81\xaf", "???"},
+    {"a line and a paragraph separator", "\xe2\x80\xa8\xe2\x80\xa9", "??????"},
+    {"marks of direction", "\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", "????????"},
+    {"an hyphen before them, a narrow blank behind them", "\xe2\x80\x90\xe2\x80\xaf", "\xe2\x80\x90\xe2\x80\xaf"},
+    {"letters that join", "\xe2\x80\x8c\xe2\x80\x8d", "\xe2\x80\x8c\xe2\x80\x8d"},
+};
+
+static void tamed(void **state)
+{
+    const struct tame_row *row = *state;
+    char text[64];
+
+    (void)snprintf(text, sizeof text, "%s", row->text);
+    terminal_tame(text);
+    assert_string_equal(text, row->tamed);
+    assert_int_equal(terminal_is_tame(row->text), strcmp(row->text, row->tamed) == 0);
+    assert_true(terminal_is_tame(text));
+}
+
+static const struct path_row {
+    const char *name, *path, *title; /* title NULL: refused */
+} path_rows[] = {
+    {"as it is", "model.onnx", "model.onnx"},
+    {"a relative path is kept", "weights/a.bin", "weights/a.bin"},
+    {"a leading dot goes", "././weights/a.bin", "weights/a.bin"},
+    {"an absolute path loses its folders", "/srv/models/a.onnx", "a.onnx"},
+    {"a climbing one too", "../a.onnx", "a.onnx"},
+    {"only a folder", "a/", NULL},
+    {"only dots", "..", NULL},
+};
+
+static void titles_of_paths(void **state)
+{
+    const struct path_row *row = *state;
+    char title[1024] = "untouched";
+    struct error err = {0};
+
+    const bool ok = layer_title(row->path, title, sizeof title, &err).ok;
+    assert_int_equal(ok, row->title != NULL);
+    assert_string_equal(title, row->title == NULL ? "untouched" : row->title);
+}
+
+#define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+static const struct reference_row {
+    const char *name, *text, *host, *repository, *reference; /* host NULL: refused */
+    bool is_digest;
+} reference_rows[] = {
+    {"a tag", "reg.example/acme/models/digits:v1", "reg.example", "acme/models/digits", "v1", false},
+    {"a port", "127.0.0.1:8443/acme/models/digits:v1", "127.0.0.1:8443", "acme/models/digits", "v1", false},
+    {"no tag", "reg.example/acme/models/digits", "reg.example", "acme/models/digits", "latest", false},
+    {"a deep name", "reg.example/acme/models/a/b/c:v1", "reg.example", "acme/models/a/b/c", "v1", false},
+    {"a digest", "reg.example/acme/models/digits@sha256:" HEX64, "reg.example", "acme/models/digits", "sha256:" HEX64,
+     true},
+    {"IPv6", "[::1]:8443/acme/models/digits:v1", "[::1]:8443", "acme/models/digits", "v1", false},
+    {"no host", "digits:v1", NULL, NULL, NULL, false},
+    {"an empty host", "/acme/models/digits", NULL, NULL, NULL, false},
+    {"two segments", "reg.example/acme/digits:v1", NULL, NULL, NULL, false},
+    {"capitals", "reg.example/Acme/models/digits:v1", NULL, NULL, NULL, false},
+    {"an empty tag", "reg.example/acme/models/digits:", NULL, NULL, NULL, false},
+    {"a tag with a slash", "reg.example/acme/models/digits:a/b", NULL, NULL, NULL, false},
+    {"a short digest", "reg.example/acme/models/digits@sha256:12", NULL, NULL, NULL, false},
+    {"a scheme", "https://reg.example/acme/models/digits:v1", NULL, NULL, NULL, false},
+    {"a user in the host", "user@reg.example/acme/models/digits", NULL, NULL, NULL, false},
+    {"a user with a secret", "u:SECRET@reg.example/acme/models/digits", NULL, NULL, NULL, false},
+    {"a secret with a slash", "u:SEC/SECRET@reg.example/acme/models/digits", NULL, NULL, NULL, false},
+    {"a secret with an at", "u:SECRET@SECRET@reg.example/acme/models/digits", NULL, NULL, NULL, false},
+    {"a secret before a digest", "u:SECRET@reg.example/acme/models/digits@sha256:" HEX64, NULL, NULL, NULL, false},
+    {"a secret in a URL", "https://SECRET@reg.example/acme/models/digits", NULL, NULL, NULL, false},
+};
+
+static void references(void **state)
+{
+    const struct reference_row *row = *state;
+    struct remote_reference reference = {.host = "untouched"};
+    struct error err = {0};
+
+    const bool ok = remote_reference_parse(row->text, &reference, &err).ok;
+    assert_int_equal(ok, row->host != NULL);
+    assert_string_equal(reference.host, ok ? row->host : "untouched");
+    assert_null(strstr(err.message, "SECRET"));
+    if (strstr(row->text, "SECRET") != NULL) assert_non_null(strstr(err.message, "sijil login"));
+    if (!ok) return;
+    assert_string_equal(reference.repository, row->repository);
+    assert_string_equal(reference.reference, row->reference);
+    assert_int_equal(reference.is_digest, row->is_digest);
+}
+
+static const struct hidden_row {
+    const char *name, *text, *shown;
+} hidden_rows[] = {
+    {"a URL of libcurl's", "Unsupported proxy syntax in 'http://u:SECRET@proxy:1/x'", "Unsupported proxy syntax in 'http://proxy:1/x'"},
+    {"two of them", "http://u@a and https://v:w@x@b/c@d", "http://a and https://b/c@d"},
+    {"none", "https://host/a@b alice@bank.example acme/x@sha256:00", "https://host/a@b alice@bank.example acme/x@sha256:00"},
+    {"nothing behind", "https://u@", "https://"},
+};
+
+static void user_information_is_hidden(void **state)
+{
+    const struct hidden_row *row = *state;
+    char text[128];
+
+    (void)snprintf(text, sizeof text, "%s", row->text);
+    address_hide(text);
+    assert_string_equal(text, row->shown);
+}
+
+int main(void)
+{
+    return RUN_TABLE(title_rows, titles) + RUN_TABLE(path_rows, titles_of_paths) + RUN_TABLE(tame_rows, tamed) +
+           RUN_TABLE(reference_rows, references) + RUN_TABLE(hidden_rows, user_information_is_hidden);
+}
