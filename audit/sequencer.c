@@ -214,17 +214,13 @@ struct result sequencer_checkpoint(const struct sequencer *sequencer, struct sig
 
 static void init_locks(struct sequencer *sequencer)
 {
-    pthread_condattr_t monotonic;
 
     (void)pthread_mutex_init(&sequencer->mutex, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&sequencer->work, &monotonic);
-    (void)pthread_cond_init(&sequencer->unresolved_work, &monotonic);
-    (void)pthread_cond_init(&sequencer->sign_work, &monotonic);
-    (void)pthread_cond_init(&sequencer->sign_done, &monotonic);
-    (void)pthread_cond_init(&sequencer->watch_work, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    clock_condition(&sequencer->work);
+    clock_condition(&sequencer->unresolved_work);
+    clock_condition(&sequencer->sign_work);
+    clock_condition(&sequencer->sign_done);
+    clock_condition(&sequencer->watch_work);
     queue_init(&sequencer->ready);
     queue_init(&sequencer->unresolved);
     queue_init(&sequencer->folding);

@@ -146,3 +146,13 @@ bool clock_parse(struct bytes text, int64_t *wall_ms_out)
     *wall_ms_out = wall_ms;
     return true;
 }
+
+void clock_condition(pthread_cond_t *condition_out)
+{
+    pthread_condattr_t monotonic;
+
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(condition_out, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+}

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
@@ -17,6 +18,8 @@ int64_t clock_monotonic_ms(void);
 int64_t clock_monotonic_us(void);
 /** The same, and it goes on while the machine sleeps. */
 int64_t clock_since_boot_ms(void);
+/** A condition whose timed waits go by the clock of clock_monotonic_ms(). */
+void clock_condition(pthread_cond_t *condition_out);
 
 #define CLOCK_TEXT_SIZE 25 /* "2026-11-20T10:39:46.123Z" and '\0' */
 /** RFC 3339 in UTC with milliseconds; what is outside the years 1 to 9999 is told as their first or last moment. */

@@ -108,6 +108,15 @@ bool api_asks_for_credential(struct request *request, enum action action)
     return true;
 }
 
+bool api_set_time(json_t *object, const char *member, int64_t wall_ms)
+{
+    char text[CLOCK_TEXT_SIZE];
+
+    if (wall_ms == 0) return true;
+    clock_format(wall_ms, text);
+    return json_object_set_new(object, member, json_string(text)) == 0;
+}
+
 struct result api_may(const struct request *request, const struct action_pair *pair, bool *may_out,
                       struct error *err)
 {

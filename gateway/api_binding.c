@@ -6,7 +6,6 @@
 #include "authz/claims.h"
 #include "authz/issuer.h"
 #include "authz/robot.h"
-#include "base/clock.h"
 #include "gateway/api_priv.h"
 #include "gateway/resolve.h"
 #include "policy/decider.h"
@@ -188,15 +187,6 @@ static bool set_text(json_t *object, const char *key, const char *text)
     return text[0] == '\0' || json_object_set_new(object, key, json_string(text)) == 0;
 }
 
-static bool set_time(json_t *object, const char *key, int64_t wall_ms)
-{
-    char text[CLOCK_TEXT_SIZE];
-
-    if (wall_ms == 0) return true;
-    clock_format(wall_ms, text);
-    return json_object_set_new(object, key, json_string(text)) == 0;
-}
-
 /* NULL if memory is out. */
 static json_t *describe(const struct binding_row *row)
 {
@@ -207,7 +197,7 @@ static json_t *describe(const struct binding_row *row)
     OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "id", id, "role", role_name(binding->role), "scope", row->on);
     if (value != NULL && set_text(value, "robot", row->robot) && set_text(value, "issuer", binding->issuer) &&
         set_text(value, "subject", binding->subject) && set_text(value, "granted_by", binding->granted_by) &&
-        set_time(value, "expires", binding->expires_ms))
+        api_set_time(value, "expires", binding->expires_ms))
         return GIVE(value);
     return NULL;
 }

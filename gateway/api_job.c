@@ -154,15 +154,6 @@ static const char *state_name(const struct job *job)
     return job->is_held ? "running" : "waiting";
 }
 
-static bool set_time(json_t *value, const char *member, int64_t wall_ms)
-{
-    char text[CLOCK_TEXT_SIZE];
-
-    if (wall_ms == 0) return true;
-    clock_format(wall_ms, text);
-    return json_object_set_new(value, member, json_string(text)) == 0;
-}
-
 static bool set_collection(json_t *value, const struct job *job)
 {
     if (job->kind != JOB_COLLECTION) return true;
@@ -188,8 +179,8 @@ static struct result describe(const struct job *job, json_t **value_out, struct 
     OWNED_JSON value = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "id", id, "kind", job_kind_name(job->kind), "state",
                                  state_name(job), "phase", job_phase_name(job), "done", (json_int_t)job->done, "total",
                                  (json_int_t)job->total, "found", (json_int_t)job->found);
-    if (value == NULL || !set_scrub(value, job) || !set_collection(value, job) || !set_time(value, "requested", job->requested_ms) ||
-        !set_time(value, "started", job->started_ms) || !set_time(value, "ended", job->ended_ms) ||
+    if (value == NULL || !set_scrub(value, job) || !set_collection(value, job) || !api_set_time(value, "requested", job->requested_ms) ||
+        !api_set_time(value, "started", job->started_ms) || !api_set_time(value, "ended", job->ended_ms) ||
         (job->runner[0] != '\0' && json_object_set_new(value, "runner", json_string(job->runner)) != 0) ||
         (job->waits_for[0] != '\0' && json_object_set_new(value, "waits_for", json_string(job->waits_for)) != 0))
         return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
@@ -357,7 +348,7 @@ static struct result describe_finding(const struct job_finding *finding, json_t 
     json_t *value = json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", finding_kind_name(finding->kind), "subject",
                               finding->subject, "name", finding->name, "digest", finding->digest, "detail", finding->detail);
 
-    if (value != NULL && set_time(value, "found", finding->found_ms) && json_array_append_new(list, value) == 0) return SUCCESS;
+    if (value != NULL && api_set_time(value, "found", finding->found_ms) && json_array_append_new(list, value) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for a list");
 }
 

@@ -47,5 +47,8 @@ bool api_asks_for_credential(struct request *request, enum action action);
  */
 bool api_proves_later(struct request *request, struct pg *pg, const struct error *err);
 
+/** `member` in RFC 3339; a time that is 0 is none, and left out. False: memory is out. */
+bool api_set_time(json_t *object, const char *member, int64_t wall_ms);
+
 /** Would the caller be allowed this? For lists that show only what may be seen; records nothing. */
 RESULT api_may(const struct request *request, const struct action_pair *pair, bool *may_out, struct error *err);

@@ -10,20 +10,11 @@ struct result target_credential_read(struct request *request, struct pg *pg, str
     return SUCCESS;
 }
 
-static bool set_time(json_t *value, const char *member, int64_t wall_ms)
-{
-    char text[CLOCK_TEXT_SIZE];
-
-    if (wall_ms == 0) return true;
-    clock_format(wall_ms, text);
-    return json_object_set_new(value, member, json_string(text)) == 0;
-}
-
 static struct result add_roles(const struct held_roles *held, json_t *list, struct error *err)
 {
     for (size_t i = 0; i < held->count; i++) {
         json_t *role = json_pack("{s:s, s:s}", "role", held->roles[i].role, "scope", held->roles[i].scope);
-        if (role == NULL || !set_time(role, "expires", held->roles[i].expires_ms) || json_array_append_new(list, role) != 0)
+        if (role == NULL || !api_set_time(role, "expires", held->roles[i].expires_ms) || json_array_append_new(list, role) != 0)
             return failure(err, ERROR_NO_MEMORY, "no memory for roles");
     }
     return SUCCESS;
@@ -39,9 +30,9 @@ static struct result describe(const struct request *request, json_t *roles, bool
     OWNED_JSON value = json_pack("{s:s, s:s, s:s*, s:s*, s:O, s:b}", "kind", is_robot ? "robot" : "external", "name",
                                  principal->subject, "id", is_robot ? id : NULL, "issuer", is_robot ? NULL : principal->issuer,
                                  "roles", roles, "has_more", has_more ? 1 : 0);
-    if (value == NULL || !set_time(value, "token_expires", principal->expires_ms) ||
-        !set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
-        !set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||
+    if (value == NULL || !api_set_time(value, "token_expires", principal->expires_ms) ||
+        !api_set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
+        !api_set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||
         (is_robot && principal->replaced_ms == -1 && json_object_set_new(value, "secret_replaced", json_true()) != 0))
         return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
     *value_out = GIVE(value);

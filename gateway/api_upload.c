@@ -1,7 +1,6 @@
 /* Open uploads of a project or an organisation, for those who administer it: docs/api.md, docs/registry.md. */
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "gateway/api_priv.h"
 #include "registry/reference.h"
 #include "registry/upload_admin.h"
@@ -40,14 +39,6 @@ struct result target_upload_end(struct request *request, struct pg *pg, struct e
     return SUCCESS;
 }
 
-static bool set_time(json_t *object, const char *member, int64_t time_ms)
-{
-    char text[CLOCK_TEXT_SIZE];
-
-    clock_format(time_ms, text);
-    return json_object_set_new(object, member, json_string(text)) == 0;
-}
-
 /* As a list of bindings says it: a robot of this registry, or a subject of its issuer. */
 static bool set_who(json_t *object, const struct listed_upload *upload)
 {
@@ -65,8 +56,8 @@ static json_t *describe(const struct listed_upload *upload)
     uuid_format(&upload->upload, id);
     OWNED_JSON object = json_pack("{s:s, s:s, s:s, s:I, s:I}", "id", id, "repository", upload->repository, "region", upload->region,
                                   "bytes", (json_int_t)upload->bytes, "reserved", (json_int_t)upload->reserved);
-    if (object == NULL || !set_who(object, upload) || !set_time(object, "begun", upload->begun_ms) ||
-        !set_time(object, "idle_since", upload->moved_ms) || !set_time(object, "expires", upload->expires_ms))
+    if (object == NULL || !set_who(object, upload) || !api_set_time(object, "begun", upload->begun_ms) ||
+        !api_set_time(object, "idle_since", upload->moved_ms) || !api_set_time(object, "expires", upload->expires_ms))
         return NULL;
     return GIVE(object);
 }

@@ -125,15 +125,11 @@ static void *janitor_main(void *argument)
 struct result janitor_start(struct gateway *gateway, struct janitor **janitor_out, struct error *err)
 {
     OWNED(janitor) *janitor = memory_zeroed(1, sizeof *janitor);
-    pthread_condattr_t monotonic;
 
     if (janitor == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for cleaning up");
     janitor->gateway = gateway;
     pthread_mutex_init(&janitor->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&janitor->woken, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&janitor->woken);
     TRY(pg_open(gateway->settings->database, gateway_tables, &janitor->pg, err));
     janitor->has_thread = pthread_create(&janitor->thread, NULL, janitor_main, janitor) == 0;
     if (!janitor->has_thread) return failure(err, ERROR_NO_MEMORY, "can't start the thread that cleans up");

@@ -113,16 +113,12 @@ struct result lease_keeper_start(struct server *server, const struct lease_limit
                                  struct lease_keeper **keeper_out, struct error *err)
 {
     struct lease_keeper *keeper = memory_zeroed(1, sizeof *keeper);
-    pthread_condattr_t monotonic;
 
     if (keeper == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the leases of bodies");
     keeper->server = server;
     keeper->limits = *limits;
     (void)pthread_mutex_init(&keeper->mutex, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&keeper->woken, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    clock_condition(&keeper->woken);
     if (pthread_create(&keeper->thread, NULL, keeper_main, keeper) != 0) {
         keeper_free(keeper);
         return failure(err, ERROR_NO_MEMORY, "can't start the thread that ends leases");

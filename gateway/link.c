@@ -110,15 +110,11 @@ static void *watcher_main(void *argument)
 struct result watcher_start(const struct link_limits *limits, struct watcher **watcher_out, struct error *err)
 {
     struct watcher *watcher = memory_zeroed(1, sizeof *watcher);
-    pthread_condattr_t monotonic;
 
     if (watcher == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to watch connections");
     watcher->limits = *limits;
     pthread_mutex_init(&watcher->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&watcher->woken, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&watcher->woken);
     if (pthread_create(&watcher->thread, NULL, watcher_main, watcher) != 0) {
         pthread_cond_destroy(&watcher->woken);
         pthread_mutex_destroy(&watcher->mutex);

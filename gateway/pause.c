@@ -76,14 +76,10 @@ static void pauser_free(struct pauser *pauser)
 struct result pauser_start(struct pauser **pauser_out, struct error *err)
 {
     struct pauser *pauser = memory_zeroed(1, sizeof *pauser);
-    pthread_condattr_t monotonic;
 
     if (pauser == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for requests that wait");
     (void)pthread_mutex_init(&pauser->mutex, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&pauser->woken, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    clock_condition(&pauser->woken);
     if (pthread_create(&pauser->thread, NULL, pauser_main, pauser) != 0) {
         pauser_free(pauser);
         return failure(err, ERROR_NO_MEMORY, "can't start the thread for requests that wait");

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "gateway/gateway.h"
@@ -59,15 +60,11 @@ static void *places_main(void *argument)
 struct result places_start(struct gateway *gateway, struct places **places_out, struct error *err)
 {
     OWNED(places) *places = memory_zeroed(1, sizeof *places);
-    pthread_condattr_t monotonic;
 
     if (places == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to look after regions");
     places->gateway = gateway;
     (void)pthread_mutex_init(&places->mutex, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&places->woken, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    clock_condition(&places->woken);
     places->has_thread = pthread_create(&places->thread, NULL, places_main, places) == 0;
     if (!places->has_thread) return failure(err, ERROR_NO_MEMORY, "can't start a thread for regions");
     *places_out = GIVE(places);

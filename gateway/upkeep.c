@@ -258,16 +258,12 @@ static struct result start_keeper(struct upkeep *upkeep, enum job_kind kind, str
 struct result upkeep_start(struct gateway *gateway, struct upkeep **upkeep_out, struct error *err)
 {
     OWNED(upkeep) *upkeep = memory_zeroed(1, sizeof *upkeep);
-    pthread_condattr_t monotonic;
 
     if (upkeep == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for jobs");
     upkeep->gateway = gateway;
     upkeep->began_ms = clock_monotonic_ms();
     pthread_mutex_init(&upkeep->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&upkeep->woken, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_condition(&upkeep->woken);
     for (enum job_kind kind = 0; kind < JOB_KIND_COUNT; kind++) TRY(start_keeper(upkeep, kind, err));
     TRY(start_watcher(upkeep, err));
     *upkeep_out = GIVE(upkeep);

@@ -233,13 +233,9 @@ static struct result start_thread(struct decider *decider, struct error *err)
 
 static void init_lock(struct decider *decider)
 {
-    pthread_condattr_t monotonic;
 
     (void)pthread_mutex_init(&decider->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&decider->loaded, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    clock_condition(&decider->loaded);
 }
 
 static struct result set_up(struct decider *decider, const struct decider_options *options, struct error *err)

@@ -1,6 +1,7 @@
 #include "tests/integration/collect_fixture.h"
 
 #include "registry/job.h"
+#include "registry/project_rules.h"
 #include "registry/rules.h"
 
 /* The row of a project with a quota says what a sum over all says. */
@@ -151,3 +152,14 @@ void collect_tidy_all(void)
     while (count > 0) MUST(registry_tidy(fixture.registry, fixture.stack->pg, &count, &err));
 }
 
+void collect_set_rules(const char *document)
+{
+    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
+                             .name = "acme/models"};
+    struct rules_change change;
+    OWNED(rules) *rules = NULL;
+
+    MUST(rules_read(bytes_of_text(document), &rules, &err));
+    MUST(rules_change_prepare(&where, document, rules, &change, &err));
+    MUST(fixture_change(ACTION_PROJECT_RULES, &where, &change.change, &err));
+}

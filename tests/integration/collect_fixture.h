@@ -32,6 +32,8 @@ const char *collect_all(bool is_dry_run, const char *figure);
 void collect_end_leases(void);
 /** Removes the bytes of all that ended. */
 void collect_tidy_all(void);
+/** The rules of acme/models. */
+void collect_set_rules(const char *document);
 
 struct pushed {
     char digest[DIGEST_TEXT_SIZE], body[1200];

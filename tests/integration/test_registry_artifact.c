@@ -318,6 +318,32 @@ static void sizes_are_those_of_the_content(void **state)
     MUST_FAIL(ERROR_INVALID, push_body(&where, "wrong", &index, &err));
 }
 
+static void pages_have_one_referrer_each(struct referrer_query *query, struct referrer_page *page, size_t count)
+{
+    char last[DIGEST_TEXT_SIZE] = "";
+
+    /* Page by page: each is one descriptor, because a second one would not fit. */
+    query->page_bytes = 1;
+    for (size_t i = 0; i < count; i++) {
+        buffer_clear(&page->descriptors);
+        query->last = last;
+        MUST(referrers_list(fixture.registry, fixture.stack->pg, query, page, &err));
+        (void)snprintf(last, sizeof last, "%s", page->last);
+        assert_int_equal(last[0] == '\0', i == count - 1);
+    }
+    /* The same when it is the reading of manifests that ends a page. */
+    query->page_bytes = 65536;
+    query->read_bytes = 1;
+    for (size_t i = 0; i < count; i++) {
+        buffer_clear(&page->descriptors);
+        query->last = i == 0 ? "" : last;
+        MUST(referrers_list(fixture.registry, fixture.stack->pg, query, page, &err));
+        (void)snprintf(last, sizeof last, "%s", page->last);
+        assert_null(strstr(buffer_text(&page->descriptors), "},{\"mediaType\""));
+        assert_int_equal(last[0] == '\0', i == count - 1);
+    }
+}
+
 static void lists_what_refers_to_a_manifest(void **state)
 {
     struct resource where = fixture_repository(&fixture.models, "referrers");
@@ -343,27 +369,7 @@ static void lists_what_refers_to_a_manifest(void **state)
     assert_non_null(strstr(buffer_text(&page.descriptors), "\"x\":\"r1\""));
     assert_string_equal(page.last, "");
 
-    /* Page by page: each is one descriptor, because a second one would not fit. */
-    query.page_bytes = 1;
-    char last[DIGEST_TEXT_SIZE] = "";
-    for (size_t i = 0; i < COUNT(referrer); i++) {
-        buffer_clear(&page.descriptors);
-        query.last = last;
-        MUST(referrers_list(fixture.registry, fixture.stack->pg, &query, &page, &err));
-        (void)snprintf(last, sizeof last, "%s", page.last);
-        assert_int_equal(last[0] == '\0', i == COUNT(referrer) - 1);
-    }
-    /* The same when it is the reading of manifests that ends a page. */
-    query.page_bytes = 65536;
-    query.read_bytes = 1;
-    for (size_t i = 0; i < COUNT(referrer); i++) {
-        buffer_clear(&page.descriptors);
-        query.last = i == 0 ? "" : last;
-        MUST(referrers_list(fixture.registry, fixture.stack->pg, &query, &page, &err));
-        (void)snprintf(last, sizeof last, "%s", page.last);
-        assert_null(strstr(buffer_text(&page.descriptors), "},{\"mediaType\""));
-        assert_int_equal(last[0] == '\0', i == COUNT(referrer) - 1);
-    }
+    pages_have_one_referrer_each(&query, &page, COUNT(referrer));
     buffer_clear(&page.descriptors);
     query.last = "";
     query.artifact_type = "application/vnd.example.other";

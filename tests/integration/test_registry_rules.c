@@ -12,18 +12,6 @@
 
 /* ---- rules ---- */
 
-static void set_rules(const char *document)
-{
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
-                             .name = "acme/models"};
-    struct rules_change change;
-    OWNED(rules) *rules = NULL;
-
-    MUST(rules_read(bytes_of_text(document), &rules, &err));
-    MUST(rules_change_prepare(&where, document, rules, &change, &err));
-    MUST(fixture_change(ACTION_PROJECT_RULES, &where, &change.change, &err));
-}
-
 static const char *manifests_of(const char *repository)
 {
     char sql[200];
@@ -53,7 +41,7 @@ static void an_index_keeps_its_children_and_a_subject_what_refers_to_it(void **s
     MUST(collect_push_manifest(&where, NULL, &orphan, &err));
     collect_end_leases();
     assert_string_equal(collect_all(false, "manifests"), "0"); /* no rule, no removal */
-    set_rules("{\"untagged_days\":7}");
+    collect_set_rules("{\"untagged_days\":7}");
     assert_string_equal(collect_all(true, "manifests"), "1");
     assert_string_equal(collect_all(false, "manifests"), "1"); /* the orphan */
     assert_string_equal(manifests_of("held"), "4");
@@ -66,7 +54,7 @@ static void an_index_keeps_its_children_and_a_subject_what_refers_to_it(void **s
     assert_string_equal(manifests_of("held"), "0");
     execute("UPDATE blob SET lease_until = now()");
     assert_false(collect_is_told_of(&where, config)); /* its last manifest went in that run */
-    set_rules("{}");
+    collect_set_rules("{}");
 }
 
 /* Between the judgement and the removal: each of these makes the manifest another one than was judged. */
@@ -124,7 +112,7 @@ static void pull_it(void *context)
 static void change_the_rules(void *context)
 {
     (void)context;
-    set_rules("{\"untagged_days\":99}");
+    collect_set_rules("{\"untagged_days\":99}");
 }
 
 static void a_manifest_that_is_needed_again_stays(void **state)
@@ -146,7 +134,7 @@ static void a_manifest_that_is_needed_again_stays(void **state)
         rescue.doomed = &doomed;
         for (between.due = 1; between.due < 60; between.due++) {
             between.step = 0;
-            set_rules("{\"untagged_days\":7}");
+            collect_set_rules("{\"untagged_days\":7}");
             execute("DELETE FROM tag WHERE name IN ('rescued', 'index')");
             execute("DELETE FROM manifest_use");
             fixture_restart(); /* a gateway notes a pull once an hour */
@@ -162,7 +150,7 @@ static void a_manifest_that_is_needed_again_stays(void **state)
         }
         if (stayed == 0) fail_msg("rescue %zu never came in time", i);
     }
-    set_rules("{}");
+    collect_set_rules("{}");
 }
 
 /* ---- what is pulled ---- */

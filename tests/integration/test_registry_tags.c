@@ -35,18 +35,6 @@ static const char *count_of(const char *table, const struct resource *where)
     return ask(sql);
 }
 
-static void set_rules(const char *document)
-{
-    struct resource where = {.kind = RESOURCE_PROJECT, .organisation = fixture.organisation, .project = fixture.models,
-                             .name = "acme/models"};
-    struct rules_change change;
-    OWNED(rules) *rules = NULL;
-
-    MUST(rules_read(bytes_of_text(document), &rules, &err));
-    MUST(rules_change_prepare(&where, document, rules, &change, &err));
-    MUST(fixture_change(ACTION_PROJECT_RULES, &where, &change.change, &err));
-}
-
 static struct result delete_manifest(const struct resource *where, const struct pushed *pushed, struct error *err)
 {
     struct manifest_delete deletion;
@@ -100,11 +88,11 @@ static void one_with_more_tags_is_not_deleted_at_once(void **state)
     assert_string_equal(problem.message, "it has more than 4096 tags, and all go at once: delete some of them first");
     MUST(collect_push_manifest(&where, "first", &pushed, &err));
     delete_tag(&where, "t1");
-    set_rules("{\"immutable\":[{\"repositories\":\"other\",\"tags\":\"*\"},{\"repositories\":\"mo?e\",\"tags\":\"*77\"}]}");
+    collect_set_rules("{\"immutable\":[{\"repositories\":\"other\",\"tags\":\"*\"},{\"repositories\":\"mo?e\",\"tags\":\"*77\"}]}");
     MUST_FAIL(ERROR_DENIED, delete_manifest(&where, &pushed, &err));
-    set_rules("{\"immutable\":[{\"repositories\":\"other\",\"tags\":\"*\"},{\"repositories\":\"more\",\"tags\":\"x*\"}]}");
+    collect_set_rules("{\"immutable\":[{\"repositories\":\"other\",\"tags\":\"*\"},{\"repositories\":\"more\",\"tags\":\"x*\"}]}");
     MUST(delete_manifest(&where, &pushed, &err));
-    set_rules("{}");
+    collect_set_rules("{}");
 }
 
 static void the_collection_keeps_one_with_more_tags_and_says_so(void **state)
@@ -115,17 +103,17 @@ static void the_collection_keeps_one_with_more_tags_and_says_so(void **state)
     (void)state;
     add_tags(&where, 1, MANIFEST_ALL_TAGS_MAX);
     collect_end_leases();
-    set_rules("{\"retention\":[{\"repositories\":\"kept\",\"tags\":\"none\"}]}");
+    collect_set_rules("{\"retention\":[{\"repositories\":\"kept\",\"tags\":\"none\"}]}");
     assert_string_equal(collect_all(true, "manifests"), "0");
     assert_string_equal(collect_told("is_whole"), "false");
     assert_string_equal(collect_all(false, "manifests"), "0");
     delete_tag(&where, "t1");
-    set_rules("{\"retention\":[{\"repositories\":\"kept\",\"tags\":\"none\"}],\"immutable\":[{\"repositories\":\"kept\",\"tags\":\"t4096\"}]}");
+    collect_set_rules("{\"retention\":[{\"repositories\":\"kept\",\"tags\":\"none\"}],\"immutable\":[{\"repositories\":\"kept\",\"tags\":\"t4096\"}]}");
     assert_string_equal(collect_all(false, "manifests"), "0");
-    set_rules("{\"retention\":[{\"repositories\":\"kept\",\"tags\":\"none\"}]}");
+    collect_set_rules("{\"retention\":[{\"repositories\":\"kept\",\"tags\":\"none\"}]}");
     assert_string_equal(collect_all(false, "manifests"), "1");
     assert_string_equal(count_of("tag", &where), "0");
-    set_rules("{}");
+    collect_set_rules("{}");
 }
 
 /* What a repository that is gone held: tags go before their manifest, so that it alone goes under the log's lock. */
