@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/pace.h"
 
-#define PART_OF_LAST 16 /* as for bodies and connections: gateway/streams.c, gateway/crowd.c */
+#define PART_OF_LAST 16 /* as for bodies and connections: gateway/pipeline/streams.c, gateway/http/crowd.c */
 
 struct worker {
     struct work_pool *pool;

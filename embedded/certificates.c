@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "crypto/certificate.h"
 #include "embedded/embedded_priv.h"
-#include "gateway/hosts.h"
+#include "gateway/http/hosts.h"
 
 #define AUTHORITY_DAYS 3650
 #define SERVER_DAYS    CERTIFICATE_DAYS_MAX

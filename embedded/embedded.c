@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "embedded/embedded_priv.h"
-#include "gateway/hosts.h"
+#include "gateway/http/hosts.h"
 
 #define HOST_NAME_SIZE 256 /* RFC 1035: 253 letters of a name */
 

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "base/owned.h"
-#include "gateway/settings.h"
+#include "gateway/settings/settings.h"
 
 /** Exit status of sijild when a peer was away, or memory was short: EX_TEMPFAIL of sysexits.h. The same may work later. */
 #define EXIT_TRY_AGAIN 75

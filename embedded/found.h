@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "gateway/settings.h"
+#include "gateway/settings/settings.h"
 
 enum found_admin {
     FOUND_ADMIN_ONCE, /* only if none was ever made */

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "crypto/certificate.h"
-#include "gateway/hosts.h"
-#include "gateway/tls_priv.h"
+#include "gateway/http/hosts.h"
+#include "gateway/http/tls_priv.h"
 #include "storage/pg.h"
 
 #define NAME_SIZE 256 /* RFC 1035: 253 letters of a name */

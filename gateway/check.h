@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/problems.h"
-#include "gateway/settings.h"
+#include "gateway/settings/settings.h"
 
 /** That not everybody may read a password in `database`; `path` is the file of the settings. */
 void check_secrecy(const char *path, const struct settings *settings, struct problems *problems);

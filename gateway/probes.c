@@ -3,10 +3,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "gateway/gateway.h"
-#include "gateway/handler.h"
+#include "gateway/pipeline/gateway.h"
+#include "gateway/pipeline/handler.h"
+#include "gateway/pipeline/response.h"
 #include "gateway/readiness.h"
-#include "gateway/response.h"
 
 #define NOTED_EVERY_MS 10000
 

@@ -5,10 +5,10 @@
 #pragma once
 
 #include "crypto/keyd_client.h"
-#include "gateway/gateway.h"
+#include "gateway/pipeline/gateway.h"
 #include "storage/pg.h"
 
-/* In the order of the rows of sijil_ready in gateway/metrics.def. */
+/* In the order of the rows of sijil_ready in gateway/pipeline/metrics.def. */
 enum ready_part { READY_LOG, READY_RIGHTS, READY_DATABASE, READY_REGIONS, READY_KEYD, READY_PARTS };
 
 struct ready_asker {

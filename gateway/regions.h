@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "gateway/settings.h"
+#include "gateway/settings/settings.h"
 #include "registry/registry.h"
 
 /** Fills settings->region_count of them, as views of the settings. */

@@ -1,6 +1,6 @@
 /* The table of routes as data. Apart from the matching, so that tests can match tables of their own. */
-#include "gateway/numbers_priv.h"
-#include "gateway/route.h"
+#include "gateway/pipeline/metrics.h"
+#include "gateway/pipeline/route.h"
 
 #define COUNT_ACTIONS(...) (sizeof((const enum action[]){0, ##__VA_ARGS__}) / sizeof(enum action) - 1)
 

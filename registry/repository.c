@@ -7,7 +7,7 @@
 
 #define PLACES 8192 /* names that are remembered; 2.5 MB */
 
-/* What was found holds for one version of the names: a repository that is deleted changes it (gateway/resolve.c). */
+/* What was found holds for one version of the names: a repository that is deleted changes it (gateway/pipeline/resolve.c). */
 struct repository_cache {
     pthread_mutex_t lock;
     struct place {

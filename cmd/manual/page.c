@@ -134,11 +134,11 @@ static void put_setting(FILE *out, const struct setting_row *row)
 
 static const struct setting_row settings[] = {
 #define SETTING(type, name, ...) {CONFIG_##type, #name, __VA_ARGS__},
-#include "gateway/settings.def"
+#include "gateway/settings/settings.def"
 };
 static const struct setting_row region_settings[] = {
 #define REGION(type, name, ...) {CONFIG_##type, #name, __VA_ARGS__},
-#include "gateway/settings.def"
+#include "gateway/settings/settings.def"
 };
 
 void page_of_settings(FILE *out)

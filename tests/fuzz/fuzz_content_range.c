@@ -2,7 +2,7 @@
 #include <assert.h>
 
 #include "base/memory.h"
-#include "gateway/range.h"
+#include "gateway/http/range.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "gateway/condition.h"
+#include "gateway/http/condition.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "gateway/hosts.h"
+#include "gateway/http/hosts.h"
 
 #define PUBLIC_URL "https://registry.example"
 

@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "base/arena.h"
-#include "gateway/http_check.h"
+#include "gateway/http/http_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/inlet.h"
+#include "gateway/http/inlet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,7 +20,7 @@ static void pay(struct run *run)
     while (run->inlet.owed_count > 0) run->length += inlet_pay(&run->inlet, run->bytes + run->length, 3);
 }
 
-/* As gateway/inlet_read.c does it, with pieces of `piece` bytes. */
+/* As gateway/http/inlet_read.c does it, with pieces of `piece` bytes. */
 static struct run run_over(const uint8_t *data, size_t size, size_t piece)
 {
     struct run run = {.bytes = malloc(size + INLET_END_MAX + 1)};

@@ -2,8 +2,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "gateway/path.h"
-#include "gateway/route.h"
+#include "gateway/http/path.h"
+#include "gateway/pipeline/route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

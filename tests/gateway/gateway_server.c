@@ -20,10 +20,10 @@
 #include "base/text.h"
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
-#include "gateway/gateway.h"
-#include "gateway/quota.h"
-#include "gateway/route.h"
-#include "gateway/server.h"
+#include "gateway/http/quota.h"
+#include "gateway/http/server.h"
+#include "gateway/pipeline/gateway.h"
+#include "gateway/pipeline/route.h"
 #include "tests/gateway/doubles.h"
 
 static uint64_t number_of(const struct request *request, const char *key)

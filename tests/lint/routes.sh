@@ -14,11 +14,11 @@ awk '
 }
 END { if (rows < 4) { print "gateway/routes.def: only " rows " rows were found"; bad = 1 }; exit bad }' gateway/routes.def
 
-# What is looked up before a decision tells by its time what there is: gateway/resolve.c asks for rights first, the other two after.
-lookups=$(grep -nE '(decider_resolve|registry_resolve|registry_recall)\(' gateway/*.c | grep -vE '^gateway/(resolve|api|token_endpoint)\.c:' || true)
+# What is looked up before a decision tells by its time what there is: gateway/pipeline/resolve.c asks for rights first, the other two after.
+lookups=$(grep -nE '(decider_resolve|registry_resolve|registry_recall)\(' gateway/*.c gateway/*/*.c | grep -vE '^gateway/(pipeline/resolve|api/api|pipeline/token_endpoint)\.c:' || true)
 # A target that asks the database itself has to ask resolve_allows() before: these do.
 stores=$(awk '
 /^struct result target_/ { target = $3; sub(/\(.*/, "", target) }
 target != "" && /[(, ]pg[,)]/ && !/\(void\)pg/ && !/struct pg \*pg/ { print FILENAME ": " target ": " $0 }
-/^}/ { target = "" }' gateway/*.c | grep -vE ': target_(binding_create|upload_begin): ' || true)
+/^}/ { target = "" }' gateway/*.c gateway/*/*.c | grep -vE ': target_(binding_create|upload_begin): ' || true)
 [ -z "$lookups$stores" ] || { printf 'looked up before rights are known:\n%s\n%s\n' "$lookups" "$stores"; exit 1; }

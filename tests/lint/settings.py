@@ -8,7 +8,7 @@ import re
 import sys
 
 TABLES = {  # the file, what a row of it is, how a page writes the name, the fewest rows
-    "gateway/settings.def": (r"^(?:SETTING|REGION)\(\w+, (\w+),", "{}", 60),
+    "gateway/settings/settings.def": (r"^(?:SETTING|REGION)\(\w+, (\w+),", "{}", 60),
     "cmd/sijild_options.c": (r'^    \{SIJILD_\w+, "([\w-]+)",', "--{}", 8),
     "cmd/sijil_keyd_options.c": (r'^    \{KEYD_\w+, "([\w-]+)",', "--{}", 15),
 }

@@ -1,7 +1,7 @@
 /* If-Match and If-None-Match, against what is there. */
 #include "tests/support/unit.h"
 
-#include "gateway/condition.h"
+#include "gateway/http/condition.h"
 
 static const struct condition_row {
     const char *name, *match, *none_match; /* NULL: the header is not there */

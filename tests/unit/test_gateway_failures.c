@@ -11,11 +11,11 @@
 #include "crypto/certificate.h"
 #include "crypto/ecdsa.h"
 #include "crypto/keyd_client.h"
-#include "gateway/allotment.h"
-#include "gateway/quota.h"
-#include "gateway/response.h"
-#include "gateway/settings.h"
-#include "gateway/tls_priv.h"
+#include "gateway/http/quota.h"
+#include "gateway/http/tls_priv.h"
+#include "gateway/pipeline/allotment.h"
+#include "gateway/pipeline/response.h"
+#include "gateway/settings/settings.h"
 #include "storage/pg.h"
 
 static char folder[] = "/tmp/sijil-gateway-failures-XXXXXX";

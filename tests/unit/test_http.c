@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "gateway/hosts.h"
-#include "gateway/http_check.h"
-#include "gateway/path.h"
-#include "gateway/query.h"
-#include "gateway/range.h"
-#include "gateway/response.h"
-#include "gateway/route.h"
+#include "gateway/http/hosts.h"
+#include "gateway/http/http_check.h"
+#include "gateway/http/path.h"
+#include "gateway/http/query.h"
+#include "gateway/http/range.h"
+#include "gateway/pipeline/response.h"
+#include "gateway/pipeline/route.h"
 
 #define ARENA_SIZE ((size_t)1 << 20)
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "gateway/quota.h"
+#include "gateway/http/quota.h"
 
 static void a_quota_counts_and_forgets(void **state)
 {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "gateway/settings.h"
+#include "gateway/settings/settings.h"
 
 #define URL         "public_url = \"https://registry.example:8443\"\n"
 #define CERTIFICATE "tls_certificate = \"/dev/null\"\n"

@@ -1,0 +1,133 @@
+#include "gateway/api/api_priv.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "gateway/pipeline/resolve.h"
+#include "policy/decider.h"
+#include "registry/reference.h"
+
+#define PROOF_WAIT_MS 150
+#define PROOF_WAITS   10 /* an event is signed within a second */
+
+bool api_proves_later(struct request *request, struct pg *pg, const struct error *err)
+{
+    if (err->kind != ERROR_UNAVAILABLE || pg_is_broken(pg) || request->waits >= PROOF_WAITS) return false;
+    request_wait(request, PROOF_WAIT_MS);
+    return true;
+}
+
+struct result api_body(const struct request *request, json_t **body_out, struct error *err)
+{
+    OWNED_JSON body = NULL;
+
+    TRY(json_read(request->body, API_BODY_MAX, &body, err));
+    if (!json_is_object(body)) return failure(err, ERROR_INVALID, "the body is not a JSON object");
+    *body_out = GIVE(body);
+    return SUCCESS;
+}
+
+struct result api_unpack(json_t *body, struct error *err, const char *format, ...)
+{
+    const unsigned before = json_lacks();
+    json_error_t problem = {0};
+    va_list places;
+
+    va_start(places, format);
+    const int status = json_vunpack_ex(body, &problem, JSON_STRICT, format, places);
+    va_end(places);
+    if (json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory to look at a body");
+    if (status == 0) return SUCCESS;
+    return failure(err, ERROR_INVALID, "the body is not as docs/api.md has it: %.160s", problem.text);
+}
+
+bool api_is_project_name(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return slash != NULL && scope_name_is_valid((struct bytes){(const uint8_t *)name, (size_t)(slash - name)}) &&
+           scope_name_is_valid(bytes_of_text(slash + 1));
+}
+
+bool api_page(struct request *request, unsigned *limit_out, const char **after_out)
+{
+    const char *limit = request_argument(request, "limit"), *after = request_argument(request, "after");
+    uint64_t value = API_LIMIT_DEFAULT;
+
+    if (limit != NULL && (!text_to_u64(bytes_of_text(limit), API_LIMIT_MAX, &value) || value == 0)) {
+        response_problem(request, 400, "The request breaks a rule", "limit is a number from 1 to 1000");
+        return false;
+    }
+    *limit_out = (unsigned)value;
+    *after_out = after == NULL ? "" : after;
+    return true;
+}
+
+struct resource *api_pair(struct request *request, enum action action, enum resource_kind kind, const char *name)
+{
+    struct resource *resource = request_add_pair(request, action, name);
+
+    resource->kind = kind;
+    resolve_name(request, resource);
+    return resource;
+}
+
+void api_pair_of_project(struct request *request, enum action action)
+{
+    if (api_is_project_name(request->name))
+        (void)api_pair(request, action, RESOURCE_PROJECT, request->name);
+    else
+        response_unknown(request);
+}
+
+void api_pair_of_id(struct request *request, enum action action,
+                    bool (*find)(struct decider *decider, const struct uuid *id, struct resource *resource_out))
+{
+    struct decider *decider = request->gateway->decider;
+    struct resource resource = {.kind = RESOURCE_ORGANISATION};
+    struct uuid id;
+
+    if (!uuid_parse(bytes_of_text(request->reference), &id)) {
+        response_unknown(request);
+        return;
+    }
+    if (request->principal.kind != PRINCIPAL_NONE) (void)find(decider, &id, &resource);
+    (void)snprintf(resource.detail, sizeof resource.detail, "%s", request->reference);
+    struct action_pair *pair = &request->pairs[request->pair_count];
+    *request_add_pair(request, action, "") = resource;
+    if (resolve_allows(request, pair)) decider_name(decider, &pair->resource);
+}
+
+bool api_asks_for_credential(struct request *request, enum action action)
+{
+    if (request->principal.kind != PRINCIPAL_NONE) return false;
+    (void)api_pair(request, action, RESOURCE_SYSTEM, "");
+    return true;
+}
+
+bool api_set_time(json_t *object, const char *member, int64_t wall_ms)
+{
+    char text[CLOCK_TEXT_SIZE];
+
+    if (wall_ms == 0) return true;
+    clock_format(wall_ms, text);
+    return json_object_set_new(object, member, json_string(text)) == 0;
+}
+
+struct result api_may(const struct request *request, const struct action_pair *pair, bool *may_out,
+                      struct error *err)
+{
+    struct decision_request question = {
+        .principal = &request->principal, .pair_count = 1, .pairs = {*pair}, .now_ms = clock_wall_ms()};
+    OWNED(decision) *decision = NULL;
+
+    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    decider_resolve(request->gateway->decider, pair->resource.name, &question.pairs[0].resource);
+    question.pairs[0].resource.kind = pair->resource.kind;
+    TRY(decider_decide(request->gateway->decider, &question, &decision, err));
+    *may_out = decision_verdict(decision) == VERDICT_ALLOW;
+    return SUCCESS;
+}

@@ -1,0 +1,243 @@
+/* /api/v1/audit: reading the log, and proofs from it (docs/api.md). */
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/format/leaf.h"
+#include "audit/query.h"
+#include "audit/sequencer.h"
+#include "base/text.h"
+#include "crypto/ecdsa.h"
+#include "gateway/api/api_priv.h"
+#include "registry/project.h"
+
+#define PAGE_BYTES_MAX   ((size_t)256 << 10) /* a page ends early, with "next", before it is larger; the arena holds it */
+#define ONE_EVENT_MAX    ((size_t)64 << 10)  /* a leaf, a payload and their frame */
+
+/* ?within=acme or acme/models: what an auditor of an organisation or a project may ask for. */
+struct result target_audit_read(struct request *request, struct pg *pg, struct error *err)
+{
+    const char *within = request_argument(request, "within");
+
+    (void)pg;
+    (void)err;
+    if (within == NULL || within[0] == '\0') {
+        (void)api_pair(request, ACTION_AUDIT_READ, RESOURCE_SYSTEM, "");
+        return SUCCESS;
+    }
+    const char *slash = strchr(within, '/');
+    const size_t first = slash == NULL ? strlen(within) : (size_t)(slash - within);
+    const bool is_name = scope_name_is_valid((struct bytes){(const uint8_t *)within, first}) &&
+                         (slash == NULL || scope_name_is_valid(bytes_of_text(slash + 1)));
+    if (is_name) (void)api_pair(request, ACTION_AUDIT_READ, slash == NULL ? RESOURCE_ORGANISATION : RESOURCE_PROJECT, within);
+    else response_problem(request, 400, "The request breaks a rule", "within is an organisation, or organisation/project");
+    return SUCCESS;
+}
+
+static bool read_sequence(const char *text, uint64_t *value_out)
+{
+    return text_to_u64(bytes_of_text(text), INT64_MAX - 1, value_out);
+}
+
+/* `after` goes on in the order of reading, -1 from the start; `before` is an upper bound in any order. */
+static struct result read_filter(const struct request *request, const char *after, struct audit_filter *filter,
+                                 struct error *err)
+{
+    const char *order = request_argument(request, "order"), *before = request_argument(request, "before");
+    uint64_t cursor = 0, bound = 0;
+
+    if (strcmp(after, "-1") == 0) after = "";
+    filter->key = request_argument(request, "key");
+    filter->ascending = order != NULL && strcmp(order, "ascending") == 0;
+    filter->until = INT64_MAX;
+    if (filter->key != NULL && !leaf_key_is_possible(filter->key))
+        return failure(err, ERROR_INVALID, "no event stands under the key \"%.80s\": a key is org:, prj: or res: and a name, act: "
+                                           "and a pseudonym, anonymous or system, out:denied or out:failed", filter->key);
+    if (order != NULL && !filter->ascending && strcmp(order, "descending") != 0)
+        return failure(err, ERROR_INVALID, "order is ascending or descending");
+    if ((after[0] != '\0' && !read_sequence(after, &cursor)) || (before != NULL && !read_sequence(before, &bound)))
+        return failure(err, ERROR_INVALID, "after and before are sequence numbers of events");
+    if (before != NULL) filter->until = bound;
+    if (after[0] == '\0') return SUCCESS;
+    if (filter->ascending) filter->from = cursor + 1;
+    else if (cursor < filter->until) filter->until = cursor;
+    return SUCCESS;
+}
+
+/*
+ * The payload; null of an event that has none; else why it can't be shown. What was done to one event's payload hides no other event.
+ */
+static struct result write_who(const struct request *request, struct audit_page *page, size_t index, struct buffer *text,
+                               struct error *err)
+{
+    const struct gateway *gateway = request->gateway;
+    const size_t before = text->length;
+    const struct result opened = audit_page_payload(page, index, gateway->keyd, gateway->origin, text, err);
+
+    if (!opened.ok && err->kind != ERROR_CORRUPT) return opened;
+    if (opened.ok && text->length > before) return SUCCESS;
+    buffer_truncate(text, before);
+    if (!opened.ok) return buffer_add_text(text, "{\"damaged\":true}", err);
+    const char *missing = audit_page_missing(page, index);
+    return missing == NULL ? buffer_add_text(text, "null", err) : buffer_format(text, err, "{\"missing\":\"%s\"}", missing);
+}
+
+/* {"seq":N,"entry":the leaf as it stands,"who":write_who()}, or {"seq":N,"unreadable":true} */
+static struct result write_event(const struct request *request, struct audit_page *page, size_t index,
+                                 struct buffer *text, struct error *err)
+{
+    const struct bytes leaf = audit_page_leaf(page, index);
+
+    TRY(buffer_format(text, err, "{\"seq\":%llu,", (unsigned long long)audit_page_sequence(page, index)));
+    if (!audit_page_is_readable(page, index)) return buffer_add_text(text, "\"unreadable\":true}", err);
+    TRY(buffer_add_text(text, "\"entry\":", err));
+    TRY(buffer_add(text, leaf.data, leaf.length, err));
+    TRY(buffer_add_text(text, ",\"who\":", err));
+    TRY(write_who(request, page, index, text, err));
+    return buffer_add_u8(text, '}', err);
+}
+
+static struct result write_page(const struct request *request, struct audit_page *page, size_t limit,
+                                struct buffer *text, struct error *err)
+{
+    const size_t count = audit_page_count(page);
+    size_t i = 0;
+
+    TRY(buffer_add_text(text, "{\"events\":[", err));
+    for (; i < count && i < limit && text->length + ONE_EVENT_MAX < PAGE_BYTES_MAX; i++) {
+        if (i > 0) TRY(buffer_add_u8(text, ',', err));
+        TRY(write_event(request, page, i, text, err));
+    }
+    TRY(buffer_add_u8(text, ']', err));
+    if (i > 0 && i < count)
+        TRY(buffer_format(text, err, ",\"next\":\"%llu\"", (unsigned long long)audit_page_sequence(page, i - 1)));
+    return buffer_add_u8(text, '}', err);
+}
+
+static struct result answer_with(struct request *request, const char *type, const struct buffer *text,
+                                 struct error *err)
+{
+    const char *copy = arena_copy_text(request->arena, buffer_bytes(text));
+
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    response_bytes(request, 200, type, (struct bytes){(const uint8_t *)copy, text->length});
+    response_header(request, "Cache-Control", "no-store");
+    return SUCCESS;
+}
+
+static struct result handle_list(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(PAGE_BYTES_MAX);
+    struct audit_filter filter = {.from = 0};
+    const char *after = NULL;
+    unsigned limit = 0;
+    uint64_t born = 0;
+
+    if (!api_page(request, &limit, &after)) return SUCCESS;
+    TRY(read_filter(request, after, &filter, err));
+    TRY(scope_born(pg, request->permit, &born, err));
+    if (filter.from < born) filter.from = born;
+    filter.limit = limit + 1;
+    TRY(audit_list(pg, request->permit, &filter, &page, err));
+    TRY(write_page(request, page, limit, &text, err));
+    return answer_with(request, "application/json", &text, err);
+}
+
+/* The event that the path names, unless it is of others who had the name before. */
+static struct result read_number(const struct request *request, struct pg *pg, uint64_t *sequence_out, struct error *err)
+{
+    uint64_t sequence = 0, born = 0;
+
+    TRY(scope_born(pg, request->permit, &born, err));
+    if (!read_sequence(request->reference, &sequence) || sequence < born)
+        return failure(err, ERROR_NOT_FOUND, "there is no such event");
+    *sequence_out = sequence;
+    return SUCCESS;
+}
+
+static struct result find(struct request *request, struct pg *pg, struct audit_page **page_out, struct error *err)
+{
+    uint64_t sequence = 0;
+
+    TRY(read_number(request, pg, &sequence, err));
+    return audit_find(pg, request->permit, sequence, page_out, err);
+}
+
+static struct result handle_event(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
+
+    TRY(find(request, pg, &page, err));
+    TRY(write_event(request, page, 0, &text, err));
+    return answer_with(request, "application/json", &text, err);
+}
+
+static struct result handle_entry(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED(audit_page) *page = NULL;
+    struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
+
+    TRY(find(request, pg, &page, err));
+    const struct bytes leaf = audit_page_leaf(page, 0);
+    TRY(buffer_add(&text, leaf.data, leaf.length, err));
+    return answer_with(request, "application/json", &text, err);
+}
+
+static struct result prove(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *proof, struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+
+    TRY(sequencer_checkpoint(request->gateway->sequencer, &checkpoint, err));
+    return audit_prove(pg, request->permit, sequence, &checkpoint, proof, err);
+}
+
+static struct result handle_proof(struct request *request, struct pg *pg, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
+    uint64_t sequence = 0;
+
+    TRY(read_number(request, pg, &sequence, err));
+    const struct result proven = prove(request, pg, sequence, &text, err);
+    if (!proven.ok && api_proves_later(request, pg, err)) return SUCCESS;
+    TRY(proven);
+    return answer_with(request, "text/plain; charset=utf-8", &text, err);
+}
+
+/* From memory: what the table of checkpoints says, anybody may have written. */
+static struct result handle_checkpoint(struct request *request, struct pg *pg, struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+    struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
+
+    (void)pg;
+    (void)permit_resource(request->permit, ACTION_AUDIT_READ);
+    TRY(sequencer_checkpoint(request->gateway->sequencer, &checkpoint, err));
+    TRY(buffer_add_text(&text, checkpoint.note, err));
+    return answer_with(request, "text/plain; charset=utf-8", &text, err);
+}
+
+static struct result handle_key(struct request *request, struct pg *pg, struct error *err)
+{
+    struct keyd_identity identity;
+
+    (void)pg;
+    OWNED(ecdsa_key) *documents = NULL;
+    struct buffer OWNED_BUFFER pem = BUFFER(ECDSA_PEM_MAX);
+
+    TRY(keyd_identify(request->gateway->keyd, &identity, err));
+    TRY(ecdsa_key_from_public(identity.document_public, &documents, err));
+    TRY(ecdsa_key_public_pem(documents, &pem, err));
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s}", "origin", identity.origin, "vkey", identity.log_vkey, "documents",
+                                 buffer_text(&pem));
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    response_json(request, 200, value);
+    return SUCCESS;
+}
+
+const struct handler handler_audit_list = {.handle = handle_list};
+const struct handler handler_audit_event = {.handle = handle_event};
+const struct handler handler_audit_entry = {.handle = handle_entry};
+const struct handler handler_audit_proof = {.handle = handle_proof};
+const struct handler handler_audit_checkpoint = {.handle = handle_checkpoint};
+const struct handler handler_audit_key = {.handle = handle_key};

@@ -1,0 +1,96 @@
+/* /api/v1/projects/NAME/deletions/DIGEST: certificates of deletion (docs/deletion.md). */
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/format/merkle.h"
+#include "audit/query.h"
+#include "crypto/digest.h"
+#include "crypto/keyd_client.h"
+#include "gateway/api/api_priv.h"
+#include "registry/forgotten.h"
+#include "registry/project.h"
+
+#define ENTRY_MAX     ((size_t)8 << 10)
+#define PROOF_MAX     ((size_t)64 << 10)
+#define ENVELOPE_MAX  ((size_t)8 << 10)
+
+struct result target_deletion_certify(struct request *request, struct pg *pg, struct error *err)
+{
+    const char *slash = strchr(request->name, '/');
+    struct digest digest;
+    struct error wrong = {0};
+
+    (void)pg, (void)err;
+    if (slash == NULL || !scope_name_is_valid((struct bytes){(const uint8_t *)request->name, (size_t)(slash - request->name)}) ||
+        !scope_name_is_valid(bytes_of_text(slash + 1))) {
+        response_unknown(request);
+        return SUCCESS;
+    }
+    if (!digest_parse(bytes_of_text(request->reference), &digest, &wrong).ok) {
+        response_problem(request, 400, "The request breaks a rule", wrong.message);
+        return SUCCESS;
+    }
+    digest_format(&digest, api_pair(request, ACTION_DELETION_CERTIFY, RESOURCE_PROJECT, request->name)->detail);
+    return SUCCESS;
+}
+
+static struct result prove(const struct request *request, struct pg *pg, uint64_t sequence, struct buffer *entry,
+                           struct buffer *proof, struct error *err)
+{
+    struct signed_checkpoint checkpoint;
+
+    TRY(sequencer_checkpoint(request->gateway->sequencer, &checkpoint, err));
+    return audit_prove_deletion(pg, request->permit, sequence, &checkpoint, &(struct proven_entry){entry, proof}, err);
+}
+
+static struct result certify(const struct request *request, const struct forgotten_key *key, struct bytes entry,
+                             struct buffer *envelope, struct error *err)
+{
+    struct deletion_request wanted = {.sequence = key->sequence,
+                                      .scope = {.organisation = key->organisation, .project = key->project},
+                                      .name = key->name,
+                                      .digest = key->digest,
+                                      .blob = key->blob,
+                                      .size_bytes = key->size_bytes,
+                                      .forgotten_ms = key->forgotten_ms,
+                                      .key_version = key->key_version,
+                                      .is_stored_again = key->is_stored_again};
+    struct merkle_hash hash;
+
+    merkle_leaf_hash(entry, &hash);
+    memcpy(wanted.leaf_hash, hash.bytes, sizeof wanted.leaf_hash);
+    (void)snprintf(wanted.scope.region, sizeof wanted.scope.region, "%s", key->region);
+    return keyd_certify_deletion(request->gateway->keyd, &wanted, envelope, err);
+}
+
+static struct result answer(struct request *request, const struct buffer *envelope, const struct buffer *entry,
+                            const struct buffer *proof, struct error *err)
+{
+    OWNED_JSON certificate = NULL;
+
+    TRY(json_read(buffer_bytes(envelope), ENVELOPE_MAX, &certificate, err));
+    OWNED_JSON bundle = json_pack("{s:O, s:s, s:s}", "certificate", certificate, "entry", buffer_text(entry), "proof",
+                                  buffer_text(proof));
+    if (bundle == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a certificate");
+    response_json(request, 200, bundle);
+    response_header(request, "Cache-Control", "no-store");
+    return SUCCESS;
+}
+
+static struct result handle(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct resource *where = &request->pairs[0].resource;
+    struct buffer OWNED_BUFFER entry = BUFFER(ENTRY_MAX);
+    struct buffer OWNED_BUFFER proof = BUFFER(PROOF_MAX);
+    struct buffer OWNED_BUFFER envelope = BUFFER(ENVELOPE_MAX);
+    struct forgotten_key key;
+
+    TRY(forgotten_key_find(pg, request->permit, where, &key, err));
+    const struct result proven = prove(request, pg, key.sequence, &entry, &proof, err);
+    if (!proven.ok && api_proves_later(request, pg, err)) return SUCCESS;
+    TRY(proven);
+    TRY(certify(request, &key, buffer_bytes(&entry), &envelope, err));
+    return answer(request, &envelope, &entry, &proof, err);
+}
+
+const struct handler handler_deletion_certify = {.handle = handle};

@@ -1,0 +1,296 @@
+/* DELETE of organisations, projects and repositories, and the plan of it: docs/deletion.md. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/digest.h"
+#include "gateway/api/api_priv.h"
+#include "gateway/pipeline/route.h"
+#include "policy/decider.h"
+#include "registry/erase.h"
+#include "registry/reference.h"
+
+#define KEPT_SHOWN  100 /* repositories that a plan names; it counts all */
+#define PLAN_MAX    ((size_t)128 << 10)
+#define DIGEST_SIZE (sizeof "sha256:" + 2 * SHA256_SIZE)
+#define DAY_MS      INT64_C(86400000)
+#define TRIES       5 /* rights of the same organisation may change just then */
+
+/* What a deletion would do, as it is shown. */
+struct plan {
+    struct erase_counts counts;
+    uint64_t epoch;           /* rights and policies that it was made with */
+    int64_t kept_count;
+    json_t *kept;             /* the first of them, each with its rule */
+    char immutable[RESOURCE_NAME_MAX + 130];
+    char digest[DIGEST_SIZE]; /* over what is shown */
+    json_t *shown;
+};
+
+static void plan_done(struct plan *plan)
+{
+    json_decref(plan->kept);
+    json_decref(plan->shown);
+}
+#define OWNED_PLAN __attribute__((cleanup(plan_done))) struct plan
+
+/* "organisations", "projects" or "repositories" stands in the route's pattern. */
+static enum resource_kind kind_of(const struct request *request)
+{
+    const char *what = request->route->pattern + sizeof "/api/v1/" - 1;
+
+    return what[0] == 'o' ? RESOURCE_ORGANISATION : what[0] == 'p' ? RESOURCE_PROJECT : RESOURCE_REPOSITORY;
+}
+
+static bool is_name(const struct request *request, enum resource_kind kind)
+{
+    struct repository_name name;
+    struct error wrong = {0};
+
+    if (kind == RESOURCE_ORGANISATION) return scope_name_is_valid(bytes_of_text(request->name));
+    if (kind == RESOURCE_PROJECT) return api_is_project_name(request->name);
+    return repository_name_split(bytes_of_text(request->name), &name, &wrong).ok;
+}
+
+static struct result target(struct request *request, enum action action)
+{
+    const enum resource_kind kind = kind_of(request);
+
+    if (is_name(request, kind)) (void)api_pair(request, action, kind, request->name);
+    else response_unknown(request);
+    return SUCCESS;
+}
+
+struct result target_erase(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg, (void)err;
+    return target(request, erase_action(kind_of(request)));
+}
+
+struct result target_erase_plan(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg, (void)err;
+    return target(request, ACTION_DELETION_PLAN);
+}
+
+/* ---- what policies keep ---- */
+
+static bool is_kept(const struct policy_keeping *keeping, const struct erase_repository *repository, int64_t now_ms)
+{
+    return keeping->for_ever || (keeping->days > 0 && (now_ms - repository->stored_ms) / DAY_MS < keeping->days);
+}
+
+static struct result show_kept(struct plan *plan, const struct erase_repository *repository, const struct policy_keeping *keeping,
+                               struct error *err)
+{
+    char until[CLOCK_TEXT_SIZE] = "";
+
+    if (plan->kept_count++ >= KEPT_SHOWN) return SUCCESS;
+    if (!keeping->for_ever && keeping->days < 100000) clock_format(repository->stored_ms + keeping->days * DAY_MS, until);
+    json_t *entry = json_pack("{s:s, s:s, s:s, s:s*}", "repository", repository->name, "rule", keeping->rule, "policy",
+                              keeping->policy, "until", until[0] == '\0' ? NULL : until);
+    if (entry != NULL && json_array_append_new(plan->kept, entry) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a plan");
+}
+
+static struct result judge_page(const struct request *request, struct plan *plan, const struct erase_repository *repositories,
+                                size_t count, struct error *err)
+{
+    const int64_t now_ms = clock_wall_ms();
+
+    for (size_t i = 0; i < count; i++) {
+        struct policy_keeping keeping;
+        TRY(decider_keeping(request->gateway->decider, repositories[i].name, now_ms, &keeping, err));
+        if (is_kept(&keeping, &repositories[i], now_ms)) TRY(show_kept(plan, &repositories[i], &keeping, err));
+    }
+    return SUCCESS;
+}
+
+static struct result judge_all(const struct request *request, struct pg *pg, const struct erase_view *view, struct plan *plan,
+                               struct erase_repository *repositories, struct error *err)
+{
+    char last[RESOURCE_NAME_MAX + 1] = "";
+
+    for (size_t found = ERASE_PAGE; found == ERASE_PAGE;) {
+        TRY(erase_repositories(pg, view, last, repositories, &found, err));
+        TRY(judge_page(request, plan, repositories, found, err));
+        if (found > 0) (void)snprintf(last, sizeof last, "%s", repositories[found - 1].name);
+    }
+    return SUCCESS;
+}
+
+static struct result judge(const struct request *request, struct pg *pg, const struct erase_view *view, struct plan *plan,
+                           struct error *err)
+{
+    struct erase_repository *repositories = memory_zeroed(ERASE_PAGE, sizeof *repositories);
+
+    plan->kept = json_array();
+    if (repositories == NULL || plan->kept == NULL) {
+        free(repositories);
+        return failure(err, ERROR_NO_MEMORY, "no memory for a plan");
+    }
+    const struct result judged = judge_all(request, pg, view, plan, repositories, err);
+    free(repositories);
+    return judged;
+}
+
+/* ---- the plan ---- */
+
+static json_t *describe(const struct resource *where, const struct plan *plan)
+{
+    static const char *const kinds[] = {"", "organisation", "project", "repository"};
+    const struct erase_counts *counts = &plan->counts;
+    const struct uuid *id = where->kind == RESOURCE_ORGANISATION ? &where->organisation
+                            : where->kind == RESOURCE_PROJECT    ? &where->project
+                                                                 : &where->repository;
+    char id_text[UUID_TEXT_SIZE], content[2 * SHA256_SIZE + 1];
+
+    uuid_format(id, id_text);
+    text_hex(counts->content, sizeof counts->content, content);
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "kind",
+                     kinds[where->kind], "name", where->name, "id", id_text, "content", content, "projects",
+                     (json_int_t)counts->projects, "repositories", (json_int_t)counts->repositories, "tags",
+                     (json_int_t)counts->tags, "manifests", (json_int_t)counts->manifests, "blobs", (json_int_t)counts->blobs,
+                     "bytes", (json_int_t)counts->bytes, "blobs_shared", (json_int_t)counts->blobs_shared, "uploads",
+                     (json_int_t)counts->uploads, "bindings", (json_int_t)counts->bindings, "robots",
+                     (json_int_t)counts->robots, "labels", (json_int_t)counts->labels, "tags_immutable",
+                     (json_int_t)counts->tags_immutable, "kept_count", (json_int_t)plan->kept_count, "kept", plan->kept);
+}
+
+/* The digest is over the canonical JSON of all else that is shown. */
+static struct result sign_off(const struct resource *where, struct plan *plan, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(PLAN_MAX);
+    uint8_t digest[SHA256_SIZE];
+
+    plan->shown = describe(where, plan);
+    if (plan->shown == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a plan");
+    TRY(json_write_canonical(&text, plan->shown, err));
+    sha256_of(buffer_bytes(&text), digest);
+    memcpy(plan->digest, "sha256:", sizeof "sha256:");
+    text_hex(digest, sizeof digest, plan->digest + sizeof "sha256:" - 1);
+    if (json_object_set_new(plan->shown, "plan", json_string(plan->digest)) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a plan");
+}
+
+static struct result make_plan(const struct request *request, struct pg *pg, struct plan *plan, struct error *err)
+{
+    const struct resource *where = &request->pairs[0].resource;
+    const struct erase_view view = {.permit = request->permit, .action = request->pairs[0].action, .where = where};
+
+    plan_done(plan);
+    memset(plan, 0, sizeof *plan);
+    plan->epoch = decider_epoch(request->gateway->decider); /* before anything is judged with it */
+    TRY(erase_count(pg, &view, &plan->counts, err));
+    TRY(judge(request, pg, &view, plan, err));
+    if (plan->counts.tags_immutable > 0)
+        TRY(erase_immutable_tag(pg, &view, plan->immutable, sizeof plan->immutable, err));
+    return sign_off(where, plan, err);
+}
+
+/* ---- answers ---- */
+
+static bool is_there(const struct request *request)
+{
+    const struct resource *where = &request->pairs[0].resource;
+
+    if (where->kind == RESOURCE_ORGANISATION) return !uuid_is_nil(&where->organisation);
+    return !uuid_is_nil(where->kind == RESOURCE_PROJECT ? &where->project : &where->repository);
+}
+
+/* The deletion was allowed, and is not done: that stands in the log, too. */
+static struct result refuse(struct request *request, unsigned status, const char *title, const char *why, const struct plan *plan,
+                            struct error *err)
+{
+    char note[32];
+
+    (void)snprintf(note, sizeof note, "status %u", status);
+    TRY(request_record_outcome(request, OUTCOME_FAILED, note, NULL, err));
+    OWNED_JSON extra = json_pack("{s:O}", "plan", plan->shown);
+    if (extra == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    if (plan->kept_count > 0 && json_object_update(extra, json_array_get(plan->kept, 0)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
+    response_problem_with(request, status, title, why, extra);
+    return SUCCESS;
+}
+
+static struct result refuse_kept(struct request *request, const struct plan *plan, struct error *err)
+{
+    const json_t *first = json_array_get(plan->kept, 0);
+    char why[512];
+
+    if (plan->kept_count == 0) {
+        (void)snprintf(why, sizeof why, "the project's rules make the tag %s immutable: change the rules first", plan->immutable);
+        return refuse(request, 403, "Not allowed", why, plan, err);
+    }
+    const char *rule = json_text_of(first, "rule"), *policy = json_text_of(first, "policy"), *until = json_text_of(first, "until");
+    const bool is_pin = strcmp(rule, "SYS-PIN-MISSING") == 0;
+    (void)snprintf(why, sizeof why, "%s of policy %s keeps %s %s%s; %lld repositories in all", rule, policy,
+                   json_text_of(first, "repository"), is_pin ? "until a set has the policy again, or declassifies it" : "until ",
+                   is_pin ? "" : until == NULL ? "later than anybody can plan" : until, (long long)plan->kept_count);
+    return refuse(request, 403, "Not allowed", why, plan, err);
+}
+
+/* If nothing changed since it was counted, it is done, in one transaction. */
+static struct result do_it(struct request *request, struct pg *pg, struct plan *plan, struct error *err)
+{
+    const struct erase_view view = {.permit = request->permit, .action = request->pairs[0].action, .where = &request->pairs[0].resource};
+    struct erase erase;
+
+    TRY(erase_catch_up(pg, &view, &plan->counts, err));
+    erase_prepare(&request->pairs[0].resource, &plan->counts, plan->epoch, &erase);
+    TRY(request_record_outcome(request, OUTCOME_COMPLETED, plan->digest, &erase.change, err));
+    struct error late = {0};
+    if (!decider_refresh(request->gateway->decider, &late).ok) log_error("a deletion is recorded, but not in force here yet", &late);
+    response_empty(request, 204);
+    return SUCCESS;
+}
+
+/* One try: done, or answered with what stands against it, or ERROR_CONFLICT. */
+static struct result try_erase(struct request *request, struct pg *pg, struct plan *plan, struct error *err)
+{
+    const char *named = request_argument(request, "plan");
+
+    TRY(make_plan(request, pg, plan, err));
+    if (plan->kept_count > 0 || plan->counts.tags_immutable > 0) return refuse_kept(request, plan, err);
+    if (named == NULL && !erase_is_empty(&plan->counts))
+        return refuse(request, 409, "It is not empty", "look at the plan, and name its digest: ?plan=sha256:...", plan, err);
+    if (named != NULL && strcmp(named, plan->digest) != 0)
+        return refuse(request, 409, "It changed meanwhile", "this is not what was planned any more: look at the new plan", plan, err);
+    return do_it(request, pg, plan, err);
+}
+
+static struct result handle_erase(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED_PLAN plan = {.kept_count = 0};
+
+    if (!is_there(request)) {
+        response_unknown(request);
+        return SUCCESS;
+    }
+    for (unsigned i = 0; i < TRIES; i++) {
+        const struct result tried = try_erase(request, pg, &plan, err);
+        if (tried.ok || err->kind != ERROR_CONFLICT) return tried;
+    }
+    return refuse(request, 409, "It changed meanwhile", "rights or contents change while it is deleted: try again", &plan, err);
+}
+
+static struct result handle_plan(struct request *request, struct pg *pg, struct error *err)
+{
+    OWNED_PLAN plan = {.kept_count = 0};
+
+    if (!is_there(request)) {
+        response_unknown(request);
+        return SUCCESS;
+    }
+    TRY(make_plan(request, pg, &plan, err));
+    response_json(request, 200, plan.shown);
+    response_header(request, "Cache-Control", "no-store");
+    return SUCCESS;
+}
+
+const struct handler handler_erase = {.handle = handle_erase, .is_long = true};
+const struct handler handler_erase_plan = {.handle = handle_plan, .is_long = true};

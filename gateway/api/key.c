@@ -1,0 +1,104 @@
+/* /api/v1/keys: which versions of the key-encryption keys there are, and what is under them (docs/keys.md). */
+#include "base/text.h"
+#include "gateway/api/api_priv.h"
+#include "gateway/background/mint_watch.h"
+#include "registry/job.h"
+
+static bool is_held(const struct keyd_identity *identity, uint32_t version)
+{
+    for (size_t i = 0; i < identity->version_count; i++)
+        if (identity->versions[i] == version) return true;
+    return false;
+}
+
+static const char *state_of(const struct keyd_identity *identity, uint32_t version)
+{
+    if (version == identity->key_version) return "newest";
+    if (version == 0 || version > identity->key_version) return "unknown";
+    if (!is_held(identity, version)) return "destroyed";
+    return version < identity->unused_below ? "unused" : "held";
+}
+
+static const struct key_count *count_of(const struct key_count *counts, size_t count, uint32_t version)
+{
+    static const struct key_count none;
+
+    for (size_t i = 0; i < count; i++)
+        if (counts[i].version == version) return &counts[i];
+    return &none;
+}
+
+static struct result add_version(const struct keyd_identity *identity, uint32_t version, const struct key_count *keys,
+                                 json_t *list, struct error *err)
+{
+    json_t *value = json_pack("{s:I, s:s, s:I, s:I, s:I}", "version", (json_int_t)version, "state",
+                              state_of(identity, version), "blobs", (json_int_t)keys->keys[KEYS_OF_BLOBS], "projects",
+                              (json_int_t)keys->keys[KEYS_OF_PROJECTS], "uploads", (json_int_t)keys->keys[KEYS_OF_UPLOADS]);
+
+    if (value != NULL && json_array_append_new(list, value) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+}
+
+/* All that keyd ever had, then rows under versions that it does not know: those one must see. */
+static struct result list_versions(const struct keyd_identity *identity, const struct key_count *counts, size_t count,
+                                   json_t *list, struct error *err)
+{
+    for (uint32_t version = 1; version <= identity->key_version; version++)
+        TRY(add_version(identity, version, count_of(counts, count, version), list, err));
+    for (size_t i = 0; i < count; i++)
+        if (counts[i].version == 0 || counts[i].version > identity->key_version)
+            TRY(add_version(identity, counts[i].version, &counts[i], list, err));
+    return SUCCESS;
+}
+
+static json_t *by_scope(const struct keyd_identity *identity)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "administration", (json_int_t)identity->mints[MINT_ADMINISTRATION],
+                     "catalog", (json_int_t)identity->mints[MINT_CATALOG], "delete", (json_int_t)identity->mints[MINT_DELETE],
+                     "push", (json_int_t)identity->mints[MINT_PUSH], "pull", (json_int_t)identity->mints[MINT_PULL], "nothing",
+                     (json_int_t)identity->mints[MINT_NOTHING]);
+}
+
+static json_t *by_credential(const struct keyd_identity *identity)
+{
+    json_t *list = json_array();
+    char id[2 * MINTER_ID_SIZE + 1];
+
+    for (size_t i = 0; list != NULL && i < identity->minter_count; i++) {
+        text_hex(identity->minters[i].credential, MINTER_ID_SIZE, id);
+        (void)json_array_append_new(list, json_pack("{s:s, s:I}", "credential", id, "tokens",
+                                                    (json_int_t)identity->minters[i].count));
+    }
+    return list;
+}
+
+static json_t *tokens_of(const struct keyd_identity *identity, const struct audit_mints *events)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < MINT_SCOPES; i++) total += identity->mints[i];
+    return json_pack("{s:I, s:o, s:o, s:I, s:I, s:I}", "signed", (json_int_t)total, "scopes", by_scope(identity),
+                     "administrators", by_credential(identity), "recorded", (json_int_t)events->all, "unexplained",
+                     (json_int_t)mints_unexplained(identity, events), "lost", (json_int_t)identity->mints_lost);
+}
+
+static struct result handle(struct request *request, struct pg *pg, struct error *err)
+{
+    struct key_count counts[KEY_COUNTS_MAX];
+    struct keyd_identity identity;
+    struct audit_mints events;
+    size_t count = 0;
+    OWNED_JSON list = json_array();
+
+    TRY(keyd_identify(request->gateway->keyd, &identity, err));
+    TRY(audit_count_mints(pg, request->permit, &events, err)); /* after it: what was recorded meanwhile may only be more */
+    TRY(job_count_keys(pg, request->permit, counts, &count, err));
+    TRY(list_versions(&identity, counts, count, list, err));
+    OWNED_JSON tokens = tokens_of(&identity, &events);
+    OWNED_JSON value = json_pack("{s:O, s:O, s:I}", "versions", list, "tokens", tokens, "unwraps", (json_int_t)identity.unwrap_count);
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    response_json(request, 200, value);
+    return SUCCESS;
+}
+
+const struct handler handler_key_list = {.handle = handle};

@@ -1,0 +1,62 @@
+/* /api/v1/regions: where bytes may be, what the policies know of each place, and whether it can be used (docs/api.md). */
+#include <stdlib.h>
+
+#include "gateway/api/api_priv.h"
+#include "policy/decider.h"
+#include "policy/set.h"
+#include "policy/target.h"
+#include "registry/registry.h"
+
+#define FACTS_MAX ((size_t)64 << 10) /* of one region; a whole set has a megabyte */
+
+struct result target_region_list(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    (void)api_pair(request, ACTION_REGION_READ, RESOURCE_SYSTEM, "");
+    return SUCCESS;
+}
+
+/* What the signed set says; a region that it does not name has no facts, and no policy permits anything there. */
+static struct result facts_of(const struct policy_set *set, const char *region, json_t **facts_out, struct error *err)
+{
+    const struct target *target = set == NULL ? NULL : policy_set_region(set, region);
+
+    if (target != NULL) return json_read(bytes_of_text(target_canonical(target)), FACTS_MAX, facts_out, err);
+    *facts_out = json_object();
+    return *facts_out == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for a region") : SUCCESS;
+}
+
+static struct result add_region(const struct policy_set *set, const struct region_view *view, json_t *list, struct error *err)
+{
+    OWNED_JSON facts = NULL;
+
+    TRY(facts_of(set, view->id, &facts, err));
+    json_t *value = json_pack("{s:s, s:s, s:O*, s:O*, s:b, s:b, s:s*}", "id", view->id, "driver", view->driver, "geo",
+                              json_object_get(facts, "geo"), "regimes", json_object_get(facts, "regimes"), "served",
+                              view->is_served, "ready", view->problem[0] == '\0', "problem",
+                              view->problem[0] == '\0' ? NULL : view->problem);
+    if (value != NULL && json_array_append_new(list, value) == 0) return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+}
+
+static struct result handle(struct request *request, struct pg *pg, struct error *err)
+{
+    struct region_view *views = NULL;
+    size_t count = 0;
+    OWNED_JSON list = json_array();
+
+    TRY(registry_list_regions(request->gateway->registry, pg, request->permit, &views, &count, err));
+    struct policy_set *set = decider_policy_set(request->gateway->decider);
+    struct result added = SUCCESS;
+    for (size_t i = 0; i < count && added.ok; i++) added = add_region(set, &views[i], list, err);
+    policy_set_free(set);
+    free(views);
+    TRY(added);
+    OWNED_JSON value = json_pack("{s:O}", "regions", list);
+    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    response_json(request, 200, value);
+    return SUCCESS;
+}
+
+const struct handler handler_region_list = {.handle = handle};

@@ -1,0 +1,61 @@
+/* GET /api/v1/self: who the credential is, and what it has; about oneself alone. */
+#include "base/clock.h"
+#include "gateway/api/api_priv.h"
+#include "policy/decider.h"
+
+struct result target_credential_read(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg, (void)err;
+    (void)request_add_pair(request, ACTION_CREDENTIAL_READ, "");
+    return SUCCESS;
+}
+
+static struct result add_roles(const struct held_roles *held, json_t *list, struct error *err)
+{
+    for (size_t i = 0; i < held->count; i++) {
+        json_t *role = json_pack("{s:s, s:s}", "role", held->roles[i].role, "scope", held->roles[i].scope);
+        if (role == NULL || !api_set_time(role, "expires", held->roles[i].expires_ms) || json_array_append_new(list, role) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for roles");
+    }
+    return SUCCESS;
+}
+
+static struct result describe(const struct request *request, json_t *roles, bool has_more, json_t **value_out, struct error *err)
+{
+    const struct principal *principal = &request->principal;
+    const bool is_robot = principal->kind == PRINCIPAL_ROBOT;
+    char id[UUID_TEXT_SIZE];
+
+    uuid_format(&principal->id, id);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s*, s:s*, s:O, s:b}", "kind", is_robot ? "robot" : "external", "name",
+                                 principal->subject, "id", is_robot ? id : NULL, "issuer", is_robot ? NULL : principal->issuer,
+                                 "roles", roles, "has_more", has_more ? 1 : 0);
+    if (value == NULL || !api_set_time(value, "token_expires", principal->expires_ms) ||
+        !api_set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
+        !api_set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||
+        (is_robot && principal->replaced_ms == -1 && json_object_set_new(value, "secret_replaced", json_true()) != 0))
+        return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
+    *value_out = GIVE(value);
+    return SUCCESS;
+}
+
+static struct result handle(struct request *request, struct pg *pg, struct error *err)
+{
+    struct held_roles *held = NULL;
+    OWNED_JSON roles = json_array();
+    OWNED_JSON value = NULL;
+
+    (void)pg;
+    if (roles == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for roles");
+    TRY(decider_roles(request->gateway->decider, &request->principal, clock_wall_ms(), &held, err));
+    const struct result added = add_roles(held, roles, err);
+    const bool has_more = held->has_more;
+    free(held);
+    TRY(added);
+    TRY(describe(request, roles, has_more, &value, err));
+    response_json(request, 200, value);
+    response_header(request, "Cache-Control", "no-store");
+    return SUCCESS;
+}
+
+const struct handler handler_credential_read = {.handle = handle};

@@ -1,0 +1,89 @@
+/* The head of a request: out of MHD's memory into the arena, and checked. */
+#include <string.h>
+
+#include "base/text.h"
+#include "gateway/http/exchange_priv.h"
+#include "gateway/http/server_priv.h"
+
+struct copying {
+    struct arena *arena;
+    struct fields fields;
+    bool is_broken;
+};
+
+static enum MHD_Result copy_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_size,
+                                  const char *value, size_t value_size)
+{
+    struct copying *copying = context;
+    struct fields *fields = &copying->fields;
+    struct field field = {.name = arena_copy_text(copying->arena, (struct bytes){(const uint8_t *)name, name_size}),
+                          .value = ""};
+
+    (void)kind;
+    if (value != NULL)
+        field.value = arena_copy_text(copying->arena, (struct bytes){(const uint8_t *)value, value_size});
+    if (field.name == NULL || field.value == NULL) {
+        copying->is_broken = true;
+        return MHD_NO;
+    }
+    if (fields->count <= REQUEST_HEADERS_MAX) fields->list[fields->count++] = field;
+    return MHD_YES;
+}
+
+/* Blanks after a value are no part of it (RFC 9110 section 5.5). False when memory is out. */
+static bool trim_values(struct arena *arena, struct fields *fields)
+{
+    for (size_t i = 0; i < fields->count; i++) {
+        const char *value = fields->list[i].value;
+        const size_t whole = strlen(value);
+        size_t length = whole;
+        while (length > 0 && (value[length - 1] == ' ' || value[length - 1] == '\t')) length--;
+        if (length == whole) continue;
+        fields->list[i].value = arena_copy_text(arena, (struct bytes){(const uint8_t *)value, length});
+        if (fields->list[i].value == NULL) return false;
+    }
+    return true;
+}
+
+/* W3C Trace Context, version 00: "00-<32 hex>-<16 hex>-<2 hex>". */
+static void take_trace(struct request *request)
+{
+    const char *value = request_header(request, "traceparent");
+    uint8_t trace[16];
+
+    if (value == NULL || strlen(value) != 55 || strncmp(value, "00-", 3) != 0 || value[35] != '-') return;
+    if (text_from_hex((struct bytes){(const uint8_t *)value + 3, 32}, trace, sizeof trace))
+        memcpy(request->trace, value + 3, 32);
+}
+
+bool head_take(struct exchange *exchange, const char *method, const char *version,
+               struct http_refusal *refusal_out)
+{
+    struct request *request = &exchange->request;
+    struct copying copying = {.arena = request->arena};
+
+    copying.fields.list = arena_take(request->arena, (REQUEST_HEADERS_MAX + 1) * sizeof(struct field));
+    *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"};
+    if (copying.fields.list == NULL) return false;
+    *refusal_out = (struct http_refusal){.status = 414, .why = "the request target is too long"};
+    if (exchange->target == NULL) return false;
+
+    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, copy_field, &copying);
+    if (copying.fields.count > REQUEST_HEADERS_MAX) *refusal_out = (struct http_refusal){.status = 431, .why = "the headers are too large"};
+    else *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"}; /* so few fit into an arena */
+    if (copying.is_broken) return false;
+
+    const struct http_head head = {
+        .method = method,
+        .version = version,
+        .target = {(const uint8_t *)exchange->target, exchange->target_length},
+        .headers = copying.fields,
+    };
+    if (!http_check(&head, &exchange->server->limits, &exchange->framing, refusal_out)) return false;
+    *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"};
+    if (!trim_values(request->arena, &copying.fields)) return false;
+    request->headers = copying.fields;
+    take_trace(request);
+    *refusal_out = (struct http_refusal){.status = 501, .why = "this method is not known here"};
+    return method_find(method, &request->method);
+}

@@ -1,0 +1,148 @@
+#include "gateway/http/inlet_read.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#define SOCKETS_MAX   65536 /* descriptors of the unix socket's connections; larger ones are not served */
+#define REFUSED_READS 16    /* of a request that was refused, thrown away at a time; then other connections have their turn */
+
+typedef ssize_t read_session(gnutls_session_t session, void *place, size_t size);
+typedef ssize_t read_socket(int fd, void *place, size_t size, int flags);
+
+/* Programs whose calls of the kernel fail on demand have a recv() of their own. */
+#ifdef SIJIL_FAULTS
+#define STANDS_BEFORE __attribute__((visibility("default"), weak))
+#else
+#define STANDS_BEFORE __attribute__((visibility("default")))
+#endif
+
+static struct {
+    pthread_once_t once;
+    read_session *session;
+    read_socket *socket;
+} real = {.once = PTHREAD_ONCE_INIT};
+
+static _Atomic(struct inlet *) of_socket[SOCKETS_MAX];
+
+/* ISO C has no way from a pointer to a function; POSIX has dlsym(3). */
+static void find_real(void)
+{
+    *(void **)(void *)&real.session = dlsym(RTLD_NEXT, "gnutls_record_recv");
+    *(void **)(void *)&real.socket = dlsym(RTLD_NEXT, "recv");
+}
+
+/* Where a connection's bytes come from. */
+struct origin {
+    gnutls_session_t session; /* NULL: the socket */
+    int fd, flags;
+};
+
+static ssize_t read_real(const struct origin *origin, void *place, size_t size)
+{
+    if (origin->session != NULL) return real.session(origin->session, place, size);
+    return real.socket(origin->fd, place, size, origin->flags);
+}
+
+static ssize_t nothing_now(const struct origin *origin)
+{
+    if (origin->session != NULL) return GNUTLS_E_AGAIN;
+    errno = EAGAIN;
+    return -1;
+}
+
+/* What comes after a refusal is nobody's. */
+static ssize_t throw_away(const struct origin *origin, uint8_t *place, size_t size)
+{
+    for (int i = 0; i < REFUSED_READS; i++) {
+        const ssize_t got = read_real(origin, place, size);
+        if (got <= 0) return got;
+    }
+    return nothing_now(origin);
+}
+
+/* Reads once and passes it. While something is held back, one byte from beside the place: what it sets free may be more. */
+static ssize_t read_and_pass(struct inlet *inlet, const struct origin *origin, uint8_t *place, size_t size, size_t *passed_out)
+{
+    uint8_t byte = 0;
+
+    *passed_out = 0;
+    if (inlet_is_holding(inlet)) {
+        const ssize_t got = read_real(origin, &byte, 1);
+        if (got > 0) inlet_pass_one(inlet, byte);
+        return got;
+    }
+    const ssize_t got = read_real(origin, place, size);
+    if (got > 0) *passed_out = inlet_pass(inlet, place, (size_t)got);
+    return got;
+}
+
+/*
+ * As much as there is for `place`, and nothing but what passed. Ends only when the origin had less than it was asked for or the place is
+ * full: from a socket of which less came, libmicrohttpd expects no more before epoll(7) says so.
+ */
+static ssize_t read_through(struct inlet *inlet, const struct origin *origin, uint8_t *place, size_t size)
+{
+    size_t total = 0;
+
+    for (;;) {
+        total += inlet_pay(inlet, place + total, size - total);
+        if (total == size) return (ssize_t)total;
+        if (inlet->stage == INLET_REFUSED) return total > 0 ? (ssize_t)total : throw_away(origin, place, size);
+        const size_t asked = inlet_is_holding(inlet) ? 1 : size - total;
+        size_t passed = 0;
+        const ssize_t got = read_and_pass(inlet, origin, place + total, size - total, &passed);
+        total += passed;
+        if (got <= 0) return total > 0 ? (ssize_t)total : got;
+        if (total > 0 && (size_t)got < asked && inlet->owed_count == 0) return (ssize_t)total;
+    }
+}
+
+/* The parameters are named as in the headers of GnuTLS and of the C library. */
+STANDS_BEFORE ssize_t gnutls_record_recv(gnutls_session_t session, void *data, size_t size)
+{
+    struct inlet *inlet = gnutls_db_get_ptr(session);
+    const struct origin origin = {.session = session};
+
+    (void)pthread_once(&real.once, find_real);
+    return inlet == NULL || size == 0 ? real.session(session, data, size) : read_through(inlet, &origin, data, size);
+}
+
+STANDS_BEFORE ssize_t recv(int fd, void *buf, size_t n, int flags)
+{
+    const struct origin origin = {.fd = fd, .flags = flags};
+    struct inlet *inlet = fd >= 0 && fd < SOCKETS_MAX ? atomic_load_explicit(&of_socket[fd], memory_order_acquire) : NULL;
+
+    (void)pthread_once(&real.once, find_real);
+    return inlet == NULL || n == 0 ? real.socket(fd, buf, n, flags) : read_through(inlet, &origin, buf, n);
+}
+
+bool inlet_is_in_place(void)
+{
+    read_session *session = gnutls_record_recv;
+    read_socket *socket = recv;
+
+    (void)pthread_once(&real.once, find_real);
+    return real.session != NULL && real.socket != NULL && dlsym(RTLD_DEFAULT, "gnutls_record_recv") == *(void **)(void *)&session &&
+           dlsym(RTLD_DEFAULT, "recv") == *(void **)(void *)&socket;
+}
+
+/* Nobody keeps sessions for resumption here, so the pointer for their database is free. */
+bool inlet_enter(struct inlet *inlet, gnutls_session_t session, int fd)
+{
+    if (session != NULL) {
+        gnutls_db_set_ptr(session, inlet);
+        return true;
+    }
+    if (fd < 0 || fd >= SOCKETS_MAX) return false;
+    atomic_store_explicit(&of_socket[fd], inlet, memory_order_release);
+    return true;
+}
+
+void inlet_leave(gnutls_session_t session, int fd)
+{
+    if (session != NULL) gnutls_db_set_ptr(session, NULL);
+    else if (fd >= 0 && fd < SOCKETS_MAX) atomic_store_explicit(&of_socket[fd], NULL, memory_order_release);
+}

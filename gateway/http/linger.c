@@ -1,0 +1,153 @@
+#include "gateway/http/linger_priv.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+#define PLACES     64              /* connections; beyond them one is closed as it is */
+#define LONGEST_MS 10000
+#define PIECE      ((size_t)1 << 20) /* thrown away at a time; the kernel copies nothing */
+#define TURN       16              /* pieces, then others have their turn */
+
+struct place {
+    int fd; /* -1: free */
+    int64_t until_ms, bytes;
+};
+
+struct lingerer {
+    pthread_mutex_t mutex; /* for `places`: only the thread empties one, only lingerer_take() fills one */
+    struct place places[PLACES];
+    int64_t bytes_max;
+    int wake;
+    _Atomic bool is_stopping;
+    pthread_t thread;
+};
+
+static void leave(struct lingerer *lingerer, struct place *place)
+{
+    (void)close(place->fd);
+    pthread_mutex_lock(&lingerer->mutex);
+    place->fd = -1;
+    pthread_mutex_unlock(&lingerer->mutex);
+}
+
+/* False: it is over. */
+static bool throw_away(const struct lingerer *lingerer, struct place *place)
+{
+    for (int i = 0; i < TURN; i++) {
+        const ssize_t got = recv(place->fd, NULL, PIECE, MSG_TRUNC | MSG_DONTWAIT);
+        if (got < 0) return true; /* nothing now; poll(2) tells of the end */
+        if (got == 0) return false;
+        place->bytes += got;
+        if (place->bytes > lingerer->bytes_max) return false;
+    }
+    return true;
+}
+
+/* Fills `waiting` with what is there, and `index` with where it stands; how many, and how long they may wait. */
+static nfds_t gather(struct lingerer *lingerer, struct pollfd *waiting, size_t *index, int *longest_ms_out)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+    int64_t longest_ms = -1;
+    nfds_t count = 1;
+
+    waiting[0] = (struct pollfd){.fd = lingerer->wake, .events = POLLIN};
+    pthread_mutex_lock(&lingerer->mutex);
+    for (size_t i = 0; i < PLACES; i++) {
+        const struct place *place = &lingerer->places[i];
+        if (place->fd < 0) continue;
+        const int64_t left_ms = place->until_ms > now_ms ? place->until_ms - now_ms : 0;
+        if (longest_ms < 0 || left_ms < longest_ms) longest_ms = left_ms;
+        index[count] = i;
+        waiting[count++] = (struct pollfd){.fd = place->fd, .events = POLLIN};
+    }
+    pthread_mutex_unlock(&lingerer->mutex);
+    *longest_ms_out = (int)longest_ms;
+    return count;
+}
+
+static void turn(struct lingerer *lingerer)
+{
+    struct pollfd waiting[PLACES + 1];
+    size_t index[PLACES + 1];
+    eventfd_t ignored = 0;
+    int longest_ms = -1;
+
+    const nfds_t count = gather(lingerer, waiting, index, &longest_ms);
+    if (poll(waiting, count, longest_ms) < 0) return;
+    if (waiting[0].revents != 0) (void)eventfd_read(lingerer->wake, &ignored);
+    const int64_t now_ms = clock_monotonic_ms();
+    for (nfds_t i = 1; i < count; i++) {
+        struct place *place = &lingerer->places[index[i]];
+        const bool goes_on = (waiting[i].revents & (POLLERR | POLLHUP | POLLNVAL)) == 0 &&
+                             (waiting[i].revents == 0 || throw_away(lingerer, place));
+        if (!goes_on || now_ms >= place->until_ms) leave(lingerer, place);
+    }
+}
+
+static void *lingerer_main(void *argument)
+{
+    struct lingerer *lingerer = argument;
+
+    while (!atomic_load(&lingerer->is_stopping)) turn(lingerer);
+    return NULL;
+}
+
+static void lingerer_free(struct lingerer *lingerer)
+{
+    for (size_t i = 0; i < PLACES; i++)
+        if (lingerer->places[i].fd >= 0) (void)close(lingerer->places[i].fd);
+    if (lingerer->wake >= 0) (void)close(lingerer->wake);
+    pthread_mutex_destroy(&lingerer->mutex);
+    free(lingerer);
+}
+
+struct result lingerer_start(int64_t bytes_max, struct lingerer **lingerer_out, struct error *err)
+{
+    struct lingerer *lingerer = memory_zeroed(1, sizeof *lingerer);
+
+    if (lingerer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to end connections");
+    pthread_mutex_init(&lingerer->mutex, NULL);
+    for (size_t i = 0; i < PLACES; i++) lingerer->places[i].fd = -1;
+    lingerer->bytes_max = bytes_max;
+    lingerer->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (lingerer->wake < 0 || pthread_create(&lingerer->thread, NULL, lingerer_main, lingerer) != 0) {
+        lingerer_free(lingerer);
+        return failure(err, ERROR_NO_MEMORY, "can't start the thread that ends connections");
+    }
+    *lingerer_out = lingerer;
+    return SUCCESS;
+}
+
+void lingerer_stop(struct lingerer *lingerer)
+{
+    if (lingerer == NULL) return;
+    atomic_store(&lingerer->is_stopping, true);
+    (void)eventfd_write(lingerer->wake, 1);
+    pthread_join(lingerer->thread, NULL);
+    lingerer_free(lingerer);
+}
+
+void lingerer_take(struct lingerer *lingerer, int fd)
+{
+    struct place *free_place = NULL;
+
+    pthread_mutex_lock(&lingerer->mutex);
+    for (size_t i = 0; i < PLACES && free_place == NULL; i++)
+        if (lingerer->places[i].fd < 0) free_place = &lingerer->places[i];
+    const int own = free_place == NULL ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own >= 0) {
+        (void)shutdown(own, SHUT_WR);
+        *free_place = (struct place){.fd = own, .until_ms = clock_monotonic_ms() + LONGEST_MS};
+    }
+    pthread_mutex_unlock(&lingerer->mutex);
+    if (own >= 0) (void)eventfd_write(lingerer->wake, 1);
+}

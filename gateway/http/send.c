@@ -1,0 +1,179 @@
+/* Answers: from struct response to libmicrohttpd's. */
+#include <string.h>
+#include <sys/socket.h>
+
+#include "audit/sequencer.h"
+#include "gateway/http/exchange_priv.h"
+#include "gateway/http/server_priv.h"
+
+#define MHD_BLOCK_SIZE RESPONSE_BLOCK_SIZE /* one slot of the ring with each call */
+#define AT_ONCE_MAX    ((size_t)32 * 1024) /* refusals: some headers, and a message */
+
+static bool has_header(const struct response *response, const char *name)
+{
+    for (size_t i = 0; i < response->headers.count; i++)
+        if (strcasecmp(response->headers.list[i].name, name) == 0) return true;
+    return false;
+}
+
+static void add(struct MHD_Response *reply, const char *name, const char *value)
+{
+    (void)MHD_add_response_header(reply, name, value);
+}
+
+/* What every answer has, unless the handler said otherwise. */
+static void add_default(struct MHD_Response *reply, const struct response *response, const char *name,
+                        const char *value)
+{
+    if (!has_header(response, name)) add(reply, name, value);
+}
+
+static void add_headers(struct exchange *exchange, const struct response *response, struct MHD_Response *reply)
+{
+    const struct gateway *gateway = exchange->server->gateway;
+    char audit[sizeof gateway->origin + 24];
+
+    for (size_t i = 0; i < response->headers.count; i++)
+        add(reply, response->headers.list[i].name, response->headers.list[i].value);
+    add(reply, "X-Request-Id", exchange->request.id);
+    if (exchange->has_sequence) {
+        (void)snprintf(audit, sizeof audit, "%s/%llu", gateway->origin, (unsigned long long)exchange->sequence);
+        add(reply, "Sijil-Audit", audit);
+    }
+    if (exchange->request.speaks_oci) add(reply, "Docker-Distribution-Api-Version", "registry/2.0");
+    add(reply, "X-Content-Type-Options", "nosniff");
+    add_default(reply, response, "Cache-Control", "no-store");
+    add_default(reply, response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+    if (response->close_connection || exchange->is_given_up || exchange_is_malformed(exchange) ||
+        atomic_load(&exchange->server->is_draining))
+        add(reply, "Connection", "close");
+}
+
+static struct MHD_Response *reply_of(struct exchange *exchange, const struct response *response)
+{
+    /* libmicrohttpd takes what it only reads through a pointer that is not const. */
+    const union {
+        const uint8_t *data;
+        void *unchanged;
+    } place = {.data = response->body.data};
+
+    /* libmicrohttpd sends the length alone, as for HEAD; it can't send a 304 without one on a connection that stays. */
+    if (response->unsent_length > 0)
+        return MHD_create_response_from_callback(response->unsent_length, MHD_BLOCK_SIZE, outflow_give, exchange, NULL);
+    if (response->source != NULL && response->source->length > 0)
+        return MHD_create_response_from_callback(response->source->length, MHD_BLOCK_SIZE, outflow_give, exchange, NULL);
+    return MHD_create_response_from_buffer(response->source != NULL ? 0 : response->body.length,
+                                           place.unchanged, MHD_RESPMEM_PERSISTENT);
+}
+
+static void count_status(unsigned status)
+{
+    static const enum gateway_metric classes[] = {METRIC_STATUS_2, METRIC_STATUS_3, METRIC_STATUS_4, METRIC_STATUS_5};
+
+    if (status >= 200 && status < 600) metric_add(&metrics_gateway[classes[status / 100 - 2]], 1);
+}
+
+/* What libmicrohttpd will send right after the head: it has a body from memory as a whole. */
+static void promise_body(struct exchange *exchange, const struct response *response)
+{
+    const bool is_source = response->source != NULL;
+    const uint64_t length = is_source ? response->source->length : response->body.length;
+    const bool follows = length > 0 && exchange->request.method != METHOD_HEAD && response->status != 204 &&
+                         response->status != 304;
+
+    transport_answer(&exchange->link->transport, follows, is_source ? 0 : length);
+}
+
+/* A body that was permitted, and may take its time. */
+static bool moves_on(const struct exchange *exchange, const struct response *response)
+{
+    const bool is_empty = response->source != NULL ? response->source->length == 0 : response->body.length == 0;
+
+    return exchange->request.permit != NULL && exchange->request.method == METHOD_GET && !is_empty;
+}
+
+enum MHD_Result send_answer(struct exchange *exchange)
+{
+    static const char text[] = "the answer could not be made\n";
+    struct response broken = {.status = 500, .body = bytes_of_text(text), .close_connection = true};
+    const struct response *response = exchange->request.response;
+
+    if (response == NULL || response->is_broken) exchange->request.response = exchange->request.blank;
+    if (response == NULL || response->is_broken) response = &broken;
+    struct MHD_Response *reply = reply_of(exchange, response);
+    if (reply == NULL) return MHD_NO;
+    add_headers(exchange, response, reply);
+    if (response == &broken) add(reply, "Content-Type", "text/plain; charset=utf-8");
+    exchange->request.blank->status = response->status;
+    exchange->phase = PHASE_SENT;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_INPUT);
+    link_enter(exchange->link, LINK_ANSWER);
+    count_status(response->status);
+    if (moves_on(exchange, response)) lease_begin(exchange);
+    const enum MHD_Result queued = MHD_queue_response(exchange->connection, response->status, reply);
+    MHD_destroy_response(reply);
+    promise_body(exchange, response);
+    return queued;
+}
+
+static enum MHD_Result write_header(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct error ignored;
+
+    (void)kind;
+    return buffer_format(context, &ignored, "%s: %s\r\n", name, value).ok ? MHD_YES : MHD_NO;
+}
+
+static struct result write_answer(const struct response *response, struct MHD_Response *reply, struct buffer *text, struct error *err)
+{
+    TRY(buffer_format(text, err, "HTTP/1.1 %u %s\r\n", response->status, MHD_get_reason_phrase_for(response->status)));
+    const int headers = MHD_get_response_headers(reply, NULL, NULL);
+    if (MHD_get_response_headers(reply, write_header, text) != headers)
+        return failure(err, ERROR_NO_MEMORY, "no memory for an answer's headers");
+    TRY(buffer_format(text, err, "Content-Length: %zu\r\n\r\n", response->body.length));
+    return buffer_add(text, response->body.data, response->body.length, err);
+}
+
+/* Nothing else was sent since the last answer, so the kernel has room for all of it. */
+static void write_out(const struct exchange *exchange, struct bytes text)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    gnutls_session_t session = info == NULL ? NULL : info->tls_session;
+
+    for (size_t at = 0; at < text.length;) {
+        const ssize_t sent = session != NULL ? gnutls_record_send(session, text.data + at, text.length - at)
+                                             : send(exchange->link->fd, text.data + at, text.length - at, MSG_NOSIGNAL);
+        if (sent <= 0) return;
+        at += (size_t)sent;
+    }
+}
+
+void send_at_once(struct exchange *exchange)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(AT_ONCE_MAX);
+    const struct response *response = exchange->request.response;
+    struct error err = {0};
+
+    if (response == NULL || response->is_broken || response->source != NULL) return;
+    struct MHD_Response *reply = reply_of(exchange, response);
+    if (reply == NULL) return;
+    add_headers(exchange, response, reply);
+    exchange->request.blank->status = response->status;
+    exchange->phase = PHASE_SENT;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_INPUT);
+    count_status(response->status);
+    transport_answer(&exchange->link->transport, false, 0);
+    if (write_answer(response, reply, &text, &err).ok) write_out(exchange, buffer_bytes(&text));
+    MHD_destroy_response(reply);
+}
+
+enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusal *refusal)
+{
+    struct request *request = &exchange->request;
+
+    request->speaks_oci = exchange->target != NULL && strncmp(exchange->target, "/v2/", 4) == 0;
+    response_error(request, refusal->status, refusal->is_of_path ? "NAME_INVALID" : "UNKNOWN", "The request is not well-formed", refusal->why);
+    request->response->close_connection = true;
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_HEAD);
+    return send_answer(exchange);
+}

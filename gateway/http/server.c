@@ -1,0 +1,428 @@
+#include "gateway/http/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "audit/sequencer.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "gateway/http/crowd_priv.h"
+#include "gateway/http/exchange_priv.h"
+#include "gateway/http/inlet_read.h"
+#include "gateway/http/linger_priv.h"
+#include "gateway/http/server_priv.h"
+#include "gateway/http/tls_priv.h"
+#include "gateway/pipeline/metrics.h"
+
+#define CONNECTION_ROOM   ((size_t)16 * 1024) /* beside a head: what libmicrohttpd notes of each header, and an answer's head */
+#define EVENT_THREADS_MAX 4                   /* more event threads than cores only take turns */
+#define BACKLOG           1024                /* the kernel caps it at net.core.somaxconn */
+
+/* libmicrohttpd 0.9.75 closes connections whose head was wrong twice, or whose epoll_ctl(2) failed, without a word about the request. */
+static void end_forgotten(struct server *server, struct MHD_Connection *connection, struct link *link)
+{
+    void *forgotten = link->exchange;
+
+    const bool is_head = link->exchange != NULL && link->exchange->phase == PHASE_HEAD; /* else a system call failed */
+
+    exchange_end(server, connection, &forgotten, is_head ? MHD_REQUEST_TERMINATED_WITH_ERROR : MHD_REQUEST_TERMINATED_READ_ERROR);
+}
+
+static gnutls_session_t session_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+    return info == NULL ? NULL : info->tls_session;
+}
+
+static void connection_free(struct server *server, struct link *link)
+{
+    crowd_leave(server->crowd, &link->place);
+    link_free(server->watcher, link);
+}
+
+/* Several threads may have been told at once by may_connect() that there is room for one more. */
+static bool take_place(struct server *server, struct MHD_Connection *connection, struct link *link)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info != NULL && crowd_enter(server->crowd, info->client_addr, &link->place);
+}
+
+/* NULL: it is not served, for want of memory, of a place where its bytes are looked at, or of one for its network. */
+static struct link *connection_begin(struct server *server, struct MHD_Connection *connection, int fd)
+{
+    struct link *link = link_new(server->watcher, fd);
+
+    if (link == NULL) return NULL;
+    inlet_begin(&link->inlet, &server->limits);
+    if (take_place(server, connection, link) && inlet_enter(&link->inlet, session_of(connection), link->fd)) {
+        tls_enter(server->tls, link, connection, server->blocks);
+        return link;
+    }
+    connection_free(server, link);
+    return NULL;
+}
+
+/* Nobody watches a connection that is not served, so it ends here. */
+static struct link *connection_serve(struct server *server, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    if (info == NULL) return NULL;
+    const int fd = info->connect_fd;
+    struct link *link = connection_begin(server, connection, fd);
+    if (link == NULL) (void)shutdown(fd, SHUT_RDWR);
+    return link;
+}
+
+static void connection_end(struct server *server, struct MHD_Connection *connection, struct link *link)
+{
+    end_forgotten(server, connection, link);
+    inlet_leave(session_of(connection), link->fd);
+    tls_leave(link);
+    if (link->must_linger) lingerer_take(server->lingerer, link->fd);
+    connection_free(server, link);
+}
+
+static void connection_changed(void *context, struct MHD_Connection *connection, void **place,
+                               enum MHD_ConnectionNotificationCode code)
+{
+    struct server *server = context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *place = connection_serve(server, connection);
+    } else if (*place != NULL) {
+        connection_end(server, connection, *place);
+        *place = NULL;
+    }
+}
+
+/*
+ * libmicrohttpd answers some requests by itself (431, bad lengths, malformed lines) and tells nobody but its log:
+ * one line of this form for each. It says so once a request, so the count is exact.
+ */
+static void server_log(void *context, const char *format, va_list args)
+{
+    struct server *server = context;
+
+    if (strncmp(format, "Error accepting connection", 26) == 0) atomic_store(&server->is_out_of_descriptors, true);
+    if (strstr(format, "HTTP response code is %u") == NULL) return;
+    const unsigned status = va_arg(args, unsigned);
+    char text[12];
+
+    (void)snprintf(text, sizeof text, "%u", status);
+    metric_add(&metrics_gateway[METRIC_REFUSED_SERVER], 1);
+    metric_add(&metrics_gateway[METRIC_STATUS_4], 1);
+    sequencer_count_refused(server->gateway->sequencer);
+    log_line(LOG_INFO, "refused by the parser", "status", text, NULL);
+}
+
+/* Nothing is decoded by libmicrohttpd: gateway/http/path.h does it, once. */
+static size_t leave_escaped(void *context, struct MHD_Connection *connection, char *text)
+{
+    (void)context;
+    (void)connection;
+    return strlen(text);
+}
+
+static enum MHD_Result may_connect(void *context, const struct sockaddr *address, socklen_t length)
+{
+    const struct server *server = context;
+
+    (void)length;
+    if (atomic_load(&server->is_draining)) return MHD_NO;
+    if (crowd_has_room(server->crowd, address)) return MHD_YES;
+    metric_add(&metrics_gateway[METRIC_CROWDED], 1);
+    return MHD_NO;
+}
+
+static unsigned event_threads(const struct settings *settings)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (settings->event_threads > 0) return (unsigned)settings->event_threads;
+    return cores < 1 ? 1 : cores > EVENT_THREADS_MAX ? EVENT_THREADS_MAX : (unsigned)cores;
+}
+
+/* A head at all of its limits. No more: libmicrohttpd fills all of it with zeros after each request. */
+static size_t connection_memory(const struct settings *settings)
+{
+    return (size_t)settings->path_size_max + (size_t)settings->query_size_max + (size_t)settings->header_size_max +
+           CONNECTION_ROOM;
+}
+
+/* Takes over the socket among `own`, also when it fails: libmicrohttpd may have closed it then. */
+static struct result start_daemon(struct server *server, unsigned flags, struct MHD_OptionItem *own,
+                                  struct MHD_Daemon **daemon_out, struct error *err)
+{
+    const struct settings *settings = server->gateway->settings;
+    const unsigned threads = server->threads;
+    struct MHD_OptionItem common[] = {
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)server_log, server},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, server},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)exchange_end, server},
+        {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)exchange_begin, server},
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_escaped, server},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)connection_memory(settings), NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)settings->connections_max, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)settings->idle_timeout, NULL},
+        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)settings->connections_per_address, NULL},
+        {MHD_OPTION_LISTEN_BACKLOG_SIZE, BACKLOG, NULL},
+        {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_LISTEN_BACKLOG_SIZE, threads > 1 ? threads : BACKLOG,
+         NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+
+    /* The logger goes first: with any other order the first complaints would go to standard error. */
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        flags | MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, may_connect, server,
+        exchange_continue, server, MHD_OPTION_ARRAY, common, MHD_OPTION_ARRAY, own, MHD_OPTION_END);
+    if (daemon == NULL) return failure(err, ERROR_UNAVAILABLE, "libmicrohttpd does not start");
+    *daemon_out = daemon;
+    return SUCCESS;
+}
+
+/* A numeric address only: a name would be resolved by somebody else. */
+static struct result address_of(const struct settings *settings, struct sockaddr_storage *address_out,
+                                socklen_t *length_out, struct error *err)
+{
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)settings->listen_port)};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = four.sin_port};
+    const bool is_four = inet_pton(AF_INET, settings->listen_address, &four.sin_addr) == 1;
+
+    if (!is_four && inet_pton(AF_INET6, settings->listen_address, &six.sin6_addr) != 1)
+        return failure(err, ERROR_INVALID, "listen_address = %s: a numeric IP address", settings->listen_address);
+    *length_out = is_four ? sizeof four : sizeof six;
+    memcpy(address_out, is_four ? (const void *)&four : (const void *)&six, *length_out);
+    return SUCCESS;
+}
+
+/* An address may come to a machine later than this start: one that is moved between machines, above all. */
+static enum error_kind kind_of(int number)
+{
+    return number == EADDRINUSE ? ERROR_CONFLICT : number == EADDRNOTAVAIL ? ERROR_UNAVAILABLE : ERROR_INVALID;
+}
+
+static struct result listen_on(int fd, const struct sockaddr *address, socklen_t length, const char *what,
+                               struct error *err)
+{
+    const int yes = 1;
+
+    if (fd < 0) return failure(err, ERROR_UNAVAILABLE, "can't make a socket: %s", strerror(errno));
+    if (address->sa_family != AF_UNIX) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(fd, address, length) == 0 && listen(fd, BACKLOG) == 0) return SUCCESS;
+    failure_write(err, kind_of(errno), "can't listen on %s: %s", what, strerror(errno));
+    (void)close(fd);
+    return (struct result){.ok = false};
+}
+
+static struct result bound_port(int fd, int *port_out, struct error *err)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+
+    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+        return failure(err, ERROR_UNAVAILABLE, "can't see the port: %s", strerror(errno));
+    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): all of it is zero, and then what the kernel wrote */
+    *port_out = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&address)->sin6_port
+                                                    : ((struct sockaddr_in *)(void *)&address)->sin_port);
+    return SUCCESS;
+}
+
+static struct result start_tls_on(struct server *server, int fd, struct error *err)
+{
+    static char priorities[] = TLS_PRIORITIES;
+    struct MHD_OptionItem own[] = {
+        {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, tls_certificate_pem(server->tls)},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, tls_key_pem(server->tls)},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, priorities},
+        {MHD_OPTION_END, 0, NULL},
+    };
+
+    TRY(bound_port(fd, &server->port, err));
+    TRY(start_daemon(server, MHD_USE_TLS, own, &server->daemons[server->daemon_count], err));
+    server->daemon_count++;
+    return SUCCESS;
+}
+
+static struct result start_tls(struct server *server, struct error *err)
+{
+    const struct settings *settings = server->gateway->settings;
+    struct sockaddr_storage address;
+    socklen_t length = 0;
+
+    TRY(address_of(settings, &address, &length, err));
+    const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    char what[INET6_ADDRSTRLEN + 16];
+
+    (void)snprintf(what, sizeof what, "%.45s port %d", settings->listen_address, (int)settings->listen_port);
+    TRY(listen_on(fd, (struct sockaddr *)&address, length, what, err));
+    return start_tls_on(server, fd, err);
+}
+
+/* Plain HTTP for a proxy on this machine: whoever may open the socket file may speak. */
+static struct result start_unix(struct server *server, struct error *err)
+{
+    const char *path = server->gateway->settings->listen_socket;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+    if (path[0] == '\0') return SUCCESS;
+    if (strlen(path) >= sizeof address.sun_path)
+        return failure(err, ERROR_INVALID, "listen_socket: at most %zu characters", sizeof address.sun_path - 1);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    (void)unlink(path);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const mode_t mask = umask(0117);
+    const struct result result = listen_on(fd, (struct sockaddr *)&address, sizeof address, path, err);
+    (void)umask(mask);
+    if (!result.ok) return result;
+    struct MHD_OptionItem own[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL}, {MHD_OPTION_END, 0, NULL}};
+    TRY(start_daemon(server, 0, own, &server->daemons[server->daemon_count], err));
+    server->daemon_count++;
+    return SUCCESS;
+}
+
+static void server_free(struct server *server)
+{
+    for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
+    lease_keeper_stop(server->leases);
+    watcher_stop(server->watcher);
+    lingerer_stop(server->lingerer);
+    pauser_stop(server->pauser);
+    blocks_free(server->blocks);
+    crowd_free(server->crowd);
+    tls_free(server->tls);
+    free(server);
+}
+
+static struct result server_fill(struct server *server, struct error *err)
+{
+    const struct settings *settings = server->gateway->settings;
+    const struct link_limits limits = {.idle_ms = settings->idle_timeout * 1000,
+                                       .handshake_ms = settings->handshake_timeout * 1000,
+                                       .head_ms = settings->header_timeout * 1000,
+                                       .window_ms = settings->rate_window * 1000,
+                                       .rate = settings->rate_minimum,
+                                       .rate_busy = settings->rate_minimum_busy,
+                                       .streams_many = settings->streams_max / 2,
+                                       .streams = &server->streams};
+    const struct lease_limits leases = {.time_ms = settings->lease_time * 1000, .size = settings->lease_size};
+
+    server->limits = (struct http_limits){.headers = (size_t)settings->header_size_max,
+                                          .path = (size_t)settings->path_size_max,
+                                          .query = (size_t)settings->query_size_max};
+    server->threads = event_threads(settings);
+    if (!inlet_is_in_place()) return failure(err, ERROR_INVALID, "libmicrohttpd does not read through this program; it must be linked dynamically");
+    TRY(blocks_new(BLOCK_SIZE, &server->blocks, err));
+    TRY(crowd_new(settings->connections_max, settings->connections_per_network, &server->crowd, err));
+    TRY(tls_new(settings, &server->tls, err));
+    TRY(watcher_start(&limits, &server->watcher, err));
+    TRY(lease_keeper_start(server, &leases, &server->leases, err));
+    TRY(lingerer_start(settings->drain_size_max, &server->lingerer, err));
+    TRY(pauser_start(&server->pauser, err));
+    TRY(start_tls(server, err));
+    return start_unix(server, err);
+}
+
+struct result server_start(struct gateway *gateway, struct server **server_out, struct error *err)
+{
+    struct server *server = memory_zeroed(1, sizeof *server);
+
+    if (server == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a server");
+    server->gateway = gateway;
+    const struct result result = server_fill(server, err);
+    atomic_store(&server->is_open, result.ok);
+    if (result.ok)
+        *server_out = server;
+    else
+        server_free(server);
+    return result;
+}
+
+struct result server_reload(struct server *server, struct error *err)
+{
+    TRY(tls_reload(server->tls, err));
+    metric_add(&metrics_gateway[METRIC_RELOADS], 1);
+    return SUCCESS;
+}
+
+int server_port(const struct server *server)
+{
+    return server->port;
+}
+
+static void cut_all(struct server *server, const char *message)
+{
+    log_line(LOG_WARNING, message, NULL);
+    atomic_store(&server->is_stopping, true);
+    watcher_cut_all(server->watcher);
+}
+
+/*
+ * From now on the kernel refuses whoever connects. libmicrohttpd 0.9.75 can't be told so while it runs: MHD_quiesce_daemon() and
+ * the daemon's thread may both take the socket out of its epoll set, and the second of them ends the program. So what it listens
+ * on becomes something that nobody can connect to; the kernel takes the socket out of the set when it is closed by that. A thread
+ * takes it out itself at its limit of connections, or once it could not accept. False: one could be there by now, so it stays for
+ * the moment; may_connect() lets go who comes.
+ */
+static bool stop_listening(const struct server *server, struct MHD_Daemon *daemon)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    const uint64_t limit_of_each = (uint64_t)server->gateway->settings->connections_max / server->threads;
+
+    /* Each thread may just let in one more. */
+    if (info == NULL || info->num_connections + server->threads >= limit_of_each) return false;
+    info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_LISTEN_FD);
+    if (info == NULL || info->listen_fd < 0) return false;
+    const int nothing = eventfd(0, EFD_CLOEXEC);
+    if (nothing < 0) return false;
+    const bool may_stop = !atomic_load(&server->is_out_of_descriptors);
+    if (may_stop) (void)dup3(nothing, info->listen_fd, O_CLOEXEC);
+    (void)close(nothing);
+    return may_stop;
+}
+
+/* Waits until a number is zero; false when the time is over. Tries again meanwhile to stop listening: connections only leave. */
+static bool wait_for_none(struct server *server, const _Atomic int *count, int64_t longest_ms)
+{
+    const struct timespec moment = {.tv_nsec = 10 * 1000000L};
+    const int64_t end_ms = clock_monotonic_ms() + longest_ms;
+
+    for (;;) {
+        for (unsigned i = 0; i < server->daemon_count; i++)
+            server->is_deaf[i] = server->is_deaf[i] || stop_listening(server, server->daemons[i]);
+        if (atomic_load(count) <= 0) return true;
+        if (clock_monotonic_ms() > end_ms) return false;
+        (void)nanosleep(&moment, NULL);
+    }
+}
+
+void server_stop(struct server *server)
+{
+    const int64_t longest_ms = server->gateway->settings->shutdown_timeout * 1000;
+
+    atomic_store(&server->is_draining, true);
+    if (!wait_for_none(server, &server->exchanges, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
+    /* Whoever came in before this is waited for, or cut. Nobody is suspended afterwards: libmicrohttpd ends the program when it
+       finds one at its end. */
+    atomic_store(&server->is_open, false);
+    while (!wait_for_none(server, &server->exchanges, longest_ms)) cut_all(server, "requests are still being worked on");
+    while (!wait_for_none(server, &server->suspended, longest_ms)) continue; /* who resumed the last ones is out of libmicrohttpd */
+    for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
+    server->daemon_count = 0;
+    while (!wait_for_none(server, &server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);
+    if (server->gateway->settings->listen_socket[0] != '\0') (void)unlink(server->gateway->settings->listen_socket);
+    server_free(server);
+}

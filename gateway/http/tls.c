@@ -1,0 +1,327 @@
+#include "gateway/http/tls_priv.h"
+
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "crypto/certificate.h"
+#include "crypto/digest.h"
+#include "crypto/secret.h"
+#include "gateway/pipeline/metrics.h"
+
+#define PEM_MAX ((size_t)CERTIFICATE_PEM_MAX)
+
+/* GnuTLS takes these through pointers that are not const. */
+static unsigned char protocol_name[] = "http/1.1";
+static unsigned char client_purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
+
+struct credentials {
+    gnutls_certificate_credentials_t certificate;
+    bool asks_client;
+    uint64_t generation;
+    _Atomic int uses;
+};
+
+struct tls {
+    const struct settings *settings;
+    pthread_mutex_t mutex;       /* for `current` and `generation` */
+    struct credentials *current;
+    uint64_t generation;
+    struct buffer certificate_pem, key_pem;
+};
+
+static void credentials_free(struct credentials *credentials)
+{
+    if (credentials == NULL) return;
+    if (credentials->certificate != NULL) gnutls_certificate_free_credentials(credentials->certificate);
+    free(credentials);
+}
+DEFINE_OWNED(credentials);
+
+/* One use less; the last one frees it. */
+static void credentials_drop(struct credentials *credentials)
+{
+    if (credentials != NULL && atomic_fetch_sub(&credentials->uses, 1) == 1) credentials_free(credentials);
+}
+
+static struct credentials *credentials_keep(struct tls *tls)
+{
+    pthread_mutex_lock(&tls->mutex);
+    struct credentials *credentials = tls->current;
+    atomic_fetch_add(&credentials->uses, 1);
+    pthread_mutex_unlock(&tls->mutex);
+    return credentials;
+}
+
+static struct result read_pair(const struct settings *settings, struct buffer *certificate, struct buffer *key,
+                               struct error *err)
+{
+    struct certificate_facts facts;
+
+    TRY(file_read(settings->tls_certificate, certificate, err));
+    TRY(file_read(settings->tls_key, key, err));
+    return certificate_check_pair(buffer_bytes(certificate), buffer_bytes(key), &facts, err);
+}
+
+static gnutls_datum_t datum_of(const struct buffer *buffer)
+{
+    return (gnutls_datum_t){.data = buffer->data, .size = (unsigned)buffer->length};
+}
+
+static struct result fill(struct credentials *credentials, const struct settings *settings,
+                          const struct buffer *certificate, const struct buffer *key, struct error *err)
+{
+    const gnutls_datum_t chain = datum_of(certificate), private_key = datum_of(key);
+
+    if (gnutls_certificate_allocate_credentials(&credentials->certificate) != GNUTLS_E_SUCCESS)
+        return failure(err, ERROR_NO_MEMORY, "no memory for TLS credentials");
+    int code = gnutls_certificate_set_x509_key_mem(credentials->certificate, &chain, &private_key, GNUTLS_X509_FMT_PEM);
+    if (code < 0)
+        return failure(err, ERROR_INVALID, "%s and %s: %s", settings->tls_certificate, settings->tls_key,
+                       gnutls_strerror(code));
+    if (settings->tls_client_ca[0] == '\0') return SUCCESS;
+    code = gnutls_certificate_set_x509_trust_file(credentials->certificate, settings->tls_client_ca,
+                                                  GNUTLS_X509_FMT_PEM);
+    if (code <= 0) return failure(err, ERROR_INVALID, "%s holds no authority", settings->tls_client_ca);
+    credentials->asks_client = true;
+    return SUCCESS;
+}
+
+static struct result credentials_new(const struct settings *settings, const struct buffer *certificate,
+                                     const struct buffer *key, struct credentials **credentials_out,
+                                     struct error *err)
+{
+    OWNED(credentials) *credentials = memory_zeroed(1, sizeof *credentials);
+
+    if (credentials == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for TLS credentials");
+    atomic_init(&credentials->uses, 1);
+    TRY(fill(credentials, settings, certificate, key, err));
+    *credentials_out = GIVE(credentials);
+    return SUCCESS;
+}
+
+/* The one that ends first is the one to renew. */
+static void take_expiry(gnutls_x509_crt_t certificate, int64_t *first_s)
+{
+    const int64_t ends_s = (int64_t)gnutls_x509_crt_get_expiration_time(certificate);
+
+    if (*first_s == 0 || ends_s < *first_s) *first_s = ends_s;
+}
+
+static int64_t chain_expiry_s(const struct credentials *credentials)
+{
+    gnutls_x509_crt_t *chain = NULL;
+    unsigned count = 0;
+    int64_t first_s = 0;
+
+    if (gnutls_certificate_get_x509_crt(credentials->certificate, 0, &chain, &count) != GNUTLS_E_SUCCESS) return 0;
+    for (unsigned i = 0; i < count; i++) {
+        take_expiry(chain[i], &first_s);
+        gnutls_x509_crt_deinit(chain[i]);
+    }
+    gnutls_free(chain);
+    return first_s;
+}
+
+static int64_t authorities_expiry_s(const struct credentials *credentials)
+{
+    gnutls_x509_trust_list_t authorities = NULL;
+    gnutls_x509_trust_list_iter_t place = NULL;
+    gnutls_x509_crt_t authority = NULL;
+    int64_t first_s = 0;
+
+    gnutls_certificate_get_trust_list(credentials->certificate, &authorities);
+    while (authorities != NULL && gnutls_x509_trust_list_iter_get_ca(authorities, &place, &authority) == GNUTLS_E_SUCCESS) {
+        take_expiry(authority, &first_s);
+        gnutls_x509_crt_deinit(authority);
+    }
+    return first_s;
+}
+
+static void tell_expiry(const struct credentials *credentials)
+{
+    metric_set(&metrics_gateway[METRIC_EXPIRY_SERVER], chain_expiry_s(credentials));
+    metric_set(&metrics_gateway[METRIC_EXPIRY_CLIENTS], authorities_expiry_s(credentials));
+}
+
+struct result tls_new(const struct settings *settings, struct tls **tls_out, struct error *err)
+{
+    OWNED(tls) *tls = memory_zeroed(1, sizeof *tls);
+
+    if (tls == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for TLS");
+    pthread_mutex_init(&tls->mutex, NULL);
+    tls->settings = settings;
+    tls->certificate_pem = BUFFER(PEM_MAX);
+    tls->key_pem = BUFFER(PEM_MAX);
+    TRY(read_pair(settings, &tls->certificate_pem, &tls->key_pem, err));
+    TRY(credentials_new(settings, &tls->certificate_pem, &tls->key_pem, &tls->current, err));
+    tls->current->generation = tls->generation = 1;
+    tell_expiry(tls->current);
+    *tls_out = GIVE(tls);
+    return SUCCESS;
+}
+
+static void wipe(struct buffer *buffer)
+{
+    if (buffer->data != NULL) secret_wipe(buffer->data, buffer->length);
+    buffer_done(buffer);
+}
+
+struct result tls_reload(struct tls *tls, struct error *err)
+{
+    struct buffer OWNED_BUFFER certificate = BUFFER(PEM_MAX), key = BUFFER(PEM_MAX);
+    struct credentials *fresh = NULL;
+
+    struct result result = read_pair(tls->settings, &certificate, &key, err);
+    if (result.ok) result = credentials_new(tls->settings, &certificate, &key, &fresh, err);
+    wipe(&key);
+    if (!result.ok) return result;
+
+    tell_expiry(fresh);
+    pthread_mutex_lock(&tls->mutex);
+    struct credentials *old = tls->current;
+    tls->current = fresh;
+    fresh->generation = ++tls->generation;
+    pthread_mutex_unlock(&tls->mutex);
+    credentials_drop(old);
+    buffer_done(&certificate);
+    return SUCCESS;
+}
+
+char *tls_certificate_pem(struct tls *tls)
+{
+    return (char *)tls->certificate_pem.data;
+}
+
+char *tls_key_pem(struct tls *tls)
+{
+    return (char *)tls->key_pem.data;
+}
+
+static gnutls_session_t session_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return info == NULL ? NULL : info->tls_session;
+}
+
+/* What the client says last in its handshake; from now on it has the time of a head. */
+static int end_handshake(gnutls_session_t session, unsigned message, unsigned when, unsigned is_incoming, const gnutls_datum_t *text)
+{
+    const struct transport *transport = gnutls_transport_get_ptr(session);
+
+    (void)message;
+    (void)when;
+    (void)text;
+    if (is_incoming) link_enter(transport->owner, LINK_WAITING);
+    return 0;
+}
+
+void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connection, struct blocks *blocks)
+{
+    static const gnutls_datum_t protocol = {.data = protocol_name, .size = sizeof protocol_name - 1};
+    gnutls_session_t session = session_of(connection);
+
+    if (session == NULL) return; /* the unix socket */
+    link->credentials = credentials_keep(tls);
+    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, link->credentials->certificate);
+    gnutls_certificate_server_set_request(session, link->credentials->asks_client ? GNUTLS_CERT_REQUEST
+                                                                                  : GNUTLS_CERT_IGNORE);
+    (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);
+    link_enter(link, LINK_HANDSHAKE);
+    transport_enter(&link->transport, session, link->fd, blocks);
+    link->transport.owner = link;
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, end_handshake);
+}
+
+void tls_leave(struct link *link)
+{
+    transport_leave(&link->transport);
+    credentials_drop(link->credentials);
+    link->credentials = NULL;
+}
+
+/* RFC 8705: base64url of the SHA-256 of the DER. */
+static bool set_confirmation(struct link *link, const gnutls_datum_t *certificate)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(sizeof link->confirmation);
+    struct error err = {0};
+    uint8_t digest[SHA256_SIZE];
+
+    sha256_of((struct bytes){certificate->data, certificate->size}, digest);
+    if (!text_base64(&text, BASE64_URL, (struct bytes){digest, sizeof digest}, &err).ok) return false;
+    memcpy(link->confirmation, buffer_text(&text), text.length + 1);
+    return true;
+}
+
+#define CHAIN_MAX 8 /* certificates; no sane client sends more than three */
+
+/* How many were imported; they must be freed. All or none are good. */
+static unsigned import_chain(const gnutls_datum_t *chain, unsigned count, gnutls_x509_crt_t certificates[CHAIN_MAX],
+                             bool *all_out)
+{
+    unsigned imported = 0;
+
+    *all_out = false;
+    if (count > CHAIN_MAX) return 0;
+    while (imported < count) {
+        gnutls_x509_crt_t *certificate = &certificates[imported];
+        if (gnutls_x509_crt_init(certificate) != GNUTLS_E_SUCCESS) return imported;
+        const gnutls_datum_t *der = &chain[imported++];
+        if (gnutls_x509_crt_import(*certificate, der, GNUTLS_X509_FMT_DER) < 0) return imported;
+    }
+    *all_out = true;
+    return imported;
+}
+
+/* By the newest authorities, not by those of the handshake; the status counts, not the return code alone. */
+static bool is_trusted(struct tls *tls, const gnutls_datum_t *chain, unsigned count)
+{
+    struct credentials *newest = credentials_keep(tls);
+    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_purpose};
+    gnutls_x509_crt_t certificates[CHAIN_MAX];
+    gnutls_x509_trust_list_t authorities = NULL;
+    unsigned status = GNUTLS_CERT_INVALID;
+    bool all = false;
+
+    const unsigned imported = import_chain(chain, count, certificates, &all);
+    gnutls_certificate_get_trust_list(newest->certificate, &authorities);
+    const bool verified = all && authorities != NULL &&
+                          gnutls_x509_trust_list_verify_crt2(authorities, certificates, imported, &purpose, 1, 0,
+                                                             &status, NULL) == GNUTLS_E_SUCCESS;
+    for (unsigned i = 0; i < imported; i++) gnutls_x509_crt_deinit(certificates[i]);
+    credentials_drop(newest);
+    return verified && status == 0;
+}
+
+bool tls_check_client(struct tls *tls, struct link *link, struct MHD_Connection *connection)
+{
+    gnutls_session_t session = session_of(connection);
+    unsigned count = 0;
+
+    if (session == NULL || link->credentials == NULL || !link->credentials->asks_client) return true;
+    pthread_mutex_lock(&tls->mutex);
+    const uint64_t newest = tls->generation;
+    pthread_mutex_unlock(&tls->mutex);
+    if (link->verified_by == newest) return true;
+
+    const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
+    if (chain != NULL && count > 0) {
+        if (!is_trusted(tls, chain, count) || !set_confirmation(link, &chain[0])) return false;
+    }
+    link->verified_by = newest;
+    return true;
+}
+
+void tls_free(struct tls *tls)
+{
+    if (tls == NULL) return;
+    credentials_drop(tls->current);
+    wipe(&tls->key_pem);
+    buffer_done(&tls->certificate_pem);
+    pthread_mutex_destroy(&tls->mutex);
+    free(tls);
+}

@@ -1,0 +1,190 @@
+/* GET, HEAD and DELETE of blobs (OCI Distribution Specification, "Pulling blobs", "Deleting Blobs"). */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "gateway/http/condition.h"
+#include "gateway/http/range.h"
+#include "gateway/oci/oci_priv.h"
+#include "registry/stored_blob.h"
+
+static struct result target_blob(struct request *request, enum action action)
+{
+    struct digest digest;
+    struct error wrong = {0};
+
+    if (!digest_parse(bytes_of_text(request->reference), &digest, &wrong).ok)
+        return oci_refuse(request, 400, "DIGEST_INVALID", wrong.message);
+    struct resource *resource = oci_target(request, action);
+    if (resource != NULL) digest_format(&digest, resource->detail);
+    return SUCCESS;
+}
+
+/* Whether it is there is another question than reading it. */
+static enum action action_of(const struct request *request)
+{
+    return request->method == METHOD_HEAD ? ACTION_BLOB_STAT : ACTION_BLOB_READ;
+}
+
+struct result target_blob_read(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target_blob(request, action_of(request));
+}
+
+struct result target_blob_delete(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target_blob(request, ACTION_BLOB_DELETE);
+}
+
+/* A blob on its way out: `first` is where the answer begins in it. */
+struct outgoing {
+    struct stored_blob *blob;
+    uint64_t first;
+};
+
+static struct result read_blob(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
+{
+    const struct outgoing *outgoing = state;
+
+    return stored_blob_read(outgoing->blob, outgoing->first + offset, place, length, err);
+}
+
+static bool read_blob_at_once(void *state, uint64_t offset, uint8_t *place, size_t length)
+{
+    const struct outgoing *outgoing = state;
+
+    return stored_blob_read_at_once(outgoing->blob, outgoing->first + offset, place, length);
+}
+
+static void close_blob(void *state)
+{
+    const struct outgoing *outgoing = state;
+
+    stored_blob_free(outgoing->blob);
+}
+
+static void describe(struct request *request, const char *digest)
+{
+    response_header(request, "Docker-Content-Digest", "%s", digest);
+    response_header(request, "ETag", "\"%s\"", digest);
+    response_header(request, "Accept-Ranges", "bytes");
+    response_header(request, "Cache-Control", "private, max-age=31536000, immutable");
+}
+
+#define ETAG_SIZE (DIGEST_TEXT_SIZE + 2)
+
+static void write_etag(const struct request *request, char out[ETAG_SIZE])
+{
+    (void)snprintf(out, ETAG_SIZE, "\"%s\"", request->reference);
+}
+
+static bool is_answered_by_condition(struct request *request, const struct stored_blob *blob)
+{
+    char etag[ETAG_SIZE];
+
+    write_etag(request, etag);
+    if (!oci_is_answered_by_condition(request, etag, stored_blob_size(blob))) return false;
+    if (request->response->status == 304) describe(request, request->reference); /* a 412 must not be kept for a year */
+    return true;
+}
+
+static struct result refuse_range(struct request *request, uint64_t size)
+{
+    (void)oci_refuse(request, 416, "RANGE_INVALID", "the blob has no such bytes").ok;
+    response_header(request, "Content-Range", "bytes */%" PRIu64, size);
+    return SUCCESS;
+}
+
+/* Takes the blob over. */
+static struct result answer(struct request *request, struct stored_blob *blob, struct error *err)
+{
+    const uint64_t size = stored_blob_size(blob);
+    struct outgoing *outgoing = arena_take(request->arena, sizeof *outgoing);
+    struct range range = {0};
+    char etag[ETAG_SIZE];
+
+    write_etag(request, etag);
+    const enum range_kind kind =
+        request->method == METHOD_GET ? range_of_request(request, size, etag, &range) : RANGE_WHOLE;
+    if (outgoing == NULL || kind == RANGE_UNSATISFIABLE) {
+        stored_blob_free(blob);
+        return outgoing == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
+    }
+    *outgoing = (struct outgoing){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
+    const struct response_source source = {.state = outgoing, .read = read_blob,
+                                           .read_at_once = read_blob_at_once, .close = close_blob,
+                                           .length = kind == RANGE_PART ? range.last - range.first + 1 : size};
+    response_from_source(request, kind == RANGE_PART ? 206 : 200, "application/octet-stream", &source);
+    describe(request, request->reference);
+    if (kind == RANGE_PART)
+        response_header(request, "Content-Range", "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, range.first, range.last, size);
+    return SUCCESS;
+}
+
+/* With the record of the read: the row is as fresh as one that is read after it, and needs no connection of its own. */
+static struct change *search(struct request *request)
+{
+    const struct resource *where = oci_where(request);
+
+    request->handler_state = NULL; /* of an earlier decision, which came too late */
+    if (oci_is_probe(request) || uuid_is_nil(&where->repository)) return NULL;
+    struct blob_search *search = arena_take(request->arena, sizeof *search);
+    if (search == NULL) return NULL;
+    blob_search_prepare(request->gateway->registry, action_of(request), where, request->reference, search);
+    request->handler_state = search;
+    return &search->change;
+}
+
+static struct blob_query query_of(const struct request *request)
+{
+    return (struct blob_query){.permit = request->permit, .action = action_of(request), .where = oci_where(request),
+                               .digest = request->reference, .search = request->handler_state};
+}
+
+static bool recall(struct request *request)
+{
+    const struct blob_query query = query_of(request);
+    OWNED(stored_blob) *blob = NULL;
+    struct error ignored = {0};
+
+    if (oci_is_probe(request) || !stored_blob_recall(request->gateway->registry, &query, &blob)) return false;
+    return is_answered_by_condition(request, blob) || answer(request, GIVE(blob), &ignored).ok;
+}
+
+static struct result read(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct blob_query query = query_of(request);
+    OWNED(stored_blob) *blob = NULL;
+
+    if (oci_is_probe(request)) return oci_refuse(request, 404, "BLOB_UNKNOWN", "push it: what is there is not told");
+    if (!stored_blob_find(request->gateway->registry, pg, &query, &blob, err).ok)
+        return oci_fail(request, "BLOB_UNKNOWN", err);
+    if (is_answered_by_condition(request, blob)) return SUCCESS;
+    if (stored_blob_is_damaged(blob) && !(request->method == METHOD_GET && stored_blob_is_sound_now(blob)))
+        return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");
+    if (request->method == METHOD_GET && !stored_blob_open(blob, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
+    return answer(request, GIVE(blob), err);
+}
+
+static struct result delete(struct request *request, struct pg *pg, struct error *err)
+{
+    struct blob_unlink unlink;
+    char etag[ETAG_SIZE];
+
+    (void)pg;
+    write_etag(request, etag); /* of the blob, if it is here: it can have no other */
+    if (condition_of_request(request, etag) != CONDITIONS_HOLD)
+        return oci_refuse(request, 412, "PRECONDITION_FAILED", "If-Match or If-None-Match does not hold");
+    blob_unlink_prepare(oci_where(request), request->reference, &unlink);
+    if (!request_record(request, &unlink.change, err).ok) return oci_fail_to_delete(request, "BLOB_UNKNOWN", err);
+    response_empty(request, 202);
+    return SUCCESS;
+}
+
+const struct handler handler_blob_read = {
+    .handle = read, .instead = oci_probe_instead, .search = search, .recall = recall, .decides_at_once = true};
+const struct handler handler_blob_delete = {.handle = delete};

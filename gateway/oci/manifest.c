@@ -1,0 +1,314 @@
+/* Manifests (OCI Distribution Specification, "Pulling manifests", "Pushing Manifests", "Deleting Manifests"). */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "gateway/http/condition.h"
+#include "gateway/oci/oci_priv.h"
+#include "policy/decider.h"
+#include "registry/reference.h"
+#include "registry/stored_manifest.h"
+#include "registry/tag.h"
+
+/* A reference is a tag or a digest; what has a ':' can only be meant as a digest. */
+static bool is_digest(const char *reference)
+{
+    return strchr(reference, ':') != NULL;
+}
+
+/* True when the reference is well-formed; else there is an answer. */
+static bool check_reference(struct request *request, bool is_push)
+{
+    const char *reference = request->reference;
+    struct digest digest;
+    struct error wrong = {0};
+
+    if (is_digest(reference)) {
+        if (digest_parse(bytes_of_text(reference), &digest, &wrong).ok) return true;
+        (void)oci_refuse(request, 400, "DIGEST_INVALID", wrong.message).ok;
+        return false;
+    }
+    if (tag_is_valid(bytes_of_text(reference))) return true;
+    if (is_push)
+        (void)oci_refuse(request, 400, "TAG_INVALID", "a tag has up to 128 letters, digits and . _ -").ok;
+    else
+        (void)oci_refuse(request, 404, "MANIFEST_UNKNOWN", "this repository has no such manifest").ok;
+    return false;
+}
+
+static struct result target_manifest(struct request *request, enum action action)
+{
+    if (!check_reference(request, action == ACTION_MANIFEST_PUSH)) return SUCCESS;
+    struct resource *resource = oci_target(request, action);
+    if (resource != NULL) (void)snprintf(resource->detail, sizeof resource->detail, "%s", request->reference);
+    return SUCCESS;
+}
+
+static enum action action_of(const struct request *request)
+{
+    return request->method == METHOD_HEAD ? ACTION_MANIFEST_STAT : ACTION_MANIFEST_READ;
+}
+
+struct result target_manifest_read(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target_manifest(request, action_of(request));
+}
+
+struct result target_manifest_push(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target_manifest(request, ACTION_MANIFEST_PUSH);
+}
+
+struct result target_manifest_delete(struct request *request, struct pg *pg, struct error *err)
+{
+    const enum action action = is_digest(request->reference) ? ACTION_MANIFEST_DELETE : ACTION_TAG_DELETE;
+
+    (void)pg;
+    (void)err;
+    return target_manifest(request, action);
+}
+
+static struct manifest_query query_of(const struct request *request)
+{
+    return (struct manifest_query){
+        .permit = request->permit, .action = action_of(request), .where = oci_where(request), .reference = request->reference};
+}
+
+#define ETAG_SIZE (DIGEST_TEXT_SIZE + sizeof "\".docker\"")
+
+/* The same bytes may be pushed again under Docker's name for their type: then what a client has kept is another answer. */
+static void write_etag(const char *digest, const char *media_type, char out[ETAG_SIZE])
+{
+    const bool is_docker = strcmp(media_type, MEDIA_TYPE_DOCKER) == 0 || strcmp(media_type, MEDIA_TYPE_DOCKER_LIST) == 0;
+
+    (void)snprintf(out, ETAG_SIZE, "\"%s%s\"", digest, is_docker ? ".docker" : "");
+}
+
+/* What a change asks of the manifest that its reference names. */
+struct condition_on_manifest {
+    struct manifest_condition condition;
+    const struct request *request;
+};
+
+static bool holds(const struct manifest_condition *condition, const char *digest, const char *media_type)
+{
+    const struct condition_on_manifest *self = (const struct condition_on_manifest *)(const void *)condition; /* its first member */
+    char etag[ETAG_SIZE];
+
+    if (digest != NULL) write_etag(digest, media_type, etag);
+    return condition_of_request(self->request, digest == NULL ? NULL : etag) == CONDITIONS_HOLD;
+}
+
+static struct condition_on_manifest condition_of(const struct request *request)
+{
+    const bool is_stated = request_header(request, "If-Match") != NULL || request_header(request, "If-None-Match") != NULL;
+
+    return (struct condition_on_manifest){
+        .condition = {.holds = is_stated ? holds : NULL, .reference = request->reference}, .request = request};
+}
+
+/* What a reference names is the business of those alone that may look: the others are told that it is not what they said. */
+static struct result refuse_condition(struct request *request, const struct error *err)
+{
+    struct action_pair look = {.action = ACTION_MANIFEST_STAT, .resource = *oci_where(request)};
+    const bool may_look = oci_may(request, &look, 1);
+
+    return oci_refuse(request, 412, "PRECONDITION_FAILED", may_look ? err->message : "If-Match or If-None-Match does not hold");
+}
+
+static void answer(struct request *request, struct stored_manifest *manifest)
+{
+    char etag[ETAG_SIZE];
+
+    /* A repository's bytes are what was pushed, whatever the client lists in Accept. */
+    write_etag(manifest->digest, manifest->media_type, etag);
+    const bool is_answered = oci_is_answered_by_condition(request, etag, manifest->size_bytes);
+    const struct response_source described = {.length = manifest->size_bytes}; /* HEAD never reads it */
+    if (!is_answered && request->method == METHOD_HEAD)
+        response_from_source(request, 200, manifest->media_type, &described);
+    else if (!is_answered)
+        oci_body(request, 200, manifest->media_type, &manifest->body);
+    response_header(request, "Docker-Content-Digest", "%s", manifest->digest);
+    response_header(request, "ETag", "%s", etag);
+    response_header(request, "Cache-Control", "private, no-cache");
+    oci_warn_of_expiry(request);
+}
+
+static struct result read(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct manifest_query query = query_of(request);
+    OWNED(stored_manifest) *manifest = NULL;
+
+    if (oci_is_probe(request)) return oci_refuse(request, 404, "MANIFEST_UNKNOWN", "push it: what is there is not told");
+    if (!stored_manifest_find(request->gateway->registry, pg, &query, &manifest, err).ok)
+        return oci_fail(request, "MANIFEST_UNKNOWN", err);
+    answer(request, manifest);
+    return SUCCESS;
+}
+
+static bool recall(struct request *request)
+{
+    const struct manifest_query query = query_of(request);
+    OWNED(stored_manifest) *manifest = NULL;
+
+    if (oci_is_probe(request) || !stored_manifest_recall(request->gateway->registry, &query, &manifest)) return false;
+    answer(request, manifest);
+    return true;
+}
+
+/* The tags of a push: its reference, unless that is a digest, and each ?tag=. */
+struct tags {
+    size_t count;
+    const char *names[MANIFEST_TAGS_MAX];
+};
+
+static bool add_tag(struct request *request, struct tags *tags, const char *name)
+{
+    if (!tag_is_valid(bytes_of_text(name))) {
+        (void)oci_refuse(request, 400, "TAG_INVALID", "a tag has up to 128 letters, digits and . _ -").ok;
+        return false;
+    }
+    if (tags->count == MANIFEST_TAGS_MAX) {
+        (void)oci_refuse(request, 414, "TAG_INVALID", "more tags than one push may set").ok;
+        return false;
+    }
+    tags->names[tags->count++] = name;
+    return true;
+}
+
+static bool gather_tags(struct request *request, struct tags *tags)
+{
+    const char *name = NULL;
+
+    if (!is_digest(request->reference) && !add_tag(request, tags, request->reference)) return false;
+    for (size_t at = 0; (name = request_next_argument(request, "tag", &at)) != NULL;)
+        if (!add_tag(request, tags, name)) return false;
+    return true;
+}
+
+/* Writes the digest's text; false and 400 when the body is not what the reference says. */
+static bool check_digest(struct request *request, char text_out[DIGEST_TEXT_SIZE])
+{
+    struct digest expected = {.algorithm = DIGEST_SHA256};
+    struct error wrong = {0};
+    const bool is_named = is_digest(request->reference);
+
+    if (is_named && !digest_parse(bytes_of_text(request->reference), &expected, &wrong).ok) return false;
+    const struct digest actual = digest_of(expected.algorithm, request->body);
+    digest_format(&actual, text_out);
+    if (!is_named || digest_equal(&actual, &expected)) return true;
+    (void)oci_refuse(request, 400, "DIGEST_INVALID", "the manifest's bytes have another digest").ok;
+    return false;
+}
+
+static struct result refuse_push(struct request *request, const struct manifest_push *push, struct error *err)
+{
+    if (push->condition->has_failed) return refuse_condition(request, err);
+    if (push->is_wrong) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
+    if (err->kind != ERROR_NOT_FOUND || push->missing[0] == '\0') return oci_fail(request, "NAME_UNKNOWN", err);
+    OWNED_JSON detail = json_pack("{s:s}", "digest", push->missing);
+    response_oci_error(request, 400, "MANIFEST_BLOB_UNKNOWN", err->message, detail);
+    return SUCCESS;
+}
+
+static void warn_of_layers_elsewhere(struct request *request, const struct manifest *manifest)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < manifest->reference_count; i++) count += !manifest->references[i].is_required;
+    if (count > 0)
+        response_warning(request, "%zu of the layers may be kept elsewhere (non-distributable, or with urls): whether they "
+                                  "are here was not checked", count);
+}
+
+static void created(struct request *request, const struct manifest_push *push)
+{
+    response_empty(request, 201);
+    oci_location(request, "manifests", push->digest);
+    response_header(request, "Docker-Content-Digest", "%s", push->digest);
+    char etag[ETAG_SIZE];
+    write_etag(push->digest, push->manifest->media_type, etag);
+    response_header(request, "ETag", "%s", etag);
+    if (push->manifest->subject[0] != '\0') response_header(request, "OCI-Subject", "%s", push->manifest->subject);
+    for (size_t i = 0; i < push->tag_count; i++) response_header(request, "OCI-Tag", "%s", push->tags[i]);
+    warn_of_layers_elsewhere(request, push->manifest);
+    oci_warn_of_expiry(request);
+}
+
+static struct result store(struct request *request, struct pg *pg, struct manifest_push *push, struct error *err)
+{
+    const struct result prepared =
+        manifest_push_prepare(request->gateway->registry, pg, oci_where(request), request->body, push, err);
+
+    if (!prepared.ok) return refuse_push(request, push, err);
+    const struct result stored = request_record(request, &push->change, err);
+    manifest_push_done(push);
+    if (!stored.ok) return refuse_push(request, push, err);
+    created(request, push);
+    return SUCCESS;
+}
+
+static struct result parse(struct request *request, struct manifest **manifest_out, struct error *err)
+{
+    const char *content_type = request_header(request, "Content-Type");
+    const struct bytes type = content_type == NULL ? ((struct bytes){0}) : bytes_of_text(content_type);
+
+    if (manifest_parse(request->body, type, manifest_out, err).ok) return SUCCESS;
+    /* Its size was judged by the route; what is over a limit now is its nesting or its length of lists. */
+    if (err->kind == ERROR_INVALID || err->kind == ERROR_LIMIT)
+        return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
+    return (struct result){.ok = false};
+}
+
+static struct result push(struct request *request, struct pg *pg, struct error *err)
+{
+    struct manifest_push *push = arena_take(request->arena, sizeof *push);
+    struct tags *tags = arena_take(request->arena, sizeof *tags);
+    struct condition_on_manifest condition = condition_of(request);
+    OWNED(manifest) *manifest = NULL;
+
+    if (push == NULL || tags == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a push");
+    TRY(parse(request, &manifest, err));
+    if (manifest == NULL || !check_digest(request, push->digest) || !gather_tags(request, tags)) return SUCCESS;
+    push->manifest = manifest;
+    push->tags = tags->names;
+    push->tag_count = tags->count;
+    push->condition = &condition.condition;
+    return store(request, pg, push, err);
+}
+
+/* A tag may go: what it names stays, and so does the log's word of it. What policies keep is the manifest. */
+static struct result delete(struct request *request, struct pg *pg, struct error *err)
+{
+    struct policy_keeping keeping;
+    union {
+        struct tag_delete tag;
+        struct manifest_delete manifest;
+    } deletion;
+    struct change *change = &deletion.tag.change;
+    struct condition_on_manifest condition = condition_of(request);
+
+    (void)pg;
+    if (is_digest(request->reference)) {
+        TRY(decider_keeping(request->gateway->decider, request->name, clock_wall_ms(), &keeping, err));
+        manifest_delete_prepare(oci_where(request), request->reference, &keeping, &deletion.manifest);
+        deletion.manifest.condition = &condition.condition;
+        change = &deletion.manifest.change;
+    } else {
+        tag_delete_prepare(oci_where(request), request->reference, &deletion.tag);
+        deletion.tag.condition = &condition.condition;
+    }
+    const struct result result = request_record(request, change, err);
+    if (!result.ok && condition.condition.has_failed) return refuse_condition(request, err);
+    if (!result.ok) return oci_fail_to_delete(request, "MANIFEST_UNKNOWN", err);
+    response_empty(request, 202);
+    return SUCCESS;
+}
+
+const struct handler handler_manifest_read = {.handle = read, .instead = oci_probe_instead, .recall = recall, .decides_at_once = true};
+const struct handler handler_manifest_push = {.handle = push};
+const struct handler handler_manifest_delete = {.handle = delete};

@@ -1,0 +1,190 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "gateway/http/condition.h"
+#include "gateway/oci/oci_priv.h"
+#include "gateway/pipeline/resolve.h"
+#include "policy/decider.h"
+#include "registry/reference.h"
+
+struct result oci_refuse(struct request *request, unsigned status, const char *code, const char *message)
+{
+    response_oci_error(request, status, code, message, NULL);
+    return SUCCESS;
+}
+
+static struct result damaged(struct request *request, const struct error *err)
+{
+    log_error("stored bytes do not verify", err);
+    return oci_refuse(request, 500, "UNKNOWN",
+                      "the stored bytes do not verify, so nothing was sent; an alarm was raised; pushing it again "
+                      "replaces them");
+}
+
+struct result oci_fail(struct request *request, const char *code, struct error *err)
+{
+    if (err->kind == ERROR_NOT_FOUND) return oci_refuse(request, 404, code, err->message);
+    if (err->kind == ERROR_CORRUPT) return damaged(request, err);
+    if (err->kind == ERROR_DENIED) return oci_refuse(request, 403, "DENIED", err->message); /* a quota, an immutable tag */
+    if (err->kind != ERROR_LIMIT) return (struct result){.ok = false};
+    (void)oci_refuse(request, 429, "TOOMANYREQUESTS", err->message).ok;
+    response_header(request, "Retry-After", "%d", 5);
+    return SUCCESS;
+}
+
+struct result oci_fail_to_delete(struct request *request, const char *code, struct error *err)
+{
+    return err->kind == ERROR_CONFLICT ? oci_refuse(request, 405, "UNSUPPORTED", err->message) : oci_fail(request, code, err);
+}
+
+struct resource *oci_target(struct request *request, enum action action)
+{
+    struct repository_name name;
+    struct error wrong = {0};
+
+    if (!repository_name_split(bytes_of_text(request->name), &name, &wrong).ok) {
+        (void)oci_refuse(request, 400, "NAME_INVALID", wrong.message).ok;
+        return NULL;
+    }
+    struct resource *resource = request_add_pair(request, action, request->name);
+    resource->kind = RESOURCE_REPOSITORY;
+    resolve_name(request, resource);
+    return resource;
+}
+
+bool oci_may(const struct request *request, const struct action_pair *pairs, size_t count)
+{
+    struct decision_request question = {
+        .principal = &request->principal, .pair_count = count, .now_ms = clock_wall_ms()};
+    OWNED(decision) *decision = NULL;
+    struct error ignored = {0};
+
+    memcpy(question.pairs, pairs, count * sizeof *pairs);
+    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    return decider_decide(request->gateway->decider, &question, &decision, &ignored).ok &&
+           decision_verdict(decision) == VERDICT_ALLOW;
+}
+
+/* Whoever pushes asks first what is there already, to save the upload. Without that answer it uploads, which is all it needs. */
+void oci_probe_instead(struct request *request)
+{
+    if (request->method == METHOD_HEAD) request->pairs[0].action = ACTION_UPLOAD_PROBE;
+}
+
+bool oci_is_probe(const struct request *request)
+{
+    return request->pairs[0].action == ACTION_UPLOAD_PROBE;
+}
+
+const struct resource *oci_where(const struct request *request)
+{
+    return &request->pairs[0].resource;
+}
+
+#define COPIED_MAX ((size_t)128 << 10) /* what a request's arena has room for several times */
+
+static bool copy_buffer(void *state, uint64_t offset, uint8_t *place, size_t length)
+{
+    const struct buffer *body = state;
+
+    memcpy(place, body->data + offset, length);
+    return true;
+}
+
+static struct result read_buffer(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err)
+{
+    (void)err;
+    (void)copy_buffer(state, offset, place, length);
+    return SUCCESS;
+}
+
+static void close_buffer(void *state)
+{
+    struct buffer *body = state;
+
+    buffer_done(body);
+    free(body);
+}
+
+void oci_body(struct request *request, unsigned status, const char *content_type, struct buffer *body)
+{
+    struct buffer *kept = body->length > COPIED_MAX ? memory_zeroed(1, sizeof *kept) : NULL;
+
+    if (kept != NULL) {
+        *kept = *body;
+        *body = BUFFER(0);
+        const struct response_source source = {
+            .state = kept, .length = kept->length, .read = read_buffer, .read_at_once = copy_buffer, .close = close_buffer};
+        response_from_source(request, status, content_type, &source);
+        return;
+    }
+    const char *copy = arena_copy_text(request->arena, buffer_bytes(body));
+    response_bytes(request, status, content_type, (struct bytes){(const uint8_t *)copy, copy == NULL ? 0 : body->length});
+    if (copy == NULL) request->response->is_broken = true;
+    buffer_done(body);
+}
+
+void oci_location(struct request *request, const char *kind, const char *reference)
+{
+    response_header(request, "Location", "/v2/%s/%s/%s", request->name, kind, reference);
+}
+
+#define EXPIRY_NOTICE_MS (7 * INT64_C(86400000)) /* time to ask an administrator */
+
+void oci_warn_of_expiry(struct request *request)
+{
+    const int64_t expires_ms = decider_robot_expires(request->gateway->decider, &request->principal);
+    char when[CLOCK_TEXT_SIZE];
+
+    if (expires_ms == 0 || expires_ms - clock_wall_ms() > EXPIRY_NOTICE_MS) return;
+    clock_format(expires_ms, when);
+    response_warning(request, "the secret of %s ends at %s: ask an administrator for a new robot before that",
+                     request->principal.subject, when);
+}
+
+bool oci_is_answered_by_condition(struct request *request, const char *etag, uint64_t size)
+{
+    const enum condition condition = condition_of_request(request, etag);
+
+    if (condition == CONDITION_NO_MATCH)
+        (void)oci_refuse(request, 412, "PRECONDITION_FAILED", "it is not what If-Match names").ok;
+    else if (condition == CONDITION_A_MATCH)
+        response_not_modified(request, size);
+    return condition != CONDITIONS_HOLD;
+}
+
+bool oci_page_size(struct request *request, unsigned fallback, unsigned most, unsigned *size_out)
+{
+    const char *text = request_argument(request, "n");
+    uint64_t size = fallback;
+
+    if (text != NULL && !text_to_u64(bytes_of_text(text), INT32_MAX, &size)) {
+        (void)oci_refuse(request, 400, "PAGINATION_NUMBER_INVALID", "n is a number of 0 or more").ok;
+        return false;
+    }
+    *size_out = size > most ? most : (unsigned)size;
+    return true;
+}
+
+void oci_next_page(struct request *request, const char *path, unsigned size, const char *last)
+{
+    response_header(request, "Link", "</v2/%s?n=%u&last=%s>; rel=\"next\"", path, size, last);
+}
+
+static struct result record_outcome(struct recorder *recorder, enum outcome outcome, const char *note,
+                                    struct change *change, struct error *err)
+{
+    struct request_recorder *self = (struct request_recorder *)(void *)recorder; /* its first member */
+
+    return request_record_outcome(self->request, outcome, note, change, err);
+}
+
+void request_recorder_init(struct request_recorder *recorder, struct request *request)
+{
+    *recorder = (struct request_recorder){.recorder = {.record = record_outcome}, .request = request};
+}

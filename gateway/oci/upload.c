@@ -1,0 +1,216 @@
+/* PATCH, PUT, GET and DELETE of upload sessions (OCI Distribution Specification, "Pushing a blob in chunks"). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/http/range.h"
+#include "gateway/oci/upload_priv.h"
+
+/* The id alone goes into the decision and the log; the secret stays in the request. */
+static struct result target_session(struct request *request, enum action action)
+{
+    struct upload_location location;
+
+    if (!upload_location_parse(bytes_of_text(request->reference), &location))
+        return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "there is no such upload, or it has ended: begin a new one");
+    struct resource *resource = oci_target(request, action);
+    if (resource != NULL) uuid_format(&location.upload, resource->detail);
+    return SUCCESS;
+}
+
+struct result target_upload_write(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target_session(request, ACTION_UPLOAD_WRITE);
+}
+
+struct result target_upload_commit(struct request *request, struct pg *pg, struct error *err)
+{
+    struct digest digest;
+
+    (void)pg;
+    (void)err;
+    return upload_digest_argument(request, &digest) ? target_session(request, ACTION_UPLOAD_COMMIT) : SUCCESS;
+}
+
+struct result target_upload_read(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target_session(request, ACTION_UPLOAD_READ);
+}
+
+struct result target_upload_cancel(struct request *request, struct pg *pg, struct error *err)
+{
+    (void)pg;
+    (void)err;
+    return target_session(request, ACTION_UPLOAD_CANCEL);
+}
+
+static struct upload_request session_of(const struct request *request)
+{
+    struct upload_request session = {.action = request->pairs[0].action,
+                                     .where = oci_where(request),
+                                     .principal = &request->principal};
+
+    (void)upload_location_parse(bytes_of_text(request->reference), &session.location); /* the target did it before */
+    return session;
+}
+
+/* 416 with what the client needs to go on. */
+static struct result out_of_order(struct request *request, const struct intake_state *state)
+{
+    (void)oci_refuse(request, 416, "RANGE_INVALID", "the body does not begin where the upload ends; Range says where").ok;
+    upload_headers(request, &state->location, upload_offset(state->upload));
+    return SUCCESS;
+}
+
+/* A Content-Range must begin at the offset and be as long as the body; "0-0" with an empty body is what some send. */
+static struct result check_range(struct request *request, struct intake_state *state)
+{
+    const char *value = request_header(request, "Content-Range");
+    const char *length = request_header(request, "Content-Length");
+    struct range range = {0};
+    char expected[24];
+
+    if (value == NULL || (length != NULL && strcmp(length, "0") == 0)) return SUCCESS;
+    if (!content_range_read(value, &range))
+        return oci_refuse(request, 416, "RANGE_INVALID", "the Content-Range is not of the form first-last");
+    if (range.first != upload_offset(state->upload)) return out_of_order(request, state);
+    (void)snprintf(expected, sizeof expected, "%" PRIu64, range.last - range.first + 1);
+    if (length != NULL && strcmp(length, expected) != 0)
+        return oci_refuse(request, 400, "SIZE_INVALID", "the Content-Length is not that of the Content-Range");
+    state->has_range = true;
+    state->expected_end = range.last + 1;
+    return SUCCESS;
+}
+
+static struct result ask(struct request *request, struct error *err)
+{
+    const struct upload_request session = session_of(request);
+    struct intake_state *state = NULL;
+
+    intake_release(request); /* of an earlier decision, which came too late */
+    TRY(intake_state_new(request, &state, err));
+    state->location = session.location;
+    return upload_new(request->gateway->registry, &session, &state->upload, err);
+}
+
+static struct change *search(struct request *request)
+{
+    struct error ignored = {0};
+
+    if (!ask(request, &ignored).ok) return NULL; /* asked again, and said, by who needs it */
+    return upload_search(((struct intake_state *)request->handler_state)->upload);
+}
+
+static struct result find(struct request *request, struct pg *pg, struct intake_state **state_out, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    if (state == NULL || state->upload == NULL) {
+        TRY(ask(request, err));
+        state = request->handler_state;
+    }
+    *state_out = state;
+    return upload_find(state->upload, pg, request->permit, err);
+}
+
+static struct result begin(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = NULL;
+    struct result result = SUCCESS;
+
+    const struct result found = find(request, pg, &state, err);
+    if (state == NULL) return found;
+    if (!intake_claim(request, pg, found, &result, err)) return result;
+    result = check_range(request, state);
+    if (request->response == NULL) return result;
+    intake_let_go(state, pg);
+    return result;
+}
+
+static struct result begin_close(struct request *request, struct pg *pg, struct error *err)
+{
+    struct digest digest;
+
+    if (!upload_digest_argument(request, &digest)) return SUCCESS;
+    const struct result result = begin(request, pg, err);
+    if (result.ok) ((struct intake_state *)request->handler_state)->digest = digest;
+    return result;
+}
+
+static bool is_short(struct request *request, const struct intake_state *state)
+{
+    if (!state->has_range || upload_offset(state->upload) == state->expected_end) return false;
+    (void)oci_refuse(request, 400, "SIZE_INVALID", "the body was not as long as its Content-Range").ok;
+    return true;
+}
+
+static struct result finish_write(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    const bool wrong = is_short(request, state); /* then what was not saved meanwhile does not count */
+    const struct result saved = wrong ? SUCCESS : upload_save(state->upload, pg, &state->recorder.recorder, err);
+    const uint64_t offset = upload_offset(state->upload);
+    intake_let_go(state, pg);
+    if (!saved.ok) return intake_refuse(request, err);
+    if (wrong) return SUCCESS;
+    response_empty(request, 202);
+    upload_headers(request, &state->location, offset);
+    return SUCCESS;
+}
+
+static struct result finish_close(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct result result =
+        is_short(request, request->handler_state) ? SUCCESS : intake_commit(request, pg, err);
+
+    intake_end(request->handler_state);
+    return result;
+}
+
+/* What came before the connection broke is kept; the client asks where to go on. */
+static void cut(struct request *request, struct pg *pg)
+{
+    struct intake_state *state = request->handler_state;
+    struct error ignored = {0};
+
+    if (state == NULL || state->upload == NULL) return;
+    if (!request->is_right_lost && upload_can_save(state->upload)) (void)upload_save(state->upload, pg, &state->recorder.recorder, &ignored).ok;
+    intake_let_go(state, pg);
+}
+
+static struct result status(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = NULL;
+
+    if (!find(request, pg, &state, err).ok) return intake_refuse(request, err);
+    response_empty(request, 204);
+    upload_headers(request, &state->location, upload_offset(state->upload));
+    return SUCCESS;
+}
+
+static struct result cancel(struct request *request, struct pg *pg, struct error *err)
+{
+    const struct upload_request session = session_of(request);
+    struct upload_cancel change;
+
+    upload_cancel_prepare(session.where, session.principal, &session.location, &change);
+    if (!request_record(request, &change.change, err).ok) return intake_refuse(request, err);
+    upload_cancel_finish(request->gateway->registry, pg, &change);
+    response_empty(request, 204);
+    return SUCCESS;
+}
+
+const struct handler handler_upload_write = {
+    .search = search, .begin = begin, .write = intake_write, .finish = finish_write, .cut = cut, .release = intake_release,
+    .decides_at_once = true};
+const struct handler handler_upload_commit = {
+    .search = search, .begin = begin_close, .write = intake_write, .finish = finish_close, .cut = cut, .release = intake_release,
+    .decides_at_once = true};
+const struct handler handler_upload_read = {
+    .search = search, .handle = status, .release = intake_release, .decides_at_once = true};
+const struct handler handler_upload_cancel = {.handle = cancel};

@@ -1,0 +1,172 @@
+/* Bodies into upload sessions (OCI Distribution Specification, "Pushing blobs"). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "crypto/secret.h"
+#include "gateway/oci/upload_priv.h"
+
+struct result intake_state_new(struct request *request, struct intake_state **state_out, struct error *err)
+{
+    struct intake_state *state = arena_take(request->arena, sizeof *state);
+
+    if (state == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
+    request_recorder_init(&state->recorder, request);
+    request->handler_state = state;
+    *state_out = state;
+    return SUCCESS;
+}
+
+void upload_headers(struct request *request, const struct upload_location *location, uint64_t offset)
+{
+    char name[UPLOAD_LOCATION_SIZE], id[UUID_TEXT_SIZE];
+
+    upload_location_format(location, name);
+    uuid_format(&location->upload, id);
+    oci_location(request, "blobs/uploads", name);
+    response_header(request, "Docker-Upload-UUID", "%s", id);
+    /* "0-0" also says that nothing is there; in a 416 that would send some clients to byte 1, again and again. */
+    if (offset > 0 || request->response->status != 416)
+        response_header(request, "Range", "0-%" PRIu64, offset > 0 ? offset - 1 : 0);
+    secret_wipe(name, sizeof name);
+}
+
+bool upload_digest_argument(struct request *request, struct digest *digest_out)
+{
+    const char *text = request_argument(request, "digest");
+    struct error wrong = {0};
+
+    if (text != NULL && digest_parse(bytes_of_text(text), digest_out, &wrong).ok) return true;
+    (void)oci_refuse(request, 400, "DIGEST_INVALID",
+                     text == NULL ? "the argument digest is missing" : wrong.message).ok;
+    return false;
+}
+
+void upload_created(struct request *request, const char *digest)
+{
+    response_empty(request, 201);
+    oci_location(request, "blobs", digest);
+    response_header(request, "Docker-Content-Digest", "%s", digest);
+}
+
+/* What a session's failures mean to a client. */
+struct result intake_refuse(struct request *request, struct error *err)
+{
+    switch (err->kind) {
+    case ERROR_CONFLICT: return oci_refuse(request, 409, "BLOB_UPLOAD_INVALID", err->message);
+    case ERROR_INVALID: return oci_refuse(request, 400, "DIGEST_INVALID", err->message);
+    case ERROR_NONE:
+    case ERROR_DENIED:
+    case ERROR_NOT_FOUND:
+    case ERROR_LIMIT:
+    case ERROR_FULL:
+    case ERROR_UNAVAILABLE:
+    case ERROR_UNCERTAIN:
+    case ERROR_CORRUPT:
+    case ERROR_NO_MEMORY:
+    case ERROR_FORKED: break;
+    }
+    return oci_fail(request, "BLOB_UPLOAD_UNKNOWN", err);
+}
+
+void intake_end(struct intake_state *state)
+{
+    upload_free(GIVE(state->upload));
+}
+
+/* All that is announced, before the first byte of it: room where it is stored, and bytes of a project with a quota. */
+static struct result reserve(struct request *request, struct intake_state *state, struct error *err)
+{
+    const char *text = request_header(request, "Content-Length");
+    uint64_t length = 0;
+
+    if (text == NULL || !text_to_u64(bytes_of_text(text), INT64_MAX, &length)) return SUCCESS; /* in pieces, as it comes */
+    upload_expect(state->upload, length);
+    return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
+}
+
+void intake_let_go(struct intake_state *state, struct pg *pg)
+{
+    struct recorder *recorder = &state->recorder.recorder;
+    struct error ignored = {0};
+
+    if (state->upload == NULL) return;
+    if (state->is_whole)
+        (void)upload_drop(state->upload, pg, "its only request failed", recorder, &ignored).ok;
+    else
+        (void)upload_give_back(state->upload, recorder, &ignored).ok;
+    intake_end(state);
+}
+
+/* Clients begin anew when they hear that an upload is unknown; one that is lost is, from now on, unless another writer has it. */
+static struct result end_lost(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    log_error("what an upload had made safe is gone or damaged, so it ends", err);
+    const struct result dropped = upload_drop(state->upload, pg, "what it had is lost", &state->recorder.recorder, err);
+    intake_end(state);
+    if (!dropped.ok) return intake_refuse(request, err);
+    return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "what was stored of this upload is lost: begin a new one");
+}
+
+static struct result give_up(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    if (state->upload != NULL && upload_is_lost(state->upload)) return end_lost(request, pg, err);
+    if (state->upload != NULL) upload_note_end(state->upload, pg, err);
+    intake_let_go(state, pg);
+    return intake_refuse(request, err);
+}
+
+bool intake_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
+                  struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    if (found.ok && upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok) return true;
+    *result_out = give_up(request, pg, err);
+    return false;
+}
+
+static struct result write(struct intake_state *state, struct pg *pg, struct bytes bytes, struct error *err)
+{
+    const struct upload_announcement announced = {.length = bytes.length, .more_may_come = true};
+
+    if (upload_must_reserve(state->upload, bytes.length))
+        TRY(upload_reserve(state->upload, &announced, &state->recorder.recorder, err));
+    TRY(upload_write(state->upload, bytes, err));
+    TRY(upload_show(state->upload, pg, err));
+    return upload_must_save(state->upload) ? upload_save(state->upload, pg, &state->recorder.recorder, err) : SUCCESS;
+}
+
+struct result intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+
+    return write(state, pg, bytes, err).ok ? SUCCESS : give_up(request, pg, err);
+}
+
+struct result intake_commit(struct request *request, struct pg *pg, struct error *err)
+{
+    struct intake_state *state = request->handler_state;
+    char digest[DIGEST_TEXT_SIZE];
+
+    const struct result committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
+    if (!committed.ok) return give_up(request, pg, err);
+    intake_end(state);
+    digest_format(&state->digest, digest);
+    upload_created(request, digest);
+    return SUCCESS;
+}
+
+void intake_release(struct request *request)
+{
+    struct intake_state *state = request->handler_state;
+
+    if (state == NULL) return;
+    intake_end(state);
+    secret_wipe(&state->location, sizeof state->location);
+}

@@ -1,0 +1,55 @@
+/* What a handler came to: the events that say so, and the answer. */
+#include <stdio.h>
+
+#include "gateway/http/exchange_priv.h"
+
+struct result outcome_ensure(struct exchange *exchange, struct error *err)
+{
+    struct request *request = &exchange->request;
+
+    if (exchange->is_recorded || request->route->record != RECORD_WITH_CHANGE) return SUCCESS;
+    return request_record(request, NULL, err);
+}
+
+/*
+ * What was allowed and then came to nothing is said, too. A handler that failed before it came to its change gets
+ * two events, that it was allowed and that it failed, because a change that fails would make its whole group wait.
+ */
+static struct result record_failure(struct exchange *exchange, const struct error *handler_failure, struct error *err)
+{
+    struct request *request = &exchange->request;
+    const bool changes = request->route->record == RECORD_WITH_CHANGE || request->route->body == BODY_STREAMED;
+    const bool failed = handler_failure != NULL || (request->response != NULL && request->response->status >= 400);
+    char note[32];
+
+    if (!changes || !failed || exchange->has_failure || request->permit == NULL) return SUCCESS;
+    if (handler_failure != NULL)
+        (void)snprintf(note, sizeof note, "%s", error_kind_name(handler_failure->kind));
+    else
+        (void)snprintf(note, sizeof note, "status %u", request->response->status);
+    return request_record_outcome(request, OUTCOME_FAILED, note, NULL, err);
+}
+
+void outcome_answer(struct exchange *exchange, const struct error *err)
+{
+    if (exchange->is_denied_late)
+        denial_answer(exchange, exchange->record.decision);
+    else if (exchange->is_denied_too_often)
+        exchange_refuse(exchange, 429, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
+    else
+        response_failure(&exchange->request, err);
+}
+
+void outcome_conclude(struct exchange *exchange, struct result result, const struct error *err)
+{
+    struct error unrecorded = {0};
+
+    if (!result.ok) failure_tell(&exchange->request, err);
+    if (!result.ok && err->kind == ERROR_FORKED) sequencer_set_forked(exchange->request.gateway->sequencer, err);
+    const bool is_unknown = !result.ok && err->kind == ERROR_UNCERTAIN; /* whatever else can't be recorded now */
+    if (!outcome_ensure(exchange, &unrecorded).ok ||
+        !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
+        outcome_answer(exchange, is_unknown ? err : &unrecorded);
+    else if (!result.ok || exchange->is_denied_late)
+        outcome_answer(exchange, err);
+}

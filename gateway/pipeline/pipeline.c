@@ -1,0 +1,451 @@
+#include "gateway/pipeline/pipeline.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/authenticate.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "gateway/http/exchange_priv.h"
+#include "gateway/http/path.h"
+#include "gateway/http/query.h"
+#include "gateway/http/server_priv.h"
+#include "gateway/pipeline/resolve.h"
+#include "gateway/pipeline/token_endpoint.h"
+
+enum way {
+    WAY_NEXT, /* the next step */
+    WAY_WORKER, /* the same step again, on a worker */
+    WAY_WAIT, /* whoever is waited for goes on with the next step; the exchange is not ours any more */
+    WAY_ANSWER /* there is an answer */
+};
+
+static enum way answer_failure(struct exchange *exchange, const struct error *err)
+{
+    failure_tell(&exchange->request, err);
+    response_failure(&exchange->request, err);
+    return WAY_ANSWER;
+}
+
+static enum way unrouted(struct exchange *exchange, const struct route_match *match)
+{
+    if (match->answer == ROUTE_METHOD)
+        response_not_allowed(&exchange->request, match->methods);
+    else
+        response_unknown(&exchange->request);
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_ROUTE);
+    return WAY_ANSWER;
+}
+
+/* Below /v2 what stands in a path is a name, or what belongs to one. */
+static bool split_path(struct request *request, struct bytes path, struct path *split_out, struct error *err)
+{
+    request->speaks_oci = path.length > 4 && memcmp(path.data, "/v2/", 4) == 0;
+    if (path_split(path, request->arena, split_out, err).ok) {
+        request->speaks_oci = strcmp(split_out->segments[0], "v2") == 0;
+        return true;
+    }
+    if (request->speaks_oci && err->kind == ERROR_INVALID) response_oci_error(request, 400, "NAME_INVALID", err->message, NULL);
+    return false;
+}
+
+static struct result find_route(struct exchange *exchange, struct route_match *match_out, struct error *err)
+{
+    struct request *request = &exchange->request;
+    const struct bytes target = {(const uint8_t *)exchange->target, exchange->target_length};
+    struct bytes path = {0}, query = {0};
+    struct path *split = arena_take(request->arena, sizeof *split);
+
+    if (split == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a path");
+    if (!target_split(target, &path, &query)) return failure(err, ERROR_INVALID, "the request target has no path");
+    if (!split_path(request, path, split, err)) return (struct result){.ok = false};
+    TRY(query_read(query, request->arena, &request->arguments, err));
+    return route_find(request->gateway->routes, split, request->method, request->arena, match_out, err);
+}
+
+static enum way step_route(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct route_match match = {0};
+    struct error err = {0};
+
+    (void)pg;
+    if (!find_route(exchange, &match, &err).ok) {
+        if (request->response != NULL) return WAY_ANSWER;
+        if (err.kind != ERROR_LIMIT) return answer_failure(exchange, &err);
+        response_error(request, 414, "UNSUPPORTED", "The query is too long", err.message);
+        return WAY_ANSWER;
+    }
+    if (match.answer != ROUTE_FOUND) return unrouted(exchange, &match);
+    request->route = match.route;
+    request->name = match.name;
+    request->reference = match.reference;
+    if (!query_check(match.route, &request->arguments, &err).ok) return answer_failure(exchange, &err);
+    if (exchange->framing.has_body && match.route->body == BODY_NONE) {
+        const struct error unasked = {ERROR_INVALID, "this request has no body"};
+        return answer_failure(exchange, &unasked);
+    }
+    if (match.route->body_limit != 0 && exchange->framing.length > match.route->body_limit) {
+        err.kind = ERROR_LIMIT;
+        (void)snprintf(err.message, sizeof err.message, "the body may have at most %zu bytes", match.route->body_limit);
+        return answer_failure(exchange, &err);
+    }
+    return WAY_NEXT;
+}
+
+static enum way step_form(struct exchange *exchange, struct pg *pg)
+{
+    (void)pg;
+    if (exchange->request.route->body != BODY_FORM || !exchange->framing.has_body) return WAY_NEXT;
+    gather_begin(exchange);
+    return WAY_WAIT;
+}
+
+/* What has to block, or may have to, goes on where that is allowed. */
+static enum way step_place(struct exchange *exchange, struct pg *pg)
+{
+    const struct request *request = &exchange->request;
+
+    (void)pg;
+    return request->is_on_worker || request->route->handler->decides_at_once ? WAY_NEXT : WAY_WORKER;
+}
+
+static enum credential_place place_of(enum credential_kind kind)
+{
+    if (kind == CREDENTIAL_MINT) return CREDENTIAL_AT_TOKEN;
+    return kind == CREDENTIAL_SESSION ? CREDENTIAL_AT_SESSION : CREDENTIAL_AT_ROUTE;
+}
+
+static struct result check_credential(struct exchange *exchange, struct error *err)
+{
+    struct request *request = &exchange->request;
+    struct authentication *found = arena_take(request->arena, sizeof *found);
+    const char *thumbprint = request->client_confirmation;
+    const struct credential credential = {
+        .place = place_of(request->route->credential),
+        .takes_secrets = request->speaks_oci,
+        .authorization = request_header(request, "Authorization"),
+        .thumbprint = thumbprint[0] == '\0' ? NULL : thumbprint,
+        .client = request->client.ss_family == AF_UNSPEC ? NULL : (const struct sockaddr *)&request->client,
+        .now_ms = clock_wall_ms(),
+    };
+
+    if (found == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a credential");
+    if (credential.place == CREDENTIAL_AT_TOKEN) TRY(token_authenticate(request, &credential, found, err));
+    else TRY(authenticate(request->gateway->authenticator, &credential, found, err));
+    request->authentication = found;
+    if (found->error == OAUTH_NONE) request->principal = found->principal;
+    return SUCCESS;
+}
+
+static enum way too_many(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
+{
+    budget_refuse(exchange, why, wait_s, metric);
+    return WAY_WAIT;
+}
+
+static enum way step_authenticate(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    enum gateway_metric metric = METRIC_REFUSED_PRINCIPAL;
+    struct error err = {0};
+
+    (void)pg;
+    if (request->route->credential == CREDENTIAL_NONE) return WAY_NEXT;
+    if (!check_credential(exchange, &err).ok) return answer_failure(exchange, &err);
+    const struct authentication *found = request->authentication;
+    if (found->error == OAUTH_TOO_MANY) return too_many(exchange, found->description, found->wait_s, METRIC_REFUSED_SECRET);
+    if (budget_enter(exchange, &metric, &err).ok) return WAY_NEXT;
+    return too_many(exchange, err.message, 1, metric);
+}
+
+/* Who has no good credential does not get his body stored, only drained. */
+static enum way step_gather(struct exchange *exchange, struct pg *pg)
+{
+    const struct request *request = &exchange->request;
+
+    (void)pg;
+    if (request->route->body != BODY_GATHERED || !exchange->framing.has_body) return WAY_NEXT;
+    if (request->principal.kind == PRINCIPAL_NONE) return WAY_NEXT;
+    gather_begin(exchange);
+    return WAY_WAIT;
+}
+
+/* A target function that names what routes.def does not is a bug. */
+static void require_actions(const struct request *request)
+{
+    assert(request->pair_count > 0);
+    for (size_t i = 0; i < request->pair_count; i++)
+        assert(route_has_action(request->route, request->pairs[i].action));
+}
+
+static enum way step_decide(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    bool is_later = false;
+    struct error err = {0};
+
+    if (request->route->record == RECORD_NONE) return WAY_NEXT;
+    request->pair_count = 0;
+    if (!request->route->target(request, pg, &err).ok) return answer_failure(exchange, &err);
+    if (request->response != NULL) return WAY_ANSWER;
+    require_actions(request);
+    if (!resolve_repositories(request, pg, &is_later, &err).ok) return answer_failure(exchange, &err);
+    if (is_later) return WAY_WORKER;
+    if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
+    if (decision_verdict(exchange->decision) == VERDICT_DENY && request->route->handler->instead != NULL &&
+        !exchange_decide_instead(exchange, &err).ok)
+        return answer_failure(exchange, &err);
+    if (budget_allows_denial(exchange)) return WAY_NEXT;
+    return too_many(exchange, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
+}
+
+static size_t step_of_decide(void);
+
+/* Who may not send it is told so before any of it is stored. It may come slowly, so whether he still may is decided again. */
+static enum way step_take(struct exchange *exchange, struct pg *pg)
+{
+    const bool is_missing =
+        exchange->request.route->body == BODY_ALLOWED && exchange->framing.has_body && !exchange->is_body_done;
+
+    (void)pg;
+    if (!is_missing || decision_verdict(exchange->decision) != VERDICT_ALLOW) return WAY_NEXT;
+    exchange->step = step_of_decide();
+    gather_begin(exchange);
+    return WAY_WAIT;
+}
+
+static enum way admit_stream(struct exchange *exchange)
+{
+    const bool is_one = exchange->request.route->body == BODY_STREAMED && decision_verdict(exchange->decision) == VERDICT_ALLOW;
+    struct stream_refusal refusal = {.status = 0};
+
+    if (!is_one || stream_enter(exchange, &refusal)) return WAY_NEXT;
+    if (refusal.status == 429) return too_many(exchange, refusal.why, 1, refusal.metric);
+    exchange_refuse(exchange, refusal.status, refusal.why, 1, refusal.metric);
+    return WAY_ANSWER;
+}
+
+static enum way step_allot(struct exchange *exchange, struct pg *pg)
+{
+    static const char why[] = "the project's quota of requests for this minute is used up; Retry-After says when to come again";
+    struct allotted_now now = {.allotted = ALLOTTED};
+    struct error err = {0};
+
+    if (ration_is_used_up(exchange)) return too_many(exchange, RIGHTS_TOO_FAST, 1, METRIC_REFUSED_RIGHTS);
+    if (!exchange_allot(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);
+    if (now.allotted == ALLOTTED) return admit_stream(exchange);
+    return now.allotted == ALLOTTED_LATER ? WAY_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);
+}
+
+static void continue_later(struct exchange *exchange);
+
+/* On the sequencer's thread, which must not be kept. */
+static void recorded(struct record *record)
+{
+    struct exchange *exchange = (struct exchange *)(void *)((char *)record - offsetof(struct exchange, record));
+    const bool is_allowed = record->status == RECORD_DONE && decision_verdict(record->decision) == VERDICT_ALLOW;
+
+    if (record->status != RECORD_STALE) exchange->is_recorded = true; /* also if nobody waits for the answer any more */
+    if (is_allowed && exchange->request.route->handler->recall != NULL)
+        exchange_resume(exchange, PHASE_RECALL);
+    else
+        continue_later(exchange);
+}
+
+static enum way step_record(struct exchange *exchange, struct pg *pg)
+{
+    const struct request *request = &exchange->request;
+
+    (void)pg;
+    exchange->record.done = NULL;
+    if (request->route->record == RECORD_NONE) return WAY_NEXT;
+    const bool is_allowed = decision_verdict(exchange->decision) == VERDICT_ALLOW;
+    if (is_allowed && !budget_of_workers(exchange)) return WAY_WORKER;
+    if (request->route->record == RECORD_WITH_CHANGE && is_allowed) return WAY_NEXT;
+    struct change *(*search)(struct request *) = request->route->handler->search;
+    exchange_record_prepare(exchange, is_allowed && search != NULL ? search(&exchange->request) : NULL);
+    exchange->record.done = recorded;
+    sequencer_submit(request->gateway->sequencer, &exchange->record);
+    return WAY_WAIT;
+}
+
+static enum way step_recorded(struct exchange *exchange, struct pg *pg)
+{
+    static const struct error unavailable = {ERROR_UNAVAILABLE, "the audit log can't be written now"};
+    static const struct error unstable = {ERROR_UNAVAILABLE, "the rights change too fast to decide"};
+    struct record *record = &exchange->record;
+
+    (void)pg;
+    if (record->done == NULL) return WAY_NEXT; /* nothing was recorded yet: a change will be */
+    exchange_record_take(exchange);
+    switch (record->status) {
+    case RECORD_DONE:
+        if (decision_verdict(record->decision) == VERDICT_ALLOW) return WAY_NEXT;
+        denial_answer(exchange, record->decision);
+        return WAY_ANSWER;
+    case RECORD_STALE:
+        exchange->step = step_of_decide();
+        return exchange_may_decide_again(exchange) ? WAY_NEXT : answer_failure(exchange, &unstable);
+    case RECORD_REFUSED:
+    case RECORD_UNAVAILABLE: break;
+    }
+    if (record->error.kind == ERROR_FORKED) return answer_failure(exchange, &record->error);
+    return answer_failure(exchange, &unavailable);
+}
+
+static struct result begin_handler(struct exchange *exchange, struct pg *pg, struct error *err)
+{
+    exchange->has_begun = true;
+    return exchange->request.route->handler->begin(&exchange->request, pg, err);
+}
+
+static enum way begin_stream(struct exchange *exchange, struct pg *pg)
+{
+    struct error err = {0};
+    const struct result result = begin_handler(exchange, pg, &err);
+
+    if (!result.ok || exchange->request.response != NULL) {
+        outcome_conclude(exchange, result, &err);
+        return WAY_ANSWER;
+    }
+    if (!outcome_ensure(exchange, &err).ok) {
+        outcome_answer(exchange, &err);
+        return WAY_ANSWER;
+    }
+    if (!exchange->framing.has_body) {
+        pipeline_finish(exchange, pg);
+        return WAY_WAIT;
+    }
+    lease_begin(exchange);
+    exchange_resume(exchange, PHASE_STREAM);
+    return WAY_WAIT;
+}
+
+static enum way step_handle(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    if (request->route->body == BODY_STREAMED) return begin_stream(exchange, pg);
+    exchange->has_begun = true;
+    request->wait_ms = 0;
+    const struct result result = request->route->handler->handle(request, pg, &err);
+    const bool waits = result.ok && request->wait_ms > 0, has_answer = request->response != NULL;
+    if (has_answer || !waits) outcome_conclude(exchange, result, &err);
+    else exchange->step--; /* it is run again */
+    if (!waits) return WAY_ANSWER;
+    pause_begin(exchange);
+    return WAY_WAIT;
+}
+
+static const struct step {
+    const char *name;
+    enum way (*run)(struct exchange *exchange, struct pg *pg);
+} steps[] = {
+    {"route", step_route},   {"form", step_form},     {"place", step_place},
+    {"authenticate", step_authenticate}, {"gather", step_gather}, {"decide", step_decide}, {"take", step_take},
+    {"allot", step_allot},   {"record", step_record}, {"recorded", step_recorded}, {"handle", step_handle},
+};
+#define STEP_COUNT (sizeof steps / sizeof steps[0])
+
+static size_t step_of_decide(void)
+{
+    size_t step = 0;
+
+    while (steps[step].run != step_decide) step++;
+    return step;
+}
+
+static bool has_stream(const struct request *request)
+{
+    return request->response != NULL && request->response->source != NULL && request->method == METHOD_GET;
+}
+
+void pipeline_answer(struct exchange *exchange, const struct error *failed)
+{
+    if (failed != NULL) response_failure(&exchange->request, failed);
+    if (has_stream(&exchange->request)) outflow_begin(exchange);
+    else exchange_resume(exchange, PHASE_ANSWER);
+}
+
+void pipeline_finish(struct exchange *exchange, struct pg *pg)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+
+    const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
+    if (exchange_is_malformed(exchange) && request->response == NULL) exchange_refuse_malformed(exchange);
+    if (!exchange->intake.has_failed)
+        outcome_conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
+    else
+        outcome_conclude(exchange, (struct result){.ok = request->response != NULL}, &no_memory);
+    pipeline_answer(exchange, NULL);
+}
+
+static bool waited_too_long(const struct exchange *exchange)
+{
+    const int64_t longest_ms = exchange->request.gateway->settings->queue_timeout;
+
+    return !exchange->has_begun && clock_monotonic_ms() - exchange->queued_ms > longest_ms;
+}
+
+static void run_steps(struct exchange *exchange, struct pg *pg)
+{
+    enum way way = WAY_NEXT;
+
+    while (way == WAY_NEXT && exchange->step < STEP_COUNT) way = steps[exchange->step++].run(exchange, pg);
+    if (way == WAY_WORKER) {
+        exchange->step--;
+        continue_later(exchange);
+    } else if (way != WAY_WAIT) {
+        pipeline_answer(exchange, NULL);
+    }
+}
+
+static void run_on_worker(struct exchange *exchange, struct pg *pg)
+{
+    const struct error late = {ERROR_UNAVAILABLE, "no worker was free in time"};
+
+    exchange->request.is_on_worker = true;
+    if (!waited_too_long(exchange)) {
+        run_steps(exchange, pg);
+        return;
+    }
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_BUSY);
+    pipeline_answer(exchange, &late);
+}
+
+static void continue_later(struct exchange *exchange)
+{
+    const struct error busy = {ERROR_UNAVAILABLE, "too many requests wait already; try again in a second"};
+
+    if (!exchange_submit(exchange, exchange->server->gateway->readers, run_on_worker)) pipeline_answer(exchange, &busy);
+}
+
+void pipeline_start(struct exchange *exchange)
+{
+    run_steps(exchange, NULL);
+}
+
+bool pipeline_recall(struct exchange *exchange)
+{
+    struct request *request = &exchange->request;
+
+    exchange_record_take(exchange);
+    exchange->has_begun = true;
+    exchange->phase = PHASE_ANSWER;
+    const bool is_at_hand = request->route->handler->recall(request);
+    if (is_at_hand && (!has_stream(request) || outflow_begin_at_once(exchange))) return true;
+    exchange->phase = PHASE_WORK;
+    exchange->step = is_at_hand ? STEP_COUNT : STEP_COUNT - 1; /* what is not done: to read the first bytes, or to handle, too */
+    exchange_suspend(exchange);
+    continue_later(exchange);
+    return false;
+}
+
+void pipeline_continue(struct exchange *exchange)
+{
+    continue_later(exchange);
+}

@@ -1,0 +1,339 @@
+/* Decisions and their events, for a request. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "authz/authenticate.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "gateway/http/exchange_priv.h"
+#include "policy/decider.h"
+
+#define STALE_MAX 100 /* a loop, whatever the clock says */
+
+static struct exchange *exchange_of(struct request *request)
+{
+    return (struct exchange *)(void *)((char *)request - offsetof(struct exchange, request));
+}
+
+static struct result decide(const struct request *request, struct decision **decision_out, struct error *err)
+{
+    struct decision_request question = {.principal = &request->principal,
+                                        .pair_count = request->pair_count,
+                                        .asked = request->asked,
+                                        .now_ms = clock_wall_ms()};
+
+    memcpy(question.pairs, request->pairs, sizeof question.pairs);
+    if (request->client.ss_family != AF_UNSPEC) question.client = (const struct sockaddr *)&request->client;
+    return decider_decide(request->gateway->decider, &question, decision_out, err);
+}
+
+struct result exchange_decide(struct exchange *exchange, struct error *err)
+{
+    decision_free(exchange->decision);
+    exchange->decision = NULL;
+    return decide(&exchange->request, &exchange->decision, err);
+}
+
+struct result exchange_decide_instead(struct exchange *exchange, struct error *err)
+{
+    struct request *request = &exchange->request;
+    const struct action_pair own = request->pairs[0];
+    OWNED(decision) *denied = exchange->decision;
+
+    request->route->handler->instead(request);
+    assert(route_has_action(request->route, request->pairs[0].action));
+    exchange->decision = NULL;
+    TRY(exchange_decide(exchange, err));
+    if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
+    decision_free(exchange->decision);
+    exchange->decision = GIVE(denied);
+    request->pairs[0] = own;
+    return SUCCESS;
+}
+
+void exchange_right(const struct exchange *exchange, char rule_out[65])
+{
+    const struct request *request = &exchange->request;
+    OWNED(decision) *decision = NULL;
+    struct error err = {0};
+    const char *rule = "";
+
+    if (request->pair_count == 0)
+        rule = decider_is_live(request->gateway->decider, &request->principal, clock_wall_ms()) ? "" : "SYS-NOT-LIVE";
+    else if (!decide(request, &decision, &err).ok)
+        rule = "SYS-UNDECIDED"; /* no memory: what can't be decided is not allowed */
+    else if (decision_verdict(decision) != VERDICT_ALLOW)
+        rule = decision_denial(decision, 0)->rule;
+    (void)snprintf(rule_out, 65, "%s", rule);
+}
+
+struct event_context exchange_context(const struct exchange *exchange)
+{
+    const struct request *request = &exchange->request;
+    struct event_context context = {.client_address = request->client_address,
+                                    .user_agent = request_header(request, "User-Agent")};
+
+    if (request->principal.kind != PRINCIPAL_NONE) {
+        context.issuer = request->principal.issuer;
+        context.subject = request->principal.subject;
+    }
+    if (request->authentication != NULL && request->authentication->tried[0] != '\0') context.tried = request->authentication->tried;
+    memcpy(context.request_id, request->id, sizeof context.request_id);
+    return context;
+}
+
+/* What is denied is not a project's: strangers could use up its quota. Nor is what its administrators do. */
+struct result exchange_allot(struct exchange *exchange, struct pg *pg, struct allotted_now *now_out, struct error *err)
+{
+    const struct request *request = &exchange->request;
+    struct allotted_now now = {.allotted = ALLOTTED};
+
+    const bool counts = request->route->record != RECORD_NONE && request->speaks_oci && !exchange->is_allotted &&
+                        !uuid_is_nil(&request->pairs[0].resource.project) &&
+                        decision_verdict(exchange->decision) == VERDICT_ALLOW;
+    if (counts) TRY(allotment_take(request->gateway->allotment, &request->pairs[0].resource.project, pg, &now, err));
+    if (counts && now.allotted != ALLOTTED_LATER) exchange->is_allotted = true;
+    *now_out = now;
+    return SUCCESS;
+}
+
+void exchange_record_prepare(struct exchange *exchange, struct change *change)
+{
+    record_done(&exchange->record);
+    exchange->record = (struct record){.decision = exchange->decision,
+                                       .context = exchange_context(exchange),
+                                       .change = change};
+    exchange->decision = NULL;
+}
+
+/* If they can't be had, deciding again is stale again, and in the end that is the answer. */
+static void meet_newer_rights(const struct request *request, uint64_t epoch)
+{
+    struct error err = {0};
+
+    metric_add(&metrics_gateway[METRIC_STALE], 1);
+    if (!decider_await_newer(request->gateway->decider, epoch, &err).ok) log_error("rights are not renewed", &err);
+}
+
+void exchange_record_take(struct exchange *exchange)
+{
+    struct record *record = &exchange->record;
+    struct request *request = &exchange->request;
+
+    if (record->status == RECORD_STALE) {
+        meet_newer_rights(request, record->outdated_epoch);
+        return;
+    }
+    exchange->is_recorded = true;
+    if (record->status == RECORD_UNAVAILABLE) {
+        metric_add(&metrics_gateway[METRIC_UNRECORDED], 1);
+        return;
+    }
+    exchange->has_sequence = !record->folded;
+    exchange->sequence = record->sequence;
+    if (record->permit == NULL) return;
+    permit_free(request->permit);
+    request->permit = GIVE(record->permit);
+}
+
+/*
+ * Who made an organisation, a robot or a binding uses it next, and who revoked one counts on it: here it is so when the
+ * answer goes out. The permit has the epoch that the change raised, so any newer snapshot has it.
+ */
+static void meet_own_change(const struct request *request, const struct record *record)
+{
+    struct error err = {0};
+
+    if (record->change == NULL || !record->change->raises_epoch) return;
+    if (!decider_await_newer(request->gateway->decider, permit_epoch(request->permit), &err).ok)
+        log_error("a change of rights is recorded, but not in force here yet", &err);
+}
+
+/* A commit whose answer was lost may have come true: whoever is told that nothing was done would not look. */
+static struct result not_recorded(const struct record *record, struct error *err)
+{
+    if (record->error.kind == ERROR_UNCERTAIN || record->error.kind == ERROR_FORKED) {
+        *err = record->error;
+        return (struct result){.ok = false};
+    }
+    return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now, so nothing was done");
+}
+
+static struct result record_and_wait(struct exchange *exchange, struct change *change, struct error *err)
+{
+    exchange_record_prepare(exchange, change);
+    sequencer_submit_and_wait(exchange->request.gateway->sequencer, &exchange->record);
+    exchange_record_take(exchange);
+    switch (exchange->record.status) {
+    case RECORD_DONE: meet_own_change(&exchange->request, &exchange->record); return SUCCESS;
+    case RECORD_REFUSED:
+        exchange->has_failure = true;
+        *err = exchange->record.error;
+        return (struct result){.ok = false};
+    case RECORD_STALE: return failure(err, ERROR_CONFLICT, "the rights changed meanwhile");
+    case RECORD_UNAVAILABLE: break;
+    }
+    return not_recorded(&exchange->record, err);
+}
+
+/* Decides anew, and records a denial: what was allowed a moment ago is not any more, or the mount that is asked for is not. */
+static struct result decide_again(struct exchange *exchange, struct error *err)
+{
+    TRY(exchange_decide(exchange, err));
+    if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
+    if (!exchange->is_recorded && !budget_allows_denial(exchange)) {
+        TRY(budget_count(exchange, METRIC_REFUSED_DENIED, err));
+        exchange->is_denied_too_often = true;
+        return failure(err, ERROR_LIMIT, DENIED_TOO_OFTEN);
+    }
+    TRY(record_and_wait(exchange, NULL, err));
+    exchange->is_denied_late = exchange->has_failure = true;
+    return failure(err, ERROR_DENIED, "not allowed any more");
+}
+
+/* Out, at most: of what was handed over some may not have left. */
+static uint64_t bytes_gone(const struct exchange *exchange)
+{
+    const struct response *response = exchange->request.response;
+
+    if (response == NULL) return exchange->body_bytes;
+    return response->source == NULL ? response->body.length : exchange->sent_bytes;
+}
+
+/* What was permitted has failed. What was not permitted yet is denied now; without pairs nothing was decided, and it is counted. */
+void exchange_record_lost(struct exchange *exchange)
+{
+    struct request *request = &exchange->request;
+    struct error err = {0};
+    char note[80];
+
+    (void)snprintf(note, sizeof note, "%llu bytes had gone: %.44s", (unsigned long long)bytes_gone(exchange), exchange->lease.rule);
+    if (request->permit != NULL)
+        (void)request_record_outcome(request, OUTCOME_FAILED, note, NULL, &err).ok;
+    else if (request->pair_count > 0 && exchange_decide(exchange, &err).ok &&
+             decision_verdict(exchange->decision) != VERDICT_ALLOW && budget_allows_denial(exchange))
+        (void)record_and_wait(exchange, NULL, &err).ok;
+    if (err.kind != ERROR_NONE) log_error("the end of a body whose right was lost is not recorded", &err);
+}
+
+/* Whoever may grant can raise the epoch many times a second: that must not keep others out, only make them wait. */
+bool exchange_may_decide_again(struct exchange *exchange)
+{
+    const int64_t now_ms = clock_monotonic_ms(), longest_ms = exchange->request.gateway->settings->record_timeout;
+
+    if (exchange->stale_count++ == 0) exchange->stale_since_ms = now_ms;
+    return exchange->stale_count < STALE_MAX && now_ms - exchange->stale_since_ms < longest_ms;
+}
+
+static struct result record_decision(struct exchange *exchange, struct change *change, struct error *err)
+{
+    exchange->stale_count = 0;
+    do {
+        if (exchange->decision == NULL) TRY(decide_again(exchange, err));
+        const struct result result = record_and_wait(exchange, change, err);
+        if (result.ok || exchange->record.status != RECORD_STALE) return result;
+    } while (exchange_may_decide_again(exchange));
+    return failure(err, ERROR_UNAVAILABLE, "the rights change too fast to decide");
+}
+
+struct result request_record(struct request *request, struct change *change, struct error *err)
+{
+    if (request->permit != NULL) return request_record_outcome(request, OUTCOME_COMPLETED, "", change, err);
+    return record_decision(exchange_of(request), change, err);
+}
+
+/* What a request was decided on, while something else is decided and recorded in its place. */
+struct own {
+    struct decision *decision;
+    struct action_pair pairs[ACTION_PAIRS_MAX];
+    size_t pair_count;
+};
+
+static void set_aside(struct exchange *exchange, const struct action_pair *pairs, size_t pair_count, struct own *own_out)
+{
+    struct request *request = &exchange->request;
+
+    assert(pair_count <= ACTION_PAIRS_MAX && !exchange->is_recorded);
+    *own_out = (struct own){.decision = exchange->decision, .pair_count = request->pair_count};
+    memcpy(own_out->pairs, request->pairs, sizeof own_out->pairs);
+    memcpy(request->pairs, pairs, pair_count * sizeof *pairs);
+    request->pair_count = pair_count;
+    exchange->decision = NULL;
+}
+
+static void take_back(struct exchange *exchange, const struct own *own)
+{
+    struct request *request = &exchange->request;
+
+    decision_free(exchange->decision);
+    exchange->decision = own->decision;
+    exchange->is_denied_late = exchange->is_denied_too_often = exchange->has_failure = false;
+    exchange->is_recorded = exchange->has_sequence = false;
+    memcpy(request->pairs, own->pairs, sizeof own->pairs);
+    request->pair_count = own->pair_count;
+}
+
+struct result request_record_instead(struct request *request, const struct action_pair *pairs, size_t pair_count,
+                                     struct change *change, struct error *err)
+{
+    struct exchange *exchange = exchange_of(request);
+    struct own own;
+
+    set_aside(exchange, pairs, pair_count, &own);
+    const struct result result = record_decision(exchange, change, err);
+    if (result.ok)
+        decision_free(own.decision);
+    else
+        take_back(exchange, &own);
+    return result;
+}
+
+struct result request_record_denial(struct request *request, const struct action_pair *pair, struct error *err)
+{
+    struct exchange *exchange = exchange_of(request);
+    struct own own;
+    struct result result = SUCCESS;
+
+    set_aside(exchange, pair, 1, &own);
+    exchange->stale_count = 0;
+    do {
+        result = decide_again(exchange, err);
+    } while (!result.ok && err->kind == ERROR_CONFLICT && exchange_may_decide_again(exchange));
+    take_back(exchange, &own);
+    if (!result.ok && err->kind != ERROR_DENIED) return result;
+    return SUCCESS;
+}
+
+static struct result outcome_of(struct record *record, struct error *err)
+{
+    switch (record->status) {
+    case RECORD_DONE: return SUCCESS;
+    case RECORD_REFUSED: *err = record->error; return (struct result){.ok = false};
+    case RECORD_STALE: return failure(err, ERROR_CONFLICT, "the rights changed meanwhile");
+    case RECORD_UNAVAILABLE: break;
+    }
+    return not_recorded(record, err);
+}
+
+struct result request_record_outcome(struct request *request, enum outcome outcome, const char *note,
+                                     struct change *change, struct error *err)
+{
+    struct exchange *exchange = exchange_of(request);
+    struct record record = {.under = request->permit, .outcome = outcome, .context = exchange_context(exchange),
+                            .change = change};
+
+    (void)snprintf(record.note, sizeof record.note, "%s", note);
+    sequencer_submit_and_wait(request->gateway->sequencer, &record);
+    const struct result result = outcome_of(&record, err);
+    const enum record_status status = record.status;
+    const uint64_t outdated_epoch = record.outdated_epoch;
+    if (status == RECORD_DONE && !record.folded) exchange->sequence = record.sequence;
+    if (status == RECORD_REFUSED || outcome == OUTCOME_FAILED) exchange->has_failure = true;
+    record_done(&record);
+    if (status != RECORD_STALE) return result;
+
+    /* Decided under an older epoch: whether the rest may still be done is decided now. */
+    meet_newer_rights(request, outdated_epoch);
+    return record_decision(exchange, change, err);
+}

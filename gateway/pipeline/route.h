@@ -1,0 +1,87 @@
+/*
+ * gateway/pipeline/route.h -- which request goes where: the table gateway/routes.def.
+ *
+ * One row for every route, and no route without one. Patterns are matched from the right, because a repository may
+ * be called `blobs`: {name} takes one or more segments, {reference} exactly one, all else is literal. The first row
+ * that matches path and method wins; a path that only rows of other methods match is 405.
+ */
+#pragma once
+
+#include "gateway/pipeline/handler.h"
+
+/** When the event becomes durable. */
+enum record_kind {
+    RECORD_NONE,       /* probes only: no decision, no event */
+    RECORD_FIRST,      /* before the handler runs: reads, and bodies that are taken in */
+    RECORD_WITH_CHANGE /* by request_record() in the handler, together with the change */
+};
+
+enum body_kind {
+    BODY_NONE,     /* a body is refused with 400 */
+    BODY_FORM,     /* gathered before authentication, because credentials may be in it; at most 32 KiB */
+    BODY_GATHERED, /* gathered after authentication, because `target` reads it; at most 64 KiB */
+    BODY_ALLOWED,  /* gathered once the request is allowed, up to the row's limit; when it is there that is decided again */
+    BODY_STREAMED  /* decided and recorded before the first byte is taken; then begin, write..., finish */
+};
+
+/* The longest limit that a row may have. */
+#define BODY_UNDECIDED_MAX (64 << 10) /* of BODY_FORM and BODY_GATHERED */
+#define BODY_ALLOWED_MAX   (4 << 20)
+
+/** How strict authentication is. */
+enum credential_kind {
+    CREDENTIAL_NONE,    /* probes */
+    CREDENTIAL_REGISTRY,/* a registry token (or an issuer's for us) */
+    CREDENTIAL_SESSION, /* the same, but a passed expiry is tolerated: the upload session has a limit of its own */
+    CREDENTIAL_MINT     /* /token: what tokens are made from */
+};
+
+struct metric; /* base/metrics.h */
+
+#define ROUTE_ACTIONS_MAX 6 /* a push may begin, write, commit or mount */
+
+struct route {
+    const char *name;             /* in metrics and logs: "blob_read" */
+    unsigned methods;             /* METHOD_BIT() */
+    const char *pattern;
+    enum credential_kind credential;
+    enum record_kind record;
+    enum body_kind body;
+    size_t body_limit;            /* bytes; for streamed bodies 0: the project's quota limits them */
+    route_target *target;         /* names what is decided; NULL only for probes */
+    const struct handler *handler;
+    struct metric *duration;      /* histogram; NULL: not observed */
+    const char *const *parameters; /* of the query, in one text (gateway/parameters.def); NULL: any, also below /api/v1 */
+    size_t action_count;
+    enum action actions[1 + ROUTE_ACTIONS_MAX]; /* from [1] on: the only ones that `target` may name */
+};
+/** Whether the row lists `action`. */
+bool route_has_action(const struct route *route, enum action action);
+
+enum route_number {
+#define ROUTE(name, ...) ROUTE_##name,
+#include "gateway/routes.def"
+#undef ROUTE
+    ROUTE_COUNT
+};
+
+/** Rows that are tried from the first to the last. Tests have tables of their own. */
+struct route_table {
+    size_t count;
+    const struct route *rows;
+};
+extern const struct route_table route_table;
+
+enum route_answer { ROUTE_FOUND, ROUTE_UNKNOWN, ROUTE_METHOD };
+
+struct route_match {
+    enum route_answer answer;
+    const struct route *route;     /* ROUTE_FOUND */
+    unsigned methods;              /* ROUTE_METHOD: what the path allows, for Allow */
+    const char *name, *reference;  /* in the arena */
+};
+
+/** Matches a path that path_split() has taken apart. ERROR_NO_MEMORY only; an unknown path is an answer. */
+struct path;
+RESULT route_find(const struct route_table *table, const struct path *path, enum method method, struct arena *arena,
+                  struct route_match *match_out, struct error *err);

@@ -1,0 +1,78 @@
+/*
+ * Bodies that stream in: so many in all, and of these a share of each organisation into which they go and of each principal. By where they go, because
+ * only who may push there can use that share up; subjects of one issuer may be of many organisations. The last
+ * quarter is for those with little of it, so that those who have their whole share never have all.
+ */
+#include <stdio.h>
+
+#include "authz/role.h"
+#include "gateway/http/exchange_priv.h"
+#include "gateway/http/server_priv.h"
+
+#define LITTLE 16 /* a sixteenth of all */
+
+static int64_t lower(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* False: `*refusal` says that the share is used up. */
+static bool enter(struct exchange *exchange, unsigned ticket, const char *kind, const char *key, int64_t most,
+                  struct stream_refusal *refusal)
+{
+    char realm[UUID_TEXT_SIZE];
+    const struct quota_limits limits = {.at_a_time = (unsigned)most, .realm = realm};
+    struct error err = {0};
+
+    uuid_format(&exchange->request.pairs[0].resource.organisation, realm);
+    if (quota_enter(exchange->server->gateway->quota, kind, key, &limits, &exchange->tickets[ticket], &err).ok) return true;
+    (void)snprintf(refusal->why, sizeof refusal->why, "%lld bodies are coming in %s already, and more of its bodies don't fit now",
+                   (long long)most, ticket == TICKET_STREAM_ORGANISATION ? "for this organisation" : "from this client");
+    return false;
+}
+
+static bool enter_shares(struct exchange *exchange, int now, struct stream_refusal *refusal)
+{
+    const struct settings *settings = exchange->server->gateway->settings;
+    const int64_t little = settings->streams_max / LITTLE > 0 ? settings->streams_max / LITTLE : 1;
+    const int64_t most = now < settings->streams_max - settings->streams_max / 4 ? settings->streams_max : little;
+    char organisation[UUID_TEXT_SIZE], principal[PRINCIPAL_KEY_SIZE];
+
+    uuid_format(&exchange->request.pairs[0].resource.organisation, organisation);
+    principal_key(&exchange->request.principal, principal);
+    refusal->status = 429;
+    refusal->metric = METRIC_REFUSED_ORGANISATION;
+    if (!enter(exchange, TICKET_STREAM_ORGANISATION, "bodies into an organisation", organisation,
+               lower(most, settings->streams_per_organisation), refusal))
+        return false;
+    refusal->metric = METRIC_REFUSED_PRINCIPAL;
+    return enter(exchange, TICKET_STREAM_PRINCIPAL, "bodies of a principal", principal,
+                 lower(settings->streams_max, settings->streams_per_principal), refusal);
+}
+
+bool stream_enter(struct exchange *exchange, struct stream_refusal *refusal_out)
+{
+    const int64_t most = exchange->server->gateway->settings->streams_max;
+
+    if (exchange->is_stream) return true; /* it was decided again */
+    const int now = atomic_fetch_add(&exchange->server->streams, 1);
+    exchange->is_stream = true;
+    metric_add(&metrics_gateway[METRIC_STREAMS_NOW], 1);
+    if (now < most && enter_shares(exchange, now, refusal_out)) return true;
+    stream_leave(exchange); /* at once: its answer may take as long as its client likes */
+    if (now < most) return false;
+    *refusal_out = (struct stream_refusal){.status = 503, .metric = METRIC_REFUSED_BUSY};
+    (void)snprintf(refusal_out->why, sizeof refusal_out->why, "%lld bodies are coming in already, which is all that fit; try again in a second",
+                   (long long)most);
+    return false;
+}
+
+void stream_leave(struct exchange *exchange)
+{
+    if (!exchange->is_stream) return;
+    exchange->is_stream = false;
+    quota_leave(exchange->server->gateway->quota, &exchange->tickets[TICKET_STREAM_ORGANISATION]);
+    quota_leave(exchange->server->gateway->quota, &exchange->tickets[TICKET_STREAM_PRINCIPAL]);
+    atomic_fetch_sub(&exchange->server->streams, 1);
+    metric_add(&metrics_gateway[METRIC_STREAMS_NOW], -1);
+}

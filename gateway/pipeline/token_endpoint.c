@@ -1,0 +1,281 @@
+#include "gateway/pipeline/token_endpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "authz/mint.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "gateway/http/query.h"
+#include "gateway/pipeline/gateway.h"
+#include "gateway/pipeline/handler.h"
+#include "policy/decider.h"
+#include "registry/reference.h"
+#include "registry/registry.h"
+
+#define GRANT_EXCHANGE "urn:ietf:params:oauth:grant-type:token-exchange" /* RFC 8693 section 2.1 */
+#define TOKEN_TYPE     "urn:ietf:params:oauth:token-type:"               /* RFC 8693 section 3 */
+
+/* A request to this endpoint, once its target was found. */
+struct wish {
+    struct scope scope;
+    bool is_exchange;
+};
+
+static const char *field_of(const struct fields *fields, const char *name)
+{
+    for (size_t i = 0; i < fields->count; i++)
+        if (strcmp(fields->list[i].name, name) == 0) return fields->list[i].value;
+    return NULL;
+}
+
+/* RFC 6749, 3.2: parameters come once. Only scope is repeated, by clients of registries. */
+static bool has_duplicates(const struct fields *fields)
+{
+    for (size_t i = 0; i < fields->count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(fields->list[i].name, fields->list[j].name) == 0 &&
+                strcmp(fields->list[i].name, "scope") != 0)
+                return true;
+    return false;
+}
+
+static void refuse(struct authentication *authentication, enum oauth_error error, const char *description)
+{
+    *authentication = (struct authentication){.error = error};
+    (void)memccpy(authentication->description, description, '\0', sizeof authentication->description - 1);
+}
+
+/* The form takes the place of the query's arguments: what follows does not care where they came from. */
+static struct result read_form(struct request *request, struct authentication *authentication, struct error *err)
+{
+    static const char type[] = "application/x-www-form-urlencoded";
+    const char *content_type = request_header(request, "Content-Type");
+    struct error wrong = {0};
+
+    if (content_type == NULL || strncasecmp(content_type, type, sizeof type - 1) != 0)
+        refuse(authentication, OAUTH_INVALID_REQUEST, "the body must be application/x-www-form-urlencoded");
+    else if (request->arguments.count > 0)
+        refuse(authentication, OAUTH_INVALID_REQUEST, "the parameters of POST are in its body, not in the query");
+    else if (!query_read(request->body, request->arena, &request->arguments, &wrong).ok) {
+        if (wrong.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "%s", wrong.message);
+        refuse(authentication, OAUTH_INVALID_REQUEST, wrong.message);
+    }
+    return SUCCESS;
+}
+
+/* As if it had come in a header, so that there is one way for names and passwords. */
+static struct result try_password(struct request *request, const struct credential *credential, const char *name,
+                                  const char *password, struct authentication *authentication, struct error *err)
+{
+    const size_t name_length = strlen(name), password_length = strlen(password);
+    struct buffer OWNED_BUFFER header = BUFFER((size_t)64 << 10), pair = BUFFER((size_t)32 << 10);
+    struct credential basic = *credential;
+
+    if (strchr(name, ':') != NULL || name_length + password_length > (size_t)20 << 10) {
+        refuse(authentication, OAUTH_INVALID_CLIENT, "unknown robot, wrong secret, or the robot was revoked or has expired");
+        return SUCCESS;
+    }
+    TRY(buffer_format(&pair, err, "%s:%s", name, password));
+    TRY(buffer_add_text(&header, "Basic ", err));
+    TRY(text_base64(&header, BASE64_STANDARD, buffer_bytes(&pair), err));
+    basic.authorization = buffer_text(&header);
+    const struct result result = authenticate(request->gateway->authenticator, &basic, authentication, err);
+    secret_wipe(pair.data, pair.capacity);
+    secret_wipe(header.data, header.capacity);
+    return result;
+}
+
+static struct result try_exchange(struct request *request, const struct credential *credential,
+                                  struct authentication *authentication, struct error *err)
+{
+    const char *token = request_argument(request, "subject_token");
+    const char *type = request_argument(request, "subject_token_type");
+
+    if (token == NULL || type == NULL) {
+        refuse(authentication, OAUTH_INVALID_REQUEST, "an exchange needs subject_token and subject_token_type");
+        return SUCCESS;
+    }
+    if (strcmp(type, TOKEN_TYPE "jwt") != 0 && strcmp(type, TOKEN_TYPE "id_token") != 0 &&
+        strcmp(type, TOKEN_TYPE "access_token") != 0) {
+        refuse(authentication, OAUTH_INVALID_REQUEST, "subject_token_type must be jwt, id_token or access_token");
+        return SUCCESS;
+    }
+    if (request_argument(request, "actor_token") != NULL) {
+        refuse(authentication, OAUTH_INVALID_REQUEST, "acting for another is not offered: leave actor_token out");
+        return SUCCESS;
+    }
+    return authenticate_token(request->gateway->authenticator, credential, bytes_of_text(token), authentication, err);
+}
+
+/* One credential, in the header or in the form, never in both (RFC 6749, 2.3). */
+static struct result try_grant(struct request *request, const struct credential *credential,
+                               struct authentication *authentication, struct error *err)
+{
+    const char *grant = request_argument(request, "grant_type");
+    const char *name = request_argument(request, "username"), *password = request_argument(request, "password");
+    const bool is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
+    const bool is_password = grant != NULL && strcmp(grant, "password") == 0;
+
+    if (credential->authorization != NULL && (is_exchange || is_password)) {
+        refuse(authentication, OAUTH_INVALID_REQUEST, "one credential is enough: a header or the form");
+        return SUCCESS;
+    }
+    if (is_exchange) return try_exchange(request, credential, authentication, err);
+    if (is_password && name != NULL && password != NULL)
+        return try_password(request, credential, name, password, authentication, err);
+    if (is_password) {
+        refuse(authentication, OAUTH_INVALID_REQUEST, "grant_type=password needs username and password");
+        return SUCCESS;
+    }
+    if (grant == NULL || strcmp(grant, "client_credentials") == 0)
+        return authenticate(request->gateway->authenticator, credential, authentication, err);
+    refuse(authentication, OAUTH_UNSUPPORTED_GRANT,
+           "grant_type must be password, client_credentials or token-exchange; there are no refresh tokens");
+    return SUCCESS;
+}
+
+struct result token_authenticate(struct request *request, const struct credential *credential,
+                                 struct authentication *authentication_out, struct error *err)
+{
+    struct authentication authentication = {.error = OAUTH_NONE};
+
+    if (request->method == METHOD_POST) {
+        TRY(read_form(request, &authentication, err));
+        if (authentication.error == OAUTH_NONE && has_duplicates(&request->arguments))
+            refuse(&authentication, OAUTH_INVALID_REQUEST, "a parameter comes twice");
+        if (authentication.error == OAUTH_NONE) TRY(try_grant(request, credential, &authentication, err));
+    } else {
+        TRY(authenticate(request->gateway->authenticator, credential, &authentication, err));
+    }
+    *authentication_out = authentication;
+    return SUCCESS;
+}
+
+void token_refuse(struct request *request, enum oauth_error error, const char *description)
+{
+    json_t *value = json_pack("{s:s, s:s}", "error", oauth_error_name(error), "error_description", description);
+
+    response_json(request, oauth_error_status(error), value);
+    response_header(request, "Cache-Control", "no-store");
+    json_decref(value);
+}
+
+static struct result read_scopes(struct request *request, struct scope *scope, struct error *err)
+{
+    const char *text = NULL;
+
+    for (size_t at = 0; (text = request_next_argument(request, "scope", &at)) != NULL;)
+        TRY(scope_add(scope, bytes_of_text(text), err));
+    return SUCCESS;
+}
+
+/* The event says what was asked for, as far as it fits. */
+static struct result describe_wish(const struct scope *scope, struct resource *resource, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER((size_t)64 << 10);
+
+    const struct scope administration = {.administration = scope->administration};
+    struct scope others = *scope;
+
+    others.administration = false;
+    TRY(scope_write(&administration, &text, err)); /* first: it is what keyd's count of such tokens is held against */
+    if (text.length > 0) TRY(buffer_add_u8(&text, ' ', err));
+    TRY(scope_write(&others, &text, err));
+    (void)snprintf(resource->detail, sizeof resource->detail, "%s", buffer_text(&text));
+    return SUCCESS;
+}
+
+static bool names_another(const struct request *request, const char *parameter)
+{
+    const char *value = request_argument(request, parameter);
+
+    return value != NULL && strcmp(value, request->gateway->settings->service) != 0;
+}
+
+struct result target_token_mint(struct request *request, struct pg *pg, struct error *err)
+{
+    struct wish *wish = arena_take(request->arena, sizeof *wish);
+    const char *grant = field_of(&request->arguments, "grant_type");
+    struct error wrong = {0};
+
+    (void)pg;
+    if (wish == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a token");
+    request->handler_state = wish;
+    wish->is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
+    struct resource *resource = request_add_pair(request, ACTION_TOKEN_MINT, "");
+    if (request->principal.kind == PRINCIPAL_NONE) return SUCCESS; /* a challenge, whatever was wished for */
+    if (names_another(request, "service") || names_another(request, "audience"))
+        token_refuse(request, OAUTH_INVALID_REQUEST, "service and audience must be the service of the challenge");
+    else if (!read_scopes(request, &wish->scope, &wrong).ok)
+        token_refuse(request, OAUTH_INVALID_SCOPE, wrong.message);
+    /* As many count to the administration as there are events of it, so who gets none has none in the event (docs/keys.md). */
+    if (wish->scope.administration)
+        wish->scope.administration = decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
+    return describe_wish(&wish->scope, resource, err);
+}
+
+/* What is asked for and what bindings allow now; a name that can't be a repository's has no rights. Without any right there
+ * is nothing to look up, and what it took would tell whether the repository is there. */
+static struct result narrow(struct request *request, struct pg *pg, struct principal_access *wanted,
+                            struct error *err)
+{
+    struct principal_access live = {.pull = false};
+    struct repository_name name;
+    struct resource resource;
+    struct error wrong = {0};
+    const uint64_t version = decider_names_version(request->gateway->decider); /* before what is found by it */
+
+    if (repository_name_split(bytes_of_text(wanted->name), &name, &wrong).ok) {
+        decider_live_access(request->gateway->decider, &request->principal, wanted->name, clock_wall_ms(), &live);
+        decider_resolve(request->gateway->decider, wanted->name, &resource);
+        if (live.pull || live.push || live.remove)
+            TRY(registry_resolve(request->gateway->registry, pg, version, &resource, err));
+        live.repository = resource.repository;
+    }
+    scope_narrow(wanted, &live);
+    return SUCCESS;
+}
+
+static struct result mint(struct request *request, const struct wish *wish, struct buffer *answer, struct error *err)
+{
+    const struct gateway *gateway = request->gateway;
+    const struct mint_request asked = {
+        .issuer = authenticator_issuer(gateway->authenticator),
+        .service = authenticator_service(gateway->authenticator),
+        .principal = &request->principal,
+        .granted = &wish->scope,
+        .thumbprint = request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
+        .is_exchange = wish->is_exchange,
+        .request = request->id,
+        .now_ms = clock_wall_ms()};
+
+    return mint_token(gateway->keyd, &asked, answer, err);
+}
+
+static struct result handle_token(struct request *request, struct pg *pg, struct error *err)
+{
+    struct wish *wish = request->handler_state;
+    struct buffer OWNED_BUFFER answer = BUFFER(MINT_ANSWER_MAX);
+    struct error wrong = {0};
+
+    for (size_t i = 0; i < wish->scope.count; i++) TRY(narrow(request, pg, &wish->scope.access[i], err));
+    scope_compact(&wish->scope);
+    if (!mint(request, wish, &answer, &wrong).ok) {
+        if (wrong.kind == ERROR_LIMIT) {
+            response_error(request, 429, "TOOMANYREQUESTS", "Too many tokens", wrong.message);
+            response_header(request, "Retry-After", "%d", 1);
+            return SUCCESS;
+        }
+        if (wrong.kind != ERROR_DENIED) return failure(err, wrong.kind, "%s", wrong.message);
+        token_refuse(request, OAUTH_INVALID_GRANT, wrong.message);
+        return SUCCESS;
+    }
+    const char *copy = arena_copy_text(request->arena, buffer_bytes(&answer));
+    if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a token");
+    response_bytes(request, 200, "application/json", bytes_of_text(copy));
+    response_header(request, "Cache-Control", "no-store");
+    return SUCCESS;
+}
+const struct handler handler_token_mint = {.handle = handle_token};
