@@ -392,14 +392,33 @@ static void take(struct inlet *inlet, uint8_t byte, struct outlet *out)
     if (steps[before].passes && inlet->stage != INLET_START_LF) give(inlet, out, &byte, 1);
 }
 
+static void give_run(struct inlet *inlet, struct outlet *out, const uint8_t *bytes, size_t length)
+{
+    if (out->place + out->length == bytes) out->length += length; /* as a rule they stand there already */
+    else give(inlet, out, bytes, length);
+}
+
+/* The letters of a value that means nothing here, up to what is no letter or beyond the limit; how many there were. */
+static size_t skip_value(struct inlet *inlet, const uint8_t *bytes, size_t size, struct outlet *out)
+{
+    const size_t most = inlet->limits.headers + 2 - inlet->header_bytes, room = size < most ? size : most;
+    size_t part = 0;
+
+    if (inlet->field != INLET_OTHER) return 0;
+    while (part < room && is_value_letter(bytes[part])) part++;
+    inlet->count += part;
+    inlet->header_bytes += part;
+    give_run(inlet, out, bytes, part);
+    return part;
+}
+
 /* Bytes of a body, which nobody looks at; how many there were. */
 static size_t skip_body(struct inlet *inlet, const uint8_t *bytes, size_t size, struct outlet *out)
 {
     const size_t part = size < inlet->left ? size : (size_t)inlet->left;
 
     if (inlet->stage != INLET_BODY && inlet->stage != INLET_CHUNK) return 0;
-    if (out->place + out->length == bytes) out->length += part; /* as a rule it stands there already */
-    else give(inlet, out, bytes, part);
+    give_run(inlet, out, bytes, part);
     inlet->left -= part;
     if (inlet->left == 0) inlet->stage = inlet->stage == INLET_BODY ? INLET_START : INLET_CHUNK_CR;
     return part;
@@ -420,7 +439,7 @@ size_t inlet_pass(struct inlet *inlet, uint8_t *place, size_t size)
     struct outlet out = {place, 0};
 
     for (size_t at = 0; at < size && inlet->stage != INLET_REFUSED;) {
-        const size_t skipped = skip_body(inlet, place + at, size - at, &out);
+        const size_t skipped = inlet->stage == INLET_VALUE ? skip_value(inlet, place + at, size - at, &out) : skip_body(inlet, place + at, size - at, &out);
         at += skipped;
         if (skipped == 0) take(inlet, place[at++], &out);
     }
