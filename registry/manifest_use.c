@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "crypto/digest.h"
-#include "registry/collect_store.h"
+#include "registry/manifest_use_store.h"
 #include "registry/metrics.h"
 #include "registry/registry_priv.h"
 

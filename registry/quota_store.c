@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <pthread.h>
 
+#include "crypto/digest.h"
+
 #define HAS_BYTES(project)                                                                                              \
     "(SELECT coalesce(sum(size_bytes), 0) FROM blob WHERE project_id = " project ")"                                    \
     " + (SELECT coalesce(sum(m.size_bytes), 0) FROM repository r JOIN manifest m USING (repository_id)"                 \
@@ -268,15 +270,15 @@ struct result quota_refuse(struct pg *pg, const struct uuid *project, int64_t wa
 
 #define WHEN_IDLE "beyond half of them, idle ones end by themselves"
 
-struct result quota_refuse_session(struct pg *pg, const struct upload_begin *begin, struct error *err)
+struct result quota_refuse_session(struct pg *pg, const struct wanted_session *wanted, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    pg_add_uuid(&arguments, &begin->where.project);
-    pg_add_int8(&arguments, begin->limits.per_project);
-    pg_add_int8(&arguments, begin->limits.per_client);
-    pg_add_bytes(&arguments, (struct bytes){begin->bound_to, sizeof begin->bound_to});
+    pg_add_uuid(&arguments, wanted->project);
+    pg_add_int8(&arguments, wanted->limits->per_project);
+    pg_add_int8(&arguments, wanted->limits->per_client);
+    pg_add_bytes(&arguments, (struct bytes){wanted->bound_to, SHA256_SIZE});
     TRY(pg_run(pg, "quota_session_refusal", &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     if (pg_bool(rows, 0, 0)) return quota_is_used_up(err);
@@ -285,10 +287,10 @@ struct result quota_refuse_session(struct pg *pg, const struct upload_begin *beg
         return failure(err, ERROR_LIMIT,
                        "you have as many open uploads in this project as one client may, %lld: finish or cancel some, or ask for a quota"
                        " (sessions_per_client); " WHEN_IDLE, own);
-    if (pg_int8(rows, 0, 4) >= begin->limits.per_organisation)
+    if (pg_int8(rows, 0, 4) >= wanted->limits->per_organisation)
         return failure(err, ERROR_LIMIT,
                        "the organisation has as many open uploads as it may, %u, in all its projects: finish or cancel some; " WHEN_IDLE,
-                       begin->limits.per_organisation);
+                       wanted->limits->per_organisation);
     return failure(err, ERROR_LIMIT,
                    "the project has as many open uploads as it may, %lld, of all its clients: finish or cancel some, or ask for a quota"
                    " (sessions); " WHEN_IDLE, whole);

@@ -6,11 +6,16 @@
 #pragma once
 
 #include "registry/quota.h"
-#include "registry/upload.h"
 
 /** ERROR_DENIED, for people: `project` has no room for so many bytes. Asks the database for the figures. */
 RESULT quota_refuse(struct pg *pg, const struct uuid *project, int64_t wanted_bytes, struct error *err);
 /** The same where nobody asked before. */
 RESULT quota_is_used_up(struct error *err);
+/** A session that its owner could not begin. */
+struct wanted_session {
+    const struct uuid *project;
+    const uint8_t *bound_to; /* SHA256_SIZE bytes: the owner's */
+    const struct session_limits *limits;
+};
 /** Why a session can't begin: ERROR_LIMIT names the limit that was met, the project's or the client's; ERROR_DENIED, ERROR_NOT_FOUND. */
-RESULT quota_refuse_session(struct pg *pg, const struct upload_begin *begin, struct error *err);
+RESULT quota_refuse_session(struct pg *pg, const struct wanted_session *wanted, struct error *err);

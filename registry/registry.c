@@ -6,7 +6,6 @@
 #include "registry/manifest_cache.h"
 #include "registry/manifest_use.h"
 #include "registry/registry_priv.h"
-#include "registry/upload.h"
 #include "registry/upload_table.h"
 #include "storage/driver_s3.h"
 
@@ -108,6 +107,16 @@ void registry_forget_old_keys(struct registry *registry)
 void registry_forget_keys(struct registry *registry)
 {
     key_cache_clear(registry->keys);
+}
+
+struct result registry_write_notes(struct registry *registry, struct pg *pg, struct error *err)
+{
+    return manifest_uses_write(registry->uses, pg, err);
+}
+
+bool registry_notes_are_many(struct registry *registry)
+{
+    return manifest_uses_are_many(registry->uses);
 }
 
 void registry_free(struct registry *registry)

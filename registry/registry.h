@@ -14,9 +14,7 @@ struct registry;
 
 /** The statements of this folder: for pg_open() of every worker, and for the sequencer's changes. */
 extern const struct pg_table project_statements, repository_statements, seal_statements, stored_blob_statements,
-    upload_statements, upload_admin_statements, stored_manifest_statements, tag_statements, job_statements, scrub_statements,
-    rewrap_statements, forgotten_statements, quota_statements, rules_statements, collect_statements, region_store_table,
-    erase_statements, erased_statements;
+    stored_manifest_statements, tag_statements, quota_statements, rules_statements, manifest_use_statements, region_store_table;
 
 /** A region that this gateway serves; its row must be in the database before a project can have it as its home. */
 struct registry_region {
@@ -34,6 +32,10 @@ struct registry_region {
 struct session_limits {
     unsigned per_project, per_client, per_organisation, idle_s;
 };
+#define UPLOAD_SESSIONS_PER_PROJECT 1000 /* open at the same time by default; more are ERROR_LIMIT */
+#define UPLOAD_SESSIONS_PER_OWNER   250  /* of them by one subject and credential, so that nobody takes them all */
+#define UPLOAD_SESSIONS_PER_ORGANISATION 5000 /* of all its projects */
+#define UPLOAD_IDLE_S               3600   /* without a request that gets on */
 
 /** Projects of an organisation and repositories of a project, with those that were deleted and still hold something. */
 struct place_limits {
@@ -52,8 +54,8 @@ struct registry_options {
     unsigned key_count;          /* how many: 4096 */
     unsigned uploads_max;        /* uploads that write at the same time: 256; more are ERROR_LIMIT */
     unsigned uploads_idle_max;   /* of them, writers kept between two PATCHes, 1.2 MiB each: 32 */
-    struct session_limits uploads_open; /* 0: as registry/upload.h has them */
-    struct place_limits places;  /* 0: as above */
+    struct session_limits uploads_open; /* 0: as above, as in the next */
+    struct place_limits places;
     unsigned lease_s;            /* how long what was pushed, mounted or told of is safe from collection; 0: 24 hours */
 };
 
@@ -109,22 +111,6 @@ RESULT registry_resolve(struct registry *registry, struct pg *pg, uint64_t versi
 /** The same, if it can be done without asking the database; false: nothing was done. */
 bool registry_recall(struct registry *registry, uint64_t version, struct resource *resource);
 
-/**
- * One round of cleaning: ends sessions that expired, each with its event, and removes the bytes of ended ones. At
- * most a hundred of each, and region, so that it can be repeated often. *count_out: how many were removed; 0 while another
- * gateway does it. Blocks.
- */
-RESULT registry_tidy(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);
-struct tidy_turn {
-    int64_t lasts_ms;                   /* no round begins after that; at least one does */
-    bool (*is_stopping)(void *context); /* asked before each round */
-    void *context;
-};
-/** Rounds of registry_tidy(), one behind the other. *has_more_out: the time was over before one found nothing. */
-RESULT registry_tidy_in_turn(struct registry *registry, struct pg *pg, const struct tidy_turn *turn, bool *has_more_out,
-                             struct error *err);
-/** Of it the first part: up to a hundred sessions that expired. Several may do it at once. */
-RESULT registry_end_expired(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err);
 /** What was noted in memory of pulls goes to the database; what fails is kept for the next time. Blocks. */
 RESULT registry_write_notes(struct registry *registry, struct pg *pg, struct error *err);
 /** So many are noted that they should be written now. */

@@ -9,7 +9,6 @@
 #include "registry/metrics.h"
 #include "registry/recorder.h"
 #include "registry/registry_priv.h"
-#include "registry/scrub_store.h"
 #include "registry/stored_blob_store.h"
 
 #define LOOK_AGAIN_MAX      ((uint64_t)64 << 20) /* larger ones wait for a scrub, or a push */
@@ -210,7 +209,7 @@ static struct result run_sound(struct change *change, struct pg *pg, const struc
     const struct sound_change *sound = (const struct sound_change *)(const void *)change; /* its first member */
 
     permit_require(permit, ACTION_BLOB_SOUND, &sound->where);
-    return scrub_blob_unmark(pg, sound->blob, err);
+    return blob_row_unmark(pg, sound->blob, err);
 }
 
 struct result stored_blob_unmark(struct registry *registry, const struct resource *where, const struct uuid *blob, struct error *err)

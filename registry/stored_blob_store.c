@@ -57,6 +57,7 @@ static const struct pg_statement statements[] = {
     {"blob_renew",
      "UPDATE blob SET lease_until = greatest(lease_until, " LEASE("$2") ") WHERE blob_id = $1", "uuid int8", ""},
     {"blob_mark_damaged", "UPDATE blob SET damaged_at = now() WHERE blob_id = $1 AND damaged_at IS NULL", "uuid", ""},
+    {"blob_unmark", "UPDATE blob SET damaged_at = NULL WHERE blob_id = $1 AND damaged_at IS NOT NULL", "uuid", ""},
     {"blob_mount",
      "WITH found AS (UPDATE blob b SET lease_until = greatest(b.lease_until, " LEASE("$6") ") FROM repository_blob s"
      " WHERE s.repository_id = $2 AND s.digest = $3 AND b.blob_id = s.blob_id AND b.project_id = $4"
@@ -240,6 +241,16 @@ struct result blob_row_note_damage(struct pg *pg, const struct uuid *blob, struc
 
     pg_add_uuid(&arguments, blob);
     return pg_run(pg, "blob_mark_damaged", &arguments, NULL, err);
+}
+
+struct result blob_row_unmark(struct pg *pg, const struct uuid *blob, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, blob);
+    TRY(pg_run(pg, "blob_unmark", &arguments, &rows, err));
+    return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the blob has no mark any more");
 }
 
 static struct result run_mount(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)

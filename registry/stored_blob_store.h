@@ -48,6 +48,8 @@ RESULT blob_row_mark_damaged(struct pg *pg, const struct uuid *blob, struct erro
 
 /** The same, whether it was marked before or not. */
 RESULT blob_row_note_damage(struct pg *pg, const struct uuid *blob, struct error *err);
+/** For changes: the mark goes. ERROR_NOT_FOUND without a mark. */
+RESULT blob_row_unmark(struct pg *pg, const struct uuid *blob, struct error *err);
 
 /** Does any blob lie in this region, by the rows? */
 RESULT blob_rows_in_region(struct pg *pg, const char *region, bool *used_out, struct error *err);

@@ -7,7 +7,7 @@
 #include "crypto/digest.h"
 #include "crypto/keyd_client.h"
 #include "gateway/api/api_priv.h"
-#include "registry/forgotten.h"
+#include "registry/jobs/forgotten.h"
 #include "registry/project.h"
 
 #define ENTRY_MAX     ((size_t)8 << 10)

@@ -10,7 +10,7 @@
 #include "gateway/api/api_priv.h"
 #include "gateway/pipeline/route.h"
 #include "policy/decider.h"
-#include "registry/erase.h"
+#include "registry/jobs/erase.h"
 #include "registry/reference.h"
 
 #define KEPT_SHOWN  100 /* repositories that a plan names; it counts all */

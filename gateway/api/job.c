@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "gateway/api/api_priv.h"
 #include "gateway/background/upkeep.h"
-#include "registry/job.h"
+#include "registry/jobs/job.h"
 #include "registry/project_rules.h"
 
 #define PAGE_JOBS_MAX 200 /* jobs and findings are some hundred bytes each */

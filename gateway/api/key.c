@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "gateway/api/api_priv.h"
 #include "gateway/background/mint_watch.h"
-#include "registry/job.h"
+#include "registry/jobs/job.h"
 
 static bool is_held(const struct keyd_identity *identity, uint32_t version)
 {

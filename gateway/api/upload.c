@@ -3,7 +3,7 @@
 
 #include "gateway/api/api_priv.h"
 #include "registry/reference.h"
-#include "registry/upload_admin.h"
+#include "registry/upload/upload_admin.h"
 
 struct result target_upload_list(struct request *request, struct pg *pg, struct error *err)
 {

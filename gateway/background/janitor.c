@@ -15,8 +15,9 @@
 #include "gateway/background/mint_watch.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/tables.h"
+#include "registry/jobs/tidy.h"
+#include "registry/jobs/turn.h"
 #include "registry/registry.h"
-#include "registry/turn.h"
 
 #define TURN_EVERY_S   30
 #define TURN_MS        20000  /* of cleaning: with a large backlog the rest has its turn as well */

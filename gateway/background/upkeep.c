@@ -11,8 +11,8 @@
 #include "gateway/pipeline/allotment.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/tables.h"
-#include "registry/forgotten.h"
-#include "registry/job.h"
+#include "registry/jobs/forgotten.h"
+#include "registry/jobs/job.h"
 
 #define LOOK_EVERY_S 5
 #define WATCH_MS     500    /* how long a wait for a notification lasts */

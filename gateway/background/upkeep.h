@@ -1,6 +1,6 @@
 /*
- * gateway/background/upkeep.h -- the threads that work on jobs (registry/job.h), one for each kind; and one that drops and records keys
- * that were forgotten (registry/forgotten.h), begins the collections of the clock, writes down what was pulled, and asks
+ * gateway/background/upkeep.h -- the threads that work on jobs (registry/jobs/job.h), one for each kind; and one that drops and records keys
+ * that were forgotten (registry/jobs/forgotten.h), begins the collections of the clock, writes down what was pulled, and asks
  * which projects have a quota of events (gateway/pipeline/allotment.h).
  *
  * Each has a database connection of its own, and asks every few seconds whether there is a job that nobody works on. The

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gateway/oci/oci_priv.h"
-#include "registry/upload.h"
+#include "registry/upload/upload.h"
 
 /** Kept in request->handler_state from begin to release. */
 struct intake_state {

@@ -1,6 +1,7 @@
 #include "tests/integration/collect_fixture.h"
 
-#include "registry/job.h"
+#include "registry/jobs/job.h"
+#include "registry/jobs/tidy.h"
 #include "registry/project_rules.h"
 #include "registry/rules.h"
 

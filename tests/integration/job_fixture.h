@@ -5,7 +5,7 @@
 
 #include "tests/integration/registry_fixture.h"
 
-#include "registry/job.h"
+#include "registry/jobs/job.h"
 
 /* The only answer of a question about the blob with that digest. */
 static inline const char *ask_of(const char *what, const char *digest)

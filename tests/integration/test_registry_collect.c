@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "registry/job.h"
+#include "registry/jobs/job.h"
+#include "registry/jobs/statements.h"
+#include "registry/upload/upload.h"
 
 /* ---- pushes beside ---- */
 
@@ -120,7 +122,8 @@ static void *run_in_thread(void *context)
 
 static struct pg *another_connection(void)
 {
-    static const struct pg_table *const tables[] = {&collect_statements, &erased_statements, &job_statements, &upload_statements, NULL};
+    static const struct pg_table *const tables[] = {&collect_statements, &erased_statements, &job_statements, &manifest_use_statements,
+                                                    &upload_statements, NULL};
     struct pg *pg = NULL;
 
     MUST(pg_open(database_app(fixture.stack->database), tables, &pg, &err));

@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "registry/upload/upload.h"
+
 struct sender {
     struct registry *registry;
     struct pg *pg;

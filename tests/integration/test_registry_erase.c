@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "registry/erase.h"
+#include "registry/jobs/erase.h"
 
 /* "acme/NAME" of its own, with a repository, and a tag in it. */
 struct erase_place {

@@ -3,6 +3,8 @@
 #include "tests/integration/registry_fixture.h"
 
 #include "base/fault.h"
+#include "registry/jobs/statements.h"
+#include "registry/jobs/tidy.h"
 
 #define LENGTH 70000 /* two records */
 

@@ -3,6 +3,7 @@
 #include "tests/integration/job_fixture.h"
 
 #include "base/fault.h"
+#include "registry/jobs/tidy.h"
 #include "registry/quota.h"
 
 static struct resource everything, project, where;

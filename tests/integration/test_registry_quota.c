@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "registry/jobs/tidy.h"
 #include "registry/quota.h"
 
 #define IS_COUNTED "SELECT count(*) FROM project_quota WHERE uncounted IS NULL"

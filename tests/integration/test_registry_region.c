@@ -1,9 +1,12 @@
 /* Regions that are not as they were left: not mounted, or with objects that can't be removed. */
 #include "tests/integration/registry_fixture.h"
-#include "registry/forgotten.h"
-#include "registry/registry_priv.h"
 
 #include <sys/stat.h>
+
+#include "registry/jobs/forgotten.h"
+#include "registry/jobs/statements.h"
+#include "registry/jobs/tidy.h"
+#include "registry/registry_priv.h"
 
 /* An unmounted region looked like a folder of damaged blobs, and each read marked one for good. */
 static void a_region_that_lost_its_file_system_is_not_served(void **state)

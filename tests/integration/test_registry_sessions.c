@@ -1,8 +1,10 @@
 /* How long upload sessions live, how many there may be, and which of them make room. */
 #include "tests/integration/registry_fixture.h"
-#include "registry/collect_store.h"
-#include "registry/upload_admin.h"
-#include "registry/upload_priv.h"
+
+#include "registry/jobs/collect_store.h"
+#include "registry/jobs/tidy.h"
+#include "registry/upload/upload_admin.h"
+#include "registry/upload/upload_priv.h"
 
 static void one_that_goes_on_does_not_expire(void **state)
 {

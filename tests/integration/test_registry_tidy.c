@@ -1,6 +1,8 @@
 /* The janitor's rounds: what ends there, what is counted, and how long a turn lasts. */
 #include "tests/integration/registry_fixture.h"
 
+#include "registry/jobs/tidy.h"
+
 /* Between the list of expired sessions and the end of one its client came, or another gateway was first. */
 static void a_session_that_is_not_ended_is_not_recorded_as_ended(void **state)
 {

@@ -1,5 +1,7 @@
 /* Upload sessions against a real database, key process and folder. */
 #include "tests/integration/registry_fixture.h"
+
+#include "registry/jobs/tidy.h"
 #include "registry/registry_priv.h"
 
 static struct digest parsed(const char *text)

@@ -7,7 +7,8 @@
 #include "authz/binding.h"
 #include "authz/robot.h"
 #include "authz/trusted_issuer.h"
-#include "registry/erase.h"
+#include "registry/jobs/erase.h"
+#include "registry/jobs/statements.h"
 #include "registry/registry.h"
 #include "registry/stored_blob.h"
 

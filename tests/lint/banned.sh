@@ -2,8 +2,8 @@
 # Functions that nobody here calls, each for a reason. usage: banned.sh SOURCE-FOLDER
 set -eu
 cd "$1"
-layers="base crypto storage audit keyd authz policy registry training gateway client embedded cmd bench"
-present=$(for layer in $layers; do if [ -d "$layer" ]; then echo "$layer"; fi; done)
+layers=$(grep -v '^#' tests/lint/layers.txt)
+present=$(printf '%s\n' $layers bench | cut -d/ -f1 | sort -u)
 bad=0
 
 # ban WORDS WHY [EXCEPT-FILES]: whole words followed by "(", outside comments

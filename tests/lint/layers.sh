@@ -1,21 +1,26 @@
 #!/bin/sh
 # Who may include what. usage: layers.sh SOURCE-FOLDER
-# 1. A file includes headers of its own folder and of the folders before it, never of one after it.
-# 2. A header named *_priv.h is for its own folder alone.
+# 1. A file includes headers of its own folder and of the folders before it in layers.txt, never of one after it.
+# 2. A header named *_priv.h is for its own folder and the rooms in it alone.
 # 3. gateway/ sees no blob and no row: neither storage/blob.h, storage/driver.h nor any *_store.h.
 # 4. Only policy/ makes decisions; only crypto/ includes OpenSSL and libsodium; only gateway/ and client/ speak HTTP.
 set -eu
 cd "$1"
-layers="base crypto storage audit keyd authz policy registry training gateway client embedded cmd"
-present=$(for layer in $layers; do if [ -d "$layer" ]; then echo "$layer"; fi; done)
+layers=$(grep -v '^#' tests/lint/layers.txt | tr '\n' ' ')
+houses=$(printf '%s\n' $layers | cut -d/ -f1 | sort -u)
 
-find $present -name '*.[ch]' | sort | xargs grep -Hn '^#include "' | awk -v layers="$layers" '
+for layer in $layers; do [ -d "$layer" ] || { echo "tests/lint/layers.txt: there is no folder $layer"; exit 1; }; done
+
+find $houses -name '*.[ch]' | sort | xargs grep -Hn '^#include "' | awk -v layers="$layers" '
 BEGIN { count = split(layers, names, " "); for (i = 1; i <= count; i++) rank[names[i]] = i }
+# A folder that layers.txt does not name belongs to the one above it.
+function room_of(path) { do sub(/\/?[^\/]*$/, "", path); while (path != "" && !(path in rank)); return path }
 {
-    split($0, where, ":"); split(where[1], from, "/"); split($0, quoted, "\""); split(quoted[2], to, "/")
-    if (!(to[1] in rank)) problem = "is not of the form \"folder/file.h\""
-    else if (rank[to[1]] > rank[from[1]]) problem = "points upwards: " from[1] " may not use " to[1]
-    else if (quoted[2] ~ /_priv\.h$/ && to[1] != from[1]) problem = "is private to " to[1]
+    split($0, where, ":"); split($0, quoted, "\"")
+    own = room_of(where[1]); room = room_of(quoted[2]); split(own, from, "/"); split(room, to, "/")
+    if (room == "") problem = "is not of the form \"folder/file.h\""
+    else if (rank[room] > rank[own]) problem = "points upwards: " own " may not use " room
+    else if (quoted[2] ~ /_priv\.h$/ && index(own "/", room "/") != 1) problem = "is private to " room
     else if (from[1] == "gateway" && quoted[2] ~ /(_store\.h|storage\/blob\.h|storage\/driver\.h)$/) problem = "is below what gateway/ may see: go through registry/"
     else if (quoted[2] == "audit/decision_make.h" && from[1] != "policy" && from[1] != "audit") problem = "lets " from[1] " grant itself anything: only policy/ decides"
     else if (to[1] == "keyd" && from[1] != "keyd" && from[1] != "cmd") problem = "belongs to the process that holds the keys"
@@ -25,7 +30,7 @@ BEGIN { count = split(layers, names, " "); for (i = 1; i <= count; i++) rank[nam
 }
 END { exit bad }'
 
-find $present -name '*.[ch]' | sort | xargs grep -HnE '^#include <(openssl/|sodium|microhttpd|gnutls/|curl/|oauth2/|cjose|libpq-fe|seccomp|confuse)' | awk -F'[:/]' '
+find $houses -name '*.[ch]' | sort | xargs grep -HnE '^#include <(openssl/|sodium|microhttpd|gnutls/|curl/|oauth2/|cjose|libpq-fe|seccomp|confuse)' | awk -F'[:/]' '
 /<openssl\/|<sodium/ && $1 != "crypto" { bad = 1; print $0 ": only crypto/ knows OpenSSL and libsodium" }
 /<microhttpd|<gnutls/ && $1 != "gateway" && $1 != "bench" { bad = 1; print $0 ": only gateway/ serves HTTP" }
 /<curl/ && $1 != "client" && $1 != "storage" && $1 != "authz" { bad = 1; print $0 ": only client/, storage/ and authz/ call others" }

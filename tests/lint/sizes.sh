@@ -4,8 +4,8 @@
 # a README of at most 40 lines in each folder (one row names each file: folders.py).
 set -eu
 cd "$1"
-layers="base crypto storage audit keyd authz policy registry training gateway client embedded cmd"
-present=$(for layer in $layers; do if [ -d "$layer" ]; then echo "$layer"; fi; done)
+layers=$(grep -v '^#' tests/lint/layers.txt)
+present=$(printf '%s\n' $layers | cut -d/ -f1 | sort -u)
 bad=0
 
 long=$(find $present bench tests -name '*.[ch]' 2>/dev/null | sort | xargs wc -l | awk '$2 != "total" && $1 > 500 { print "  " $2 " has " $1 " lines; at most 500" }')
@@ -35,7 +35,7 @@ function asort_median(count,   i, j, t) {
     return sizes[int((count + 1) / 2)]
 }' || bad=1
 
-for folder in $present migrations; do
+for folder in $layers migrations; do
     if [ ! -f "$folder/README.md" ]; then echo "  $folder has no README.md"; bad=1
     elif [ "$(wc -l < "$folder/README.md")" -gt 40 ]; then echo "  $folder/README.md has more than 40 lines"; bad=1
     fi

@@ -1,0 +1,101 @@
+/*
+ * registry/jobs/collect_store.h -- what garbage collection reads, and the two statements that take something away.
+ *
+ * Rule: reading decides nothing. A statement that removes a row asks everything again, inside itself, and runs as a
+ * change, so under the log's lock (docs/decisions/0020-collection-beside-pushes.md).
+ */
+#pragma once
+
+#include "crypto/digest.h"
+#include "registry/registry.h"
+
+struct collect_project {
+    struct uuid id, organisation;
+    char name[RESOURCE_NAME_MAX + 1], region[REGION_ID_MAX + 1];
+    const char *rules; /* the document; a view of *rows_out */
+    int64_t rules_version;
+    bool is_deleted;   /* its name, and those of its repositories, are as they were before */
+};
+/** The first project after `last` (nil: of all), or `only` (NULL: any). No row in *rows_out: there is none. */
+RESULT collect_next_project(struct pg *pg, const struct uuid *last, const struct uuid *only, struct collect_project *project,
+                            struct pg_rows **rows_out, struct error *err);
+
+struct collect_repository {
+    struct uuid id;
+    char path[RESOURCE_NAME_MAX + 1], name[RESOURCE_NAME_MAX + 1]; /* below the project; in full */
+};
+/** The first of a project after the path `last`; *found_out. */
+RESULT collect_next_repository(struct pg *pg, const struct uuid *project, const char *last,
+                               struct collect_repository *repository_out, bool *found_out, struct error *err);
+
+/** What is removed by a dry run counts as gone for the rest of it. */
+struct collect_gone {
+    size_t count;
+    const struct bytes *repositories, *digests; /* of manifests, side by side */
+};
+
+#define COLLECT_TAGS_MAX 100000 /* of a repository that rules are to judge; of larger ones all is kept */
+
+/** A manifest as it was judged: all of it must still be so when it is removed. */
+struct collect_manifest {
+    char digest[DIGEST_TEXT_SIZE];
+    int64_t size_bytes, renewed_us, used_us, tags;
+};
+struct collect_tag {
+    const char *name, *digest; /* views of the rows */
+    int64_t pushed_ms, pulled_ms;
+    bool is_attachment;
+    bool is_first; /* of its digest */
+    bool is_held;  /* leased, or an index needs it */
+};
+struct collect_scope {
+    const struct uuid *repository;
+    const struct collect_gone *gone; /* of this repository */
+    int64_t age_s;                   /* nothing younger is looked at */
+    int64_t kept_s;                  /* of manifests without a tag: nothing that was pushed later, whenever it was asked for */
+};
+/** Sessions that have expired and were not ended yet. */
+RESULT collect_count_expired(struct pg *pg, const struct session_limits *limits, int64_t *count_out, struct error *err);
+/** How many blobs a project has; NULL: all. */
+RESULT collect_count_blobs(struct pg *pg, const struct uuid *project, uint64_t *count_out, struct error *err);
+/** More than COLLECT_TAGS_MAX tags? */
+RESULT collect_has_too_many_tags(struct pg *pg, const struct uuid *repository, bool *too_many_out, struct error *err);
+/** All tags, newest push first; COLLECT_TAGS_MAX + 1 of them if there are more. */
+RESULT collect_read_tags(struct pg *pg, const struct collect_scope *scope, struct pg_rows **rows_out, struct error *err);
+void collect_tag_of(const struct pg_rows *rows, size_t row, struct collect_tag *tag_out);
+void collect_manifest_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
+/** The next `limit` manifests after `last`; all are read, whether or not something refers to them. */
+RESULT collect_read_untagged(struct pg *pg, const struct collect_scope *scope, const char *last, size_t limit,
+                             struct pg_rows **rows_out, struct error *err);
+/** True: nothing refers to it, no tag, no index, no subject that is there, and it is old enough. */
+bool collect_untagged_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out);
+
+/** One change of a batch. */
+struct collect_manifest_row {
+    struct uuid repository, project;
+    int64_t rules_version;
+    bool is_untagged;
+    bool is_erased; /* its repository was deleted: nothing else is asked */
+    struct collect_manifest manifest;
+};
+/** With its tags. ERROR_CONFLICT: it is needed, or not what was judged; no row was touched. */
+RESULT collect_manifest_row_delete(struct pg *pg, const struct collect_manifest_row *row, struct error *err);
+
+struct collect_blob {
+    struct uuid blob;
+    char digest[DIGEST_TEXT_SIZE], region[REGION_ID_MAX + 1];
+    int64_t size_bytes;
+    bool is_garbage;
+};
+/** The next `limit` blobs of a project after *last in the order of its index; all are read, garbage or not. */
+struct collect_blob_query {
+    const struct uuid *project;
+    const struct collect_blob *last;
+    const struct collect_gone *gone; /* of the project */
+    size_t limit;
+};
+RESULT collect_read_blobs(struct pg *pg, const struct collect_blob_query *query, struct pg_rows **rows_out,
+                          struct error *err);
+void collect_blob_of(const struct pg_rows *rows, size_t row, struct collect_blob *blob_out);
+/** Row and links go, the object is in abandoned_object. ERROR_CONFLICT: it is needed again; no row was touched. */
+RESULT collect_blob_row_delete(struct pg *pg, const struct uuid *blob, struct error *err);

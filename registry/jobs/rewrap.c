@@ -1,0 +1,188 @@
+/* All keys under the newest version: blobs, then projects, then uploads, again until none is left (docs/keys.md). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "crypto/keyd_client.h"
+#include "registry/jobs/job_priv.h"
+#include "registry/jobs/rewrap_store.h"
+#include "registry/metrics.h"
+#include "registry/recorder.h"
+
+enum {
+    TRY_AGAIN_MS = 2000,
+    PASS_AGAIN_MS = 1000, /* rows that somebody worked on are free by then */
+    /* What sijil-keyd wrapped before it knew the newest version, and nobody has inserted yet: a request does not take
+     * longer, and what comes after that is found by the last pass. */
+    SETTLE_MS = 60000,
+};
+
+struct rewrapping {
+    struct job_run *run;
+    uint32_t version;
+    struct rewrap_key keys[REWRAP_BATCH];
+    size_t count;
+    uint64_t changed;
+};
+
+/* Keys that do not unwrap are findings: they are lost already, and hold nothing up. */
+static struct result report_key(struct rewrapping *rewrapping, const struct rewrap_key *key, const struct error *why,
+                                struct error *err)
+{
+    struct job_finding finding = {.kind = FINDING_KEY};
+
+    uuid_format(&key->record.id, finding.subject);
+    (void)snprintf(finding.detail, sizeof finding.detail, "version %u: %s", key->record.wrapped.version, why->message);
+    return job_report(rewrapping->run, &finding, &rewrapping->run->where, NULL, err);
+}
+
+/* False: stopped. */
+static bool wrap_one(struct rewrapping *rewrapping, struct rewrap_key *key, struct error *why)
+{
+    const struct job_run *run = rewrapping->run;
+    const struct key_binding binding = key_binding_of(&key->scope, &key->record.id, key->record.commitment);
+
+    *why = (struct error){0};
+    while (!keyd_rewrap(run->registry->keyd, &binding, &key->record.wrapped, &key->fresh, why).ok) {
+        if (why->kind == ERROR_CORRUPT || why->kind == ERROR_INVALID) return true;
+        if (!job_wait(rewrapping->run, TRY_AGAIN_MS, why->message)) return false;
+        *why = (struct error){0};
+    }
+    return true;
+}
+
+/* Those that could be wrapped stand first afterwards. */
+static struct result wrap_all(struct rewrapping *rewrapping, bool *stopped_out, struct error *err)
+{
+    size_t good = 0;
+
+    for (size_t i = 0; i < rewrapping->count; i++) {
+        struct error why;
+        if (!job_go_on(rewrapping->run) || !wrap_one(rewrapping, &rewrapping->keys[i], &why)) {
+            *stopped_out = true;
+            return SUCCESS;
+        }
+        if (why.kind != ERROR_NONE) TRY(report_key(rewrapping, &rewrapping->keys[i], &why, err));
+        else rewrapping->keys[good++] = rewrapping->keys[i];
+    }
+    rewrapping->count = good;
+    *stopped_out = false;
+    return SUCCESS;
+}
+
+/* Gateways keep manifests with the key that opens them: they are told that it has changed. */
+struct replace_change {
+    struct change change;
+    struct rewrapping *rewrapping;
+};
+
+static struct result run_replace(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct replace_change *replace = (const struct replace_change *)(const void *)change; /* its first member */
+    struct rewrapping *rewrapping = replace->rewrapping;
+
+    permit_require(permit, ACTION_JOB_RUN, &rewrapping->run->where);
+    return rewrap_replace(pg, KEYS_OF_PROJECTS, rewrapping->keys, rewrapping->count, &rewrapping->changed, err);
+}
+
+static struct result replace_projects(struct rewrapping *rewrapping, struct error *err)
+{
+    struct replace_change change = {.change = {.run = run_replace, .reach = CHANGE_REACHES_ALL}, .rewrapping = rewrapping};
+    struct job_recorder recorder;
+    char note[80]; /* as long as one may be */
+
+    (void)snprintf(note, sizeof note, "keys of projects under version %u: %zu", rewrapping->version, rewrapping->count);
+    job_recorder_init(&recorder, rewrapping->run->registry->sequencer, rewrapping->run->permit);
+    /* cppcheck-suppress returnDanglingLifetime ; a result is a truth value, and keeps no address */
+    return recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, note, &change.change, err);
+}
+
+static struct result replace(struct rewrapping *rewrapping, enum key_table table, struct error *err)
+{
+    struct job *job = &rewrapping->run->job;
+
+    rewrapping->changed = 0;
+    if (rewrapping->count == 0) return SUCCESS;
+    rewrapping->version = rewrapping->keys[0].fresh.version;
+    if (table == KEYS_OF_PROJECTS) TRY(replace_projects(rewrapping, err));
+    else TRY(rewrap_replace(rewrapping->run->pg, table, rewrapping->keys, rewrapping->count, &rewrapping->changed, err));
+    job->done += rewrapping->changed;
+    metric_add(&registry_metrics_rows[METRIC_REWRAPPED], (int64_t)rewrapping->changed);
+    return SUCCESS;
+}
+
+static struct result rewrap_page(struct rewrapping *rewrapping, enum key_table table, struct error *err)
+{
+    struct job *job = &rewrapping->run->job;
+    const struct rewrap_page page = {
+        .table = table, .version = rewrapping->version, .after = job->cursor, .limit = REWRAP_BATCH};
+    bool stopped = false;
+
+    TRY(rewrap_keys(rewrapping->run->pg, &page, rewrapping->keys, &rewrapping->count, err));
+    if (rewrapping->count == 0) {
+        job->phase++;
+        job->cursor = (struct uuid){0};
+        return SUCCESS;
+    }
+    const struct uuid last = rewrapping->keys[rewrapping->count - 1].row;
+    TRY(wrap_all(rewrapping, &stopped, err));
+    if (stopped) return SUCCESS;
+    TRY(replace(rewrapping, table, err));
+    job->cursor = last;
+    return SUCCESS;
+}
+
+/* How many rows are under an older version; those that do not unwrap are counted, too. */
+static struct result count_old(struct job_run *run, uint32_t version, uint64_t *old_out, struct error *err)
+{
+    struct key_count counts[KEY_COUNTS_MAX];
+    size_t count = 0;
+    uint64_t old = 0;
+
+    TRY(rewrap_count(run->pg, counts, &count, err));
+    for (size_t i = 0; i < count; i++)
+        for (size_t t = 0; t < KEY_TABLE_COUNT && counts[i].version < version; t++) old += counts[i].keys[t];
+    *old_out = old;
+    return SUCCESS;
+}
+
+static struct result begin_again(struct job_run *run, int64_t wait_ms, const char *why)
+{
+    run->job.phase = REWRAP_BLOBS;
+    run->job.cursor = (struct uuid){0};
+    (void)job_wait(run, (unsigned)wait_ms, why);
+    return SUCCESS;
+}
+
+/* A pass is over. */
+static struct result conclude(struct rewrapping *rewrapping, struct error *err)
+{
+    struct job_run *run = rewrapping->run;
+    const int64_t settled_ms = run->options->settle_ms == 0 ? SETTLE_MS : run->options->settle_ms;
+    const int64_t age_ms = clock_monotonic_ms() - run->began_ms; /* no clock of another machine is asked */
+    uint64_t old = 0;
+
+    TRY(count_old(run, rewrapping->version, &old, err));
+    if (old > run->job.found) return begin_again(run, PASS_AGAIN_MS, "rows that were in use");
+    if (age_ms < settled_ms) return begin_again(run, settled_ms - age_ms, "keys that were wrapped before this began");
+    if (old == 0) TRY(keyd_versions_unused(run->registry->keyd, rewrapping->version, err));
+    return SUCCESS;
+}
+
+struct result rewrap_run(struct job_run *run, struct error *err)
+{
+    struct rewrapping rewrapping = {.run = run};
+    struct keyd_identity identity;
+
+    permit_require(run->permit, ACTION_JOB_RUN, &run->where);
+    TRY(keyd_identify(run->registry->keyd, &identity, err));
+    rewrapping.version = identity.key_version;
+    run->job.waits_for[0] = '\0';
+    if (run->job.total == 0) TRY(count_old(run, rewrapping.version, &run->job.total, err));
+    while (run->job.phase != JOB_DONE && job_go_on(run)) {
+        TRY(rewrap_page(&rewrapping, (enum key_table)run->job.phase, err));
+        if (run->job.phase == JOB_DONE && job_go_on(run)) TRY(conclude(&rewrapping, err));
+    }
+    return SUCCESS;
+}

@@ -1,0 +1,109 @@
+#include "registry/jobs/rewrap_store.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "registry/jobs/statements.h"
+#include "registry/registry_priv.h"
+
+#define KEYS(columns) \
+    "SELECT " columns ", k.key_version, k.wrapped_key, k.commitment, p.organisation_id, p.project_id, k.region_id FROM "
+#define OF_PROJECT(id) \
+    " k JOIN project p USING (project_id) WHERE k.key_version < $1 AND k." id " > $2 ORDER BY k." id " LIMIT $3"
+#define KEY_TYPES "uuid uuid int4 bytea bytea uuid uuid text"
+/* Whoever holds a row would be waited for, and might wait for another one of ours. */
+#define REPLACE(table, id)                                                                                             \
+    "WITH free AS (SELECT " id " AS id FROM " table " WHERE " id " = ANY($1) ORDER BY " id " FOR NO KEY UPDATE SKIP LOCKED)" \
+    " UPDATE " table " t SET key_version = $4, wrapped_key = n.fresh FROM free,"                                       \
+    " unnest($1::uuid[], $2::bytea[], $3::bytea[]) AS n (id, old, fresh)"                                              \
+    " WHERE t." id " = free.id AND n.id = free.id AND t.wrapped_key = n.old"
+#define REPLACE_TYPES "uuid[] bytea[] bytea[] int4"
+
+static const struct pg_statement statements[] = {
+    {"rewrap_blobs", KEYS("k.blob_id, k.blob_id") "blob" OF_PROJECT("blob_id"), "int4 uuid int8", KEY_TYPES},
+    {"rewrap_projects", KEYS("k.key_id, k.key_id") "project_key" OF_PROJECT("key_id"), "int4 uuid int8", KEY_TYPES},
+    {"rewrap_uploads", KEYS("k.upload_id, k.blob_id") "upload" OF_PROJECT("upload_id"), "int4 uuid int8", KEY_TYPES},
+    {"rewrap_replace_blobs", REPLACE("blob", "blob_id"), REPLACE_TYPES, ""},
+    {"rewrap_replace_projects", REPLACE("project_key", "key_id"), REPLACE_TYPES, ""},
+    {"rewrap_replace_uploads", REPLACE("upload", "upload_id"), REPLACE_TYPES, ""},
+    {"rewrap_count",
+     "SELECT key_version, sum(b)::int8, sum(p)::int8, sum(u)::int8 FROM"
+     " (SELECT key_version, 1 AS b, 0 AS p, 0 AS u FROM blob UNION ALL SELECT key_version, 0, 1, 0 FROM project_key"
+     " UNION ALL SELECT key_version, 0, 0, 1 FROM upload) AS keys GROUP BY key_version ORDER BY key_version",
+     "", "int4 int8 int8 int8"},
+};
+const struct pg_table rewrap_statements = PG_TABLE(statements);
+
+static const char *const listing[] = {"rewrap_blobs", "rewrap_projects", "rewrap_uploads"};
+static const char *const replacing[] = {"rewrap_replace_blobs", "rewrap_replace_projects", "rewrap_replace_uploads"};
+
+static struct result read_key(const struct pg_rows *rows, size_t row, struct rewrap_key *key, struct error *err)
+{
+    *key = (struct rewrap_key){.row = pg_uuid(rows, row, 0), .record = {.id = pg_uuid(rows, row, 1)}};
+    TRY(key_record_read(rows, row, 2, &key->record, err));
+    key->scope.organisation = pg_uuid(rows, row, 5);
+    key->scope.project = pg_uuid(rows, row, 6);
+    (void)snprintf(key->scope.region, sizeof key->scope.region, "%s", pg_text(rows, row, 7));
+    return SUCCESS;
+}
+
+struct result rewrap_keys(struct pg *pg, const struct rewrap_page *page, struct rewrap_key *keys_out, size_t *count_out,
+                          struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int4(&arguments, (int32_t)page->version);
+    pg_add_uuid(&arguments, &page->after);
+    pg_add_int8(&arguments, (int64_t)page->limit);
+    TRY(pg_run(pg, listing[page->table], &arguments, &rows, err));
+    assert(pg_rows_count(rows) <= page->limit);
+    for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(read_key(rows, i, &keys_out[i], err));
+    *count_out = pg_rows_count(rows);
+    return SUCCESS;
+}
+
+struct result rewrap_replace(struct pg *pg, enum key_table table, const struct rewrap_key *keys, size_t count,
+                             uint64_t *changed_out, struct error *err)
+{
+    struct bytes ids[REWRAP_BATCH], old[REWRAP_BATCH], fresh[REWRAP_BATCH];
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    assert(count > 0 && count <= REWRAP_BATCH);
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = uuid_bytes(&keys[i].row);
+        old[i] = (struct bytes){keys[i].record.wrapped.bytes, keys[i].record.wrapped.length};
+        fresh[i] = (struct bytes){keys[i].fresh.bytes, keys[i].fresh.length};
+    }
+    pg_add_uuid_array(&arguments, ids, count);
+    pg_add_bytes_array(&arguments, old, count);
+    pg_add_bytes_array(&arguments, fresh, count);
+    pg_add_int4(&arguments, (int32_t)keys[0].fresh.version);
+    TRY(pg_run(pg, replacing[table], &arguments, &rows, err));
+    *changed_out = (uint64_t)pg_rows_affected(rows);
+    return SUCCESS;
+}
+
+struct result job_count_keys(struct pg *pg, const struct permit *permit, struct key_count counts_out[KEY_COUNTS_MAX],
+                             size_t *count_out, struct error *err)
+{
+    (void)permit_resource(permit, ACTION_JOB_READ);
+    return rewrap_count(pg, counts_out, count_out, err);
+}
+
+struct result rewrap_count(struct pg *pg, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+
+    TRY(pg_run(pg, "rewrap_count", &(struct pg_arguments){0}, &rows, err));
+    const size_t count = pg_rows_count(rows);
+    if (count > KEY_COUNTS_MAX) return failure(err, ERROR_LIMIT, "keys stand under %zu versions", count);
+    for (size_t i = 0; i < count; i++) {
+        counts_out[i].version = (uint32_t)pg_int8(rows, i, 0);
+        for (size_t t = 0; t < KEY_TABLE_COUNT; t++) counts_out[i].keys[t] = (uint64_t)pg_int8(rows, i, 1 + t);
+    }
+    *count_out = count;
+    return SUCCESS;
+}

@@ -1,0 +1,28 @@
+#include "registry/jobs/turn.h"
+
+#include "registry/jobs/statements.h"
+
+static const struct pg_statement statements[] = {
+    {"turn_begin", "SELECT pg_try_advisory_lock(7307, $1)", "int4", "bool"},
+    {"turn_end", "SELECT pg_advisory_unlock(7307, $1)", "int4", "bool"},
+};
+const struct pg_table turn_statements = PG_TABLE(statements);
+
+struct result turn_begin(struct pg *pg, enum turn turn, bool *is_ours_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_int4(&arguments, (int32_t)turn);
+    TRY(pg_run(pg, "turn_begin", &arguments, &rows, err));
+    *is_ours_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result turn_end(struct pg *pg, enum turn turn, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int4(&arguments, (int32_t)turn);
+    return pg_run(pg, "turn_end", &arguments, NULL, err);
+}

@@ -1,0 +1,419 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "registry/upload/upload_priv.h"
+#include "registry/upload/upload_sweep.h"
+
+static struct upload_key key_of(const struct upload *upload)
+{
+    return (struct upload_key){
+        .upload = upload->row.upload,
+        .repository = upload->where.repository,
+        .region = upload->where.region,
+        .bound_to = upload->bound_to,
+        .secret_hash = upload->secret_hash,
+    };
+}
+
+static void note_search(struct upload *upload, bool is_found)
+{
+    upload->found = is_found ? SEARCH_FOUND : SEARCH_MISSED;
+}
+
+static struct result run_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct upload *upload = (struct upload *)(void *)change; /* its first member */
+    const struct upload_key key = key_of(upload);
+    bool is_found = false;
+
+    permit_require(permit, upload->action, &upload->where);
+    TRY(upload_row_find(pg, &key, &upload->row, &is_found, err));
+    note_search(upload, is_found);
+    return SUCCESS;
+}
+
+static struct result add_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct upload *upload = (struct upload *)(void *)change; /* its first member */
+    const struct upload_key key = key_of(upload);
+
+    permit_require(permit, upload->action, &upload->where);
+    return upload_row_add_find(pg, &key, err);
+}
+
+/* What can't be read stays open: upload_find() says why. */
+static void take_search(struct change *change, const struct pg_rows *answer)
+{
+    struct upload *upload = (struct upload *)(void *)change; /* its first member */
+    struct error ignored = {0};
+    bool is_found = false;
+
+    if (upload_row_take_find(answer, &upload->row, &is_found, &ignored).ok) note_search(upload, is_found);
+}
+
+static struct result make(struct registry *registry, enum action action, const struct resource *where,
+                          struct upload **upload_out, struct error *err)
+{
+    OWNED(upload) *upload = memory_zeroed(1, sizeof *upload);
+
+    if (upload == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
+    upload->registry = registry;
+    upload->action = action;
+    upload->where = *where;
+    TRY(registry_blobs(registry, upload->where.region, &upload->blobs, err));
+    *upload_out = GIVE(upload);
+    return SUCCESS;
+}
+
+struct result upload_new(struct registry *registry, const struct upload_request *request, struct upload **upload_out,
+                         struct error *err)
+{
+    struct upload *upload = NULL;
+
+    TRY(make(registry, request->action, request->where, &upload, err));
+    upload->search =
+        (struct change){.run = run_search, .add = add_search, .take = take_search, .reach = CHANGE_REACHES_NOTHING};
+    upload->row.upload = request->location.upload;
+    upload_owner_hash(request->principal, upload->bound_to);
+    upload_secret_hash(&request->location, upload->secret_hash);
+    *upload_out = upload;
+    return SUCCESS;
+}
+
+struct change *upload_search(struct upload *upload)
+{
+    return &upload->search;
+}
+
+struct result upload_find(struct upload *upload, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    permit_require(permit, upload->action, &upload->where);
+    if (upload->found == SEARCH_OPEN) TRY(run_search(&upload->search, pg, permit, err));
+    return upload->found == SEARCH_FOUND ? SUCCESS : no_such_upload(err);
+}
+
+struct result upload_of_begin(struct registry *registry, const struct permit *permit, const struct upload_begin *begun,
+                              struct upload **upload_out, struct error *err)
+{
+    OWNED(upload) *upload = NULL;
+    struct resource where = begun->where;
+
+    permit_require(permit, ACTION_UPLOAD_BEGIN, &begun->where);
+    where.repository = begun->repository;
+    TRY(make(registry, ACTION_UPLOAD_BEGIN, &where, &upload, err));
+    upload->found = SEARCH_FOUND;
+    upload->row = (struct upload_row){.upload = begun->location.upload,
+                                      .blob = begun->blob,
+                                      .algorithm = begun->algorithm,
+                                      .key = begun->key,
+                                      .writer_epoch = UPLOAD_FIRST_EPOCH,
+                                      .is_counted = begun->is_counted};
+    *upload_out = GIVE(upload);
+    return SUCCESS;
+}
+
+uint64_t upload_offset(const struct upload *upload)
+{
+    return upload->is_claimed && upload->live.writer != NULL ? blob_writer_offset(upload->live.writer)
+                                                             : upload->row.checkpoint.offset;
+}
+
+/* May the writer that was kept go on? Only if nobody claimed, saved or wrote since. */
+static bool kept_writer_fits(const struct upload *upload)
+{
+    const struct live_upload *live = &upload->live;
+
+    return live->writer != NULL && live->writer_epoch == upload->row.writer_epoch &&
+           live->sequence == upload->row.checkpoint.sequence &&
+           blob_writer_offset(live->writer) == upload->row.checkpoint.offset;
+}
+
+/* The claim that began it, if it was never used: a writer that could not be opened wrote nothing under it. */
+static bool is_claimed_already(const struct upload *upload)
+{
+    return upload->live.is_begun && upload->row.writer_epoch == UPLOAD_FIRST_EPOCH && upload->row.checkpoint.sequence == 0;
+}
+
+static struct result open_at_checkpoint(struct upload *upload, const struct secret *key, struct error *err)
+{
+    struct blob_upload session = {
+        .upload = upload->row.upload,
+        .identity = {.blob = upload->row.blob, .project = upload->where.project},
+        .writer_epoch = upload->row.writer_epoch,
+        .with_sha512 = upload->row.algorithm == DIGEST_SHA512,
+    };
+    (void)snprintf(session.identity.region, sizeof session.identity.region, "%s", upload->where.region);
+    return blob_writer_open(upload->blobs, &session, key, &upload->row.checkpoint, &upload->live.writer, err);
+}
+
+struct result upload_note_loss(struct upload *upload, const struct error *err)
+{
+    upload->is_lost = err->kind == ERROR_CORRUPT;
+    return (struct result){.ok = false};
+}
+
+bool upload_is_lost(const struct upload *upload)
+{
+    return upload->is_lost;
+}
+
+/*
+ * Whoever claims it between our claim and our opening saves under his own, and removes the checkpoint that we were told of:
+ * then the upload is not lost, but further.
+ */
+static struct result open_newest(struct upload *upload, struct pg *pg, const struct secret *key, struct error *err)
+{
+    for (;;) {
+        const uint64_t sequence = upload->row.checkpoint.sequence;
+        struct error gone;
+        if (open_at_checkpoint(upload, key, err).ok) return SUCCESS;
+        if (err->kind != ERROR_NOT_FOUND) return upload_note_loss(upload, err);
+        gone = *err;
+        TRY(upload_row_claim(pg, &upload->row, err));
+        if (upload->row.checkpoint.sequence != sequence) continue;
+        (void)failure(err, ERROR_CORRUPT, "%s", gone.message).ok;
+        return upload_note_loss(upload, err);
+    }
+}
+
+static struct result open_writer(struct upload *upload, struct pg *pg, struct error *err)
+{
+    OWNED(secret) *key = NULL;
+
+    blob_writer_free(GIVE(upload->live.writer));
+    TRY(registry_unwrap(upload->registry, &upload->where, &upload->row.key, &key, err));
+    if (!is_claimed_already(upload)) TRY(upload_row_claim(pg, &upload->row, err));
+    TRY(open_newest(upload, pg, key, err));
+    upload->live.writer_epoch = upload->row.writer_epoch;
+    upload->live.sequence = upload->row.checkpoint.sequence;
+    return SUCCESS;
+}
+
+struct result upload_claim(struct upload *upload, struct pg *pg, struct error *err)
+{
+    assert(!upload->is_claimed);
+    TRY(upload_table_take(upload->registry->uploads, &upload->row.upload, &upload->live, err));
+    upload->is_claimed = true;
+    upload->safe_ms = upload->shown_ms = clock_monotonic_ms();
+    if (kept_writer_fits(upload)) return SUCCESS;
+    upload->is_dead = true; /* until it is open */
+    TRY(open_writer(upload, pg, err));
+    upload->is_dead = false;
+    return SUCCESS;
+}
+
+void upload_expect(struct upload *upload, uint64_t length)
+{
+    assert(upload->is_claimed && !upload->is_dead);
+    blob_writer_expect(upload->live.writer, length);
+}
+
+/* A session that ended while this request wrote to it had its bytes removed then; what was written since is nobody's. */
+static void remove_again(const struct upload *upload)
+{
+    struct error err = {0};
+
+    if (!blob_remove(upload->blobs, &upload->row.blob, &err).ok)
+        log_error("bytes of an upload that ended can't be removed", &err);
+}
+
+struct result upload_write(struct upload *upload, struct bytes content, struct error *err)
+{
+    assert(upload->is_claimed && !upload->is_dead);
+    if (!upload_table_touch(upload->registry->uploads, &upload->live)) {
+        upload->is_dead = true;
+        remove_again(upload);
+        return no_such_upload(err);
+    }
+    const struct result written = blob_writer_write(upload->live.writer, content, err);
+    upload->is_dead = !written.ok;
+    return written.ok ? SUCCESS : upload_note_loss(upload, err);
+}
+
+bool upload_can_save(const struct upload *upload)
+{
+    return upload->is_claimed && !upload->is_dead;
+}
+
+bool upload_must_save(const struct upload *upload)
+{
+    if (upload->is_dead) return false;
+    return blob_writer_is_checkpoint_due(upload->live.writer) || clock_monotonic_ms() - upload->safe_ms >= UPLOAD_SAVE_EVERY_MS;
+}
+
+/* Asked after the refusal is recorded: in the transaction that refused, the end could still be rolled back. */
+void upload_note_end(const struct upload *upload, struct pg *pg, struct error *refusal)
+{
+    struct error err = {0};
+    bool is_gone = false;
+
+    if (refusal->kind != ERROR_CONFLICT || !upload_row_is_gone(pg, &upload->row, &is_gone, &err).ok || !is_gone) return;
+    remove_again(upload);
+    (void)no_such_upload(refusal).ok;
+}
+
+struct result upload_show(struct upload *upload, struct pg *pg, struct error *err)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    if (now_ms - upload->shown_ms < UPLOAD_SHOW_EVERY_MS) return SUCCESS;
+    upload->shown_ms = now_ms;
+    const struct result shown = upload_row_go_on(pg, &upload->row, err);
+    if (!shown.ok) upload_note_end(upload, pg, err);
+    upload->is_dead |= !shown.ok && err->kind != ERROR_UNAVAILABLE;
+    return shown.ok || err->kind == ERROR_UNAVAILABLE ? SUCCESS : shown; /* what can't be asked now is asked again */
+}
+
+struct save_change {
+    struct change change;
+    const struct upload *upload;
+    struct blob_checkpoint checkpoint;
+};
+
+static struct result run_save(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct save_change *save = (const struct save_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, save->upload->action, &save->upload->where);
+    return upload_row_save(pg, &save->upload->row.upload, &save->checkpoint, err);
+}
+
+static struct result save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err)
+{
+    struct save_change change = {.change = {.run = run_save, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
+    char note[64];
+
+    TRY(blob_writer_checkpoint(upload->live.writer, &change.checkpoint, err));
+    (void)snprintf(note, sizeof note, "%" PRIu64 " bytes are safe", change.checkpoint.offset);
+    const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &change.change, err);
+    if (!recorded.ok) upload_note_end(upload, pg, err);
+    TRY(recorded);
+    blob_writer_committed(upload->live.writer);
+    upload->row.checkpoint = change.checkpoint;
+    upload->live.sequence = change.checkpoint.sequence;
+    upload->safe_ms = clock_monotonic_ms();
+    return SUCCESS;
+}
+
+struct result upload_save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err)
+{
+    assert(upload->is_claimed && !upload->is_dead);
+    if (blob_writer_offset(upload->live.writer) == upload->row.checkpoint.offset) return SUCCESS;
+    const struct result saved = save(upload, pg, recorder, err);
+    upload->is_dead = !saved.ok;
+    return saved;
+}
+
+struct commit_change {
+    struct change change;
+    const struct upload *upload;
+    struct closed_blob closed;
+    struct dropped_blobs dropped;
+};
+
+static struct upload_commit_row commit_row(const struct commit_change *commit, const struct permit *permit)
+{
+    const struct upload *upload = commit->upload;
+
+    permit_require(permit, upload->action, &upload->where);
+    return (struct upload_commit_row){.where = &upload->where,
+                                      .upload = &upload->row,
+                                      .key = &commit->closed.key,
+                                      .content = &commit->closed.content,
+                                      .lease_s = upload->registry->lease_s};
+}
+
+static struct result run_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
+    const struct upload_commit_row row = commit_row(commit, permit);
+
+    return upload_row_commit(pg, &row, &commit->dropped, err);
+}
+
+static struct result add_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct upload_commit_row row =
+        commit_row((const struct commit_change *)(const void *)change, permit); /* its first member */
+
+    return upload_row_add_commit(pg, &row, err);
+}
+
+static void take_commit(struct change *change, const struct pg_rows *answer)
+{
+    struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
+
+    upload_row_take_commit(answer, &commit->upload->row, &commit->dropped);
+}
+
+static void sweep_dropped(struct upload *upload, struct pg *pg, const struct dropped_blobs *dropped)
+{
+    struct abandoned_object object = {0};
+
+    (void)snprintf(object.region, sizeof object.region, "%s", upload->where.region);
+    for (size_t i = 0; i < dropped->count; i++) {
+        object.blob = dropped->blobs[i];
+        (void)upload_sweep(upload->registry, pg, &object);
+    }
+}
+
+struct result upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected,
+                            struct recorder *recorder, struct error *err)
+{
+    struct commit_change commit = {
+        .change = {.run = run_commit, .take = take_commit, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
+    char note[64];
+
+    assert(upload->is_claimed && !upload->is_dead);
+    TRY(upload_close(upload, pg, expected, &commit.closed, err));
+    upload->is_dead = true; /* closed: whatever happens now, nothing more is written with it */
+    if (uuid_equal(&commit.closed.key.id, &upload->row.blob)) commit.change.add = add_commit;
+    (void)snprintf(note, sizeof note, "%" PRIu64 " bytes stored", commit.closed.content.length);
+    const struct result recorded = recorder->record(recorder, OUTCOME_COMPLETED, note, &commit.change, err);
+    if (!recorded.ok) upload_note_end(upload, pg, err);
+    TRY(recorded);
+    blob_writer_committed(upload->live.writer);
+    blob_writer_free(GIVE(upload->live.writer));
+    sweep_dropped(upload, pg, &commit.dropped);
+    return SUCCESS;
+}
+
+static struct result run_drop(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+{
+    const struct save_change *drop = (const struct save_change *)(const void *)change; /* its first member */
+
+    permit_require(permit, drop->upload->action, &drop->upload->where);
+    return upload_row_drop(pg, &drop->upload->row, err);
+}
+
+struct result upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder,
+                          struct error *err)
+{
+    struct save_change drop = {.change = {.run = run_drop, .reach = CHANGE_REACHES_NOTHING}, .upload = upload};
+    struct abandoned_object object = {.blob = upload->row.blob};
+
+    upload->is_dead = true;
+    TRY(recorder->record(recorder, OUTCOME_FAILED, note, &drop.change, err));
+    (void)snprintf(object.region, sizeof object.region, "%s", upload->where.region);
+    blob_writer_free(GIVE(upload->live.writer));
+    (void)upload_sweep(upload->registry, pg, &object);
+    return SUCCESS;
+}
+
+void upload_free(struct upload *upload)
+{
+    if (upload == NULL) return;
+    if (upload->is_claimed) {
+        /* What was written but not saved is not the row's: a kept writer would not fit. */
+        const bool is_saved = !upload->is_dead && upload->live.writer != NULL &&
+                              blob_writer_offset(upload->live.writer) == upload->row.checkpoint.offset;
+        if (!is_saved) blob_writer_free(GIVE(upload->live.writer));
+        upload_table_give(upload->registry->uploads, &upload->live);
+    }
+    free(upload);
+}

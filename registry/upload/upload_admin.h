@@ -1,0 +1,46 @@
+/*
+ * registry/upload/upload_admin.h -- open uploads as those see and end them who administer a project or an organisation.
+ *
+ * They learn who, where and how many bytes; never the secret of a session, nor a byte of it.
+ */
+#pragma once
+
+#include "registry/upload/upload.h"
+
+struct upload_query {
+    const struct resource *where; /* a project or an organisation; its id is known */
+    struct uuid after;            /* nil: from the start */
+    size_t limit;                 /* from 1 */
+};
+
+struct listed_upload {
+    struct uuid upload;
+    const char *repository, *region;   /* "acme/models/digits"; views of the page */
+    const char *issuer, *subject;      /* of who began it: "" and "robot$acme+ci", or those of a token; both "": not known */
+    uint64_t bytes, reserved;          /* made safe so far; taken out of the project's quota */
+    int64_t begun_ms, moved_ms, expires_ms; /* wall clock; moved: when a request last got on with it */
+};
+
+struct upload_page;
+/** In the order of their ids. The permit: upload.list on `where`. */
+RESULT upload_list(struct pg *pg, const struct permit *permit, const struct upload_query *query, struct upload_page **page_out,
+                   struct error *err);
+size_t upload_page_count(const struct upload_page *page);
+struct listed_upload upload_page_row(const struct upload_page *page, size_t index);
+void upload_page_free(struct upload_page *page);
+DEFINE_OWNED(upload_page);
+
+/**
+ * A change: ends an upload of the project, whoever began it; what it had reserved is free. The permit: upload.end on `where`, whose
+ * detail is the id. ERROR_NOT_FOUND: the project has no such upload.
+ */
+struct upload_end {
+    struct change change;
+    struct resource where;
+    struct uuid upload;
+    struct uuid blob;                /* set by the change, as is the region */
+    char region[REGION_ID_MAX + 1];
+};
+void upload_end_prepare(const struct resource *where, const struct uuid *upload, struct upload_end *end_out);
+/** After the change: stops its writer, if this gateway has it, and removes its bytes; what fails is done later by registry_tidy(). */
+void upload_end_finish(struct registry *registry, struct pg *pg, const struct upload_end *end);

@@ -1,0 +1,152 @@
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "registry/upload/upload_priv.h"
+#include "registry/upload/upload_sweep.h"
+
+/*
+ * Only SHA-256 is computed unless the POST asked for SHA-512, which costs as much again. A client that asks for it only
+ * at the end has its bytes closed, read back with proof, and written once more under a key of their own. That keeps a
+ * worker for as long as the bytes take, so few may at a time.
+ */
+
+static struct result open_copy(const struct upload *upload, const struct key_record *record, const struct secret *key,
+                               struct blob_writer **writer_out, struct error *err)
+{
+    struct blob_upload session = {
+        .upload = upload->row.upload,
+        .identity = {.blob = record->id, .project = upload->where.project},
+        .writer_epoch = upload->row.writer_epoch,
+        .with_sha512 = true,
+    };
+
+    (void)snprintf(session.identity.region, sizeof session.identity.region, "%s", upload->where.region);
+    return blob_writer_open(upload->blobs, &session, key, NULL, writer_out, err);
+}
+
+static struct result open_original(const struct upload *upload, const struct blob_content *content,
+                                   struct blob_reader **reader_out, struct error *err)
+{
+    struct blob_identity identity = {.blob = upload->row.blob, .project = upload->where.project};
+    OWNED(secret) *key = NULL;
+
+    (void)snprintf(identity.region, sizeof identity.region, "%s", upload->where.region);
+    TRY(registry_unwrap(upload->registry, &upload->where, &upload->row.key, &key, err));
+    return blob_reader_open(upload->blobs, &identity, content, key, reader_out, err);
+}
+
+/* For hours, perhaps: nothing is saved meanwhile, but the session is not idle. */
+static struct result go_on(struct upload *upload, struct pg *pg, int64_t *shown_ms, struct error *err)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+
+    if (!upload_table_touch(upload->registry->uploads, &upload->live)) return no_such_upload(err);
+    if (now_ms - *shown_ms < UPLOAD_SAVE_EVERY_MS) return SUCCESS;
+    *shown_ms = now_ms;
+    return upload_row_go_on(pg, &upload->row, err);
+}
+
+/* Whoever tries again meanwhile finds that it is being worked on. */
+static struct result copy(struct upload *upload, struct pg *pg, struct blob_reader *reader, struct blob_writer *writer,
+                          struct error *err)
+{
+    const uint64_t length = blob_reader_length(reader);
+    int64_t shown_ms = upload->safe_ms;
+    uint8_t *piece = memory_resize(NULL, BLOB_READ_SIZE);
+    struct result result = SUCCESS;
+
+    if (piece == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to copy a blob");
+    for (uint64_t at = 0; at < length && result.ok;) {
+        const size_t size = length - at < BLOB_READ_SIZE ? (size_t)(length - at) : BLOB_READ_SIZE;
+        result = go_on(upload, pg, &shown_ms, err);
+        if (!result.ok) break;
+        result = blob_reader_read(reader, at, piece, size, err).ok ? SUCCESS : upload_note_loss(upload, err);
+        if (result.ok) result = blob_writer_write(writer, (struct bytes){piece, size}, err);
+        at += size;
+    }
+    secret_wipe(piece, BLOB_READ_SIZE);
+    free(piece);
+    return result;
+}
+
+/* Under the version of this moment: a re-wrap that went by while gigabytes were copied saw no row of this key. */
+static struct result wrap_again(const struct upload *upload, const struct secret *key, struct key_record *record,
+                                struct error *err)
+{
+    const struct key_scope scope = registry_key_scope(&upload->where);
+    const struct key_binding binding = key_binding_of(&scope, &record->id, record->commitment);
+
+    return keyd_wrap(upload->registry->keyd, &binding, key, &record->wrapped, err);
+}
+
+/* `closed` has the content of the original, and then that of the copy. */
+static struct result write_again(struct upload *upload, struct pg *pg, const struct digest *expected, const struct secret *key,
+                                 struct closed_blob *closed, struct error *err)
+{
+    OWNED(blob_reader) *reader = NULL;
+    OWNED(blob_writer) *writer = NULL;
+
+    TRY(open_original(upload, &closed->content, &reader, err));
+    TRY(open_copy(upload, &closed->key, key, &writer, err));
+    TRY(copy(upload, pg, reader, writer, err));
+    TRY(blob_writer_close(writer, expected, &closed->content, err));
+    return wrap_again(upload, key, &closed->key, err);
+}
+
+static struct result close_writer(struct upload *upload, const struct digest *expected, struct blob_content *content_out,
+                                  struct error *err)
+{
+    return blob_writer_close(upload->live.writer, expected, content_out, err).ok ? SUCCESS : upload_note_loss(upload, err);
+}
+
+static struct result close_again(struct upload *upload, struct pg *pg, const struct digest *expected,
+                                 struct closed_blob *closed_out, struct error *err)
+{
+    struct abandoned_object copied = {0};
+    struct closed_blob closed = {0};
+    struct digest digests[2];
+    OWNED(secret) *key = NULL;
+
+    (void)blob_writer_digests(upload->live.writer, digests);
+    upload->is_dead = true;
+    TRY(close_writer(upload, &digests[0], &closed.content, err));
+    TRY(upload_key_new(upload->registry, &upload->where, &closed.key, &key, err));
+    TRY(abandoned_reserve(pg, &closed.key.id, upload->where.region, err));
+    const struct result written = write_again(upload, pg, expected, key, &closed, err);
+    if (!written.ok) {
+        copied.blob = closed.key.id;
+        (void)snprintf(copied.region, sizeof copied.region, "%s", upload->where.region);
+        (void)upload_sweep(upload->registry, pg, &copied);
+        return written;
+    }
+    *closed_out = closed;
+    return SUCCESS;
+}
+
+static struct result close_again_in_turn(struct upload *upload, struct pg *pg, const struct digest *expected,
+                                         struct closed_blob *closed_out, struct error *err)
+{
+    _Atomic int *copies = &upload->registry->copies;
+    const bool may = atomic_fetch_add(copies, 1) < UPLOAD_COPIES_MAX;
+    const struct result result =
+        may ? close_again(upload, pg, expected, closed_out, err)
+            : failure(err, ERROR_LIMIT,
+                      "%d uploads are being read again for their SHA-512: try again later, or begin with ?digest-algorithm=sha512",
+                      UPLOAD_COPIES_MAX);
+
+    atomic_fetch_sub(copies, 1);
+    return result;
+}
+
+struct result upload_close(struct upload *upload, struct pg *pg, const struct digest *expected,
+                           struct closed_blob *closed_out, struct error *err)
+{
+    struct closed_blob closed = {.key = upload->row.key};
+
+    if (expected->algorithm == DIGEST_SHA512 && upload->row.algorithm != DIGEST_SHA512)
+        return close_again_in_turn(upload, pg, expected, closed_out, err);
+    TRY(close_writer(upload, expected, &closed.content, err));
+    *closed_out = closed;
+    return SUCCESS;
+}
