@@ -81,7 +81,7 @@ struct result mint_token(struct keyd_client *keyd, const struct mint_request *re
     struct token_request asked = {.issuer = request->issuer,
                                   .audience = request->service,
                                   .source = request->principal->source,
-                                  .organisation = request->principal->organisation,
+                                  .organisation = request->organisation,
                                   .confirmation = request->thumbprint,
                                   .request = request->request};
     int64_t issued_at_s = 0;

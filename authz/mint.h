@@ -17,6 +17,7 @@ struct mint_request {
     const char *issuer, *service;        /* authenticator_issuer(), authenticator_service() */
     const struct principal *principal;   /* not limited: a robot by its secret, or an issuer's token */
     const struct scope *granted;         /* narrowed to what its bindings allow now */
+    struct uuid organisation;            /* for which keyd counts it: authz_snapshot_home(), or that of what is granted */
     const char *thumbprint;              /* x5t#S256 of the client's certificate, or NULL */
     const char *request;                 /* id of the request whose event records it; NULL: none */
     unsigned lifetime_s;                 /* 0: MINT_SECONDS_DEFAULT; more than 900 is cut */

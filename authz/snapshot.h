@@ -115,6 +115,11 @@ bool authz_snapshot_is_live(const struct authz_snapshot *snapshot, const struct 
 
 /** Has the principal any live binding? The server itself needs none. */
 bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);
+/**
+ * The organisation of which a principal is: a robot's own; of an issuer's subject the only one that has given it a role. Nil: the registry,
+ * several, or none.
+ */
+struct uuid authz_snapshot_home(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);
 /** No live binding gives the principal a role that governs others (role_is_of_content()). */
 bool authz_snapshot_has_content_alone(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms);
 

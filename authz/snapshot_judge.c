@@ -75,6 +75,20 @@ bool authz_snapshot_has_role(const struct authz_snapshot *snapshot, const struct
     return principal->kind == PRINCIPAL_SYSTEM;
 }
 
+struct uuid authz_snapshot_home(const struct authz_snapshot *snapshot, const struct principal *principal, int64_t now_ms)
+{
+    struct uuid home = {{0}};
+    unsigned found = 0;
+
+    if (principal->kind != PRINCIPAL_EXTERNAL) return principal->organisation;
+    for (size_t i = 0; i < snapshot->part_count && found < 2; i++) {
+        if (!has_role_in(snapshot->parts[i], principal, now_ms)) continue;
+        home = snapshot->parts[i]->organisation;
+        found++;
+    }
+    return found == 1 ? home : (struct uuid){{0}};
+}
+
 static bool has_content_alone_in(const struct rights_part *part, const struct principal *principal, int64_t now_ms)
 {
     size_t count = 0;

@@ -9,8 +9,7 @@
 #include "base/fault.h"
 #include "base/memory.h"
 #include "base/pace.h"
-
-#define PART_OF_LAST 16 /* as for bodies and connections: gateway/pipeline/streams.c, gateway/http/crowd.c */
+#include "base/share.h"
 
 struct worker {
     struct work_pool *pool;
@@ -74,7 +73,7 @@ static bool may_run(const struct work_pool *pool, const struct work_job *job, co
     }
     *owned_out = owned;
     if (owned == 0) return true;
-    return (is_alone || !job->is_alone) && (owned < threads / PART_OF_LAST || busy + (threads + 3) / 4 < threads);
+    return (is_alone || !job->is_alone) && owned < share_most(threads, busy, SHARE_LITTLE(threads));
 }
 
 /* With the mutex held: where the job stands that is to run next; NULL: none may. */

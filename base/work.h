@@ -5,7 +5,7 @@
  * it works on: submitting allocates nothing and fails only when the queue is full or the pool is stopping.
  *
  * A shared pool has an owner for each job, and no owner gets all of its threads: the last quarter of them is for owners who have
- * less than a sixteenth, but always for one job. Who has fewest is next; among equals, who came first. Jobs that may not run yet wait.
+ * less than a sixteenth (base/share.h), but always for one job. Who has fewest is next; among equals, who came first. Jobs that may not run yet wait.
  */
 #pragma once
 

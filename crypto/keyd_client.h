@@ -137,7 +137,7 @@ struct token_request {
     const char *issuer, *audience;       /* the registry's public URL; its service id */
     const char *subject;                 /* "robot:<uuid>" or "ext:<issuer digest>:<subject>" */
     const char *source;                  /* id of the credential behind it: what to revoke */
-    struct uuid organisation;            /* of the robot, whose tokens are limited together; nil: the registry's own, or no robot */
+    struct uuid organisation;            /* whose tokens are limited together; nil: the registry's, or, of a subject, its issuer's */
     unsigned lifetime_s;
     const char *confirmation;            /* x5t#S256 of the client's certificate, or NULL */
     const char *request;                 /* id of the request whose event records the mint: jti begins with it; or NULL */

@@ -55,7 +55,7 @@ struct keyd_token {
     struct bytes issuer, audience, subject, source;
     struct bytes confirmation; /* empty: none */
     struct bytes request;      /* id of the request that the event of the mint names; empty: none */
-    struct uuid organisation;  /* of the robot; nil: one of the registry itself, or no robot */
+    struct uuid organisation;  /* that it counts for; nil: the registry, or, of an issuer's subject, none or several */
     uint32_t lifetime_s;
     bool catalog, administration;
     size_t access_count;

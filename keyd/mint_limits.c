@@ -72,14 +72,17 @@ static struct bytes issuer_of(struct bytes subject)
     return colon == NULL ? subject : (struct bytes){subject.data, (size_t)(colon - subject.data)};
 }
 
-/* One bucket after the other; what a later one refuses is not charged to those before it. */
+/* One bucket after the other, each inside the next; what a later one refuses is not charged to those before it. */
 struct charge {
     struct rate *rate;
     struct uuid key;
 };
 enum { CHARGES_MAX = 3 };
 
-/* The gateway says of which organisation a robot is. A lie wins nothing: all realms together have a limit, and so has the registry. */
+/*
+ * The gateway says of which organisation a credential is. A lie wins nothing: all realms together have a limit, and so has the registry.
+ * Subjects that are of none, or of several, share what there is for their issuer.
+ */
 static size_t charges_of(struct rate *const rates[BUCKETS], const struct keyd_token *token, struct charge charges[CHARGES_MAX])
 {
     const bool is_external = token->subject.length >= 4 && memcmp(token->subject.data, "ext:", 4) == 0;
@@ -90,9 +93,28 @@ static size_t charges_of(struct rate *const rates[BUCKETS], const struct keyd_to
         charges[1] = (struct charge){rates[OF_REGISTRY], everybody};
         return 2;
     }
-    charges[1] = (struct charge){rates[OF_REALM], is_external ? key_of(issuer_of(token->subject)) : token->organisation};
+    charges[1] = (struct charge){rates[OF_REALM], uuid_is_nil(&token->organisation) ? key_of(issuer_of(token->subject)) : token->organisation};
     charges[2] = (struct charge){rates[OF_TENANTS], everybody};
     return 3;
+}
+
+/* From each as one who has taken what it has from the one before. */
+static struct result take_all(const struct charge charges[], size_t count, int64_t now_ms, struct error *err)
+{
+    struct rate_use own = {0};
+    struct result result = SUCCESS;
+    size_t taken = 0;
+
+    for (; taken < count; taken++) {
+        const struct charge *charge = &charges[taken];
+        const struct rate_use next = rate_use_of(charge->rate, &charge->key, now_ms);
+        result = rate_take_shared(charge->rate, &charge->key, now_ms, &own, err);
+        if (!result.ok) break;
+        own = next;
+    }
+    if (!result.ok)
+        while (taken-- > 0) rate_return(charges[taken].rate, &charges[taken].key, now_ms);
+    return result;
 }
 
 struct result mint_take(struct mint_limits *limits, struct ledger *ledger, const struct keyd_token *token, int64_t now_ms,
@@ -101,13 +123,8 @@ struct result mint_take(struct mint_limits *limits, struct ledger *ledger, const
     const enum mint_scope scope = mint_scope_of(token);
     struct charge charges[CHARGES_MAX];
     const size_t count = charges_of(limits->rates[scope == MINT_ADMINISTRATION ? ADMINISTRATION : CONTENT], token, charges);
-    struct result result = SUCCESS;
-    size_t taken = 0;
 
-    while (taken < count && (result = rate_take(charges[taken].rate, &charges[taken].key, now_ms, err)).ok) taken++;
-    if (!result.ok)
-        while (taken-- > 0) rate_return(charges[taken].rate, &charges[taken].key, now_ms);
-    TRY(result);
+    TRY(take_all(charges, count, now_ms, err));
     return ledger_count_mint(ledger, scope, charges[0].key.bytes, err);
 }
 

@@ -3,15 +3,23 @@
 #include <pthread.h>
 
 #include "base/memory.h"
+#include "base/share.h"
 #include "crypto/hmac.h"
 #include "crypto/random.h"
 
 enum { SETS = 512, WAYS = 8 /* 4,096 at once */ };
 
+/*
+ * Who asks without end has taken much, also where so many do so that each gets less than its rate and its own bucket fills again:
+ * what was taken is forgotten at an eighth of the rate only.
+ */
+#define FORGETTING 8
+
 struct bucket {
     struct uuid key;
     int64_t left;    /* in thousandths of one */
-    int64_t seen_ms; /* when `left` was right; 0: not in use */
+    int64_t used;    /* what was taken, and is forgotten at a part of the rate: in thousandths of one, divided by FORGETTING */
+    int64_t seen_ms; /* when both were right; 0: not in use */
 };
 
 struct rate {
@@ -45,6 +53,8 @@ static void refill(const struct rate_limit *limit, struct bucket *bucket, int64_
     else
         bucket->left += (now_ms - bucket->seen_ms) * limit->per_s;
     if (bucket->left > full) bucket->left = full;
+    if (now_ms - bucket->seen_ms > bucket->used / limit->per_s) bucket->used = 0;
+    else bucket->used -= (now_ms - bucket->seen_ms) * limit->per_s;
     bucket->seen_ms = now_ms;
 }
 
@@ -71,22 +81,58 @@ static struct bucket *set_of(struct rate *rate, const struct uuid *key)
     return rate->buckets[table_hash(rate->secret, uuid_bytes(key)) % SETS];
 }
 
-struct result rate_take(struct rate *rate, const struct uuid *key, int64_t now_ms, struct error *err)
+static int64_t all_of(const struct rate *rate)
+{
+    return (int64_t)rate->limit.burst * 1000;
+}
+
+static void take(const struct rate *rate, struct bucket *bucket)
+{
+    const int64_t used = bucket->used + INT64_C(1000) * FORGETTING, most = all_of(rate) * FORGETTING;
+
+    bucket->left -= 1000;
+    bucket->used = used < most ? used : most;
+}
+
+struct rate_use rate_use_of(struct rate *rate, const struct uuid *key, int64_t now_ms)
+{
+    (void)pthread_mutex_lock(&rate->lock);
+    const struct bucket *bucket = find(&rate->limit, set_of(rate, key), key, now_ms);
+    const int64_t taken = bucket == NULL ? all_of(rate) : bucket->used / FORGETTING;
+    (void)pthread_mutex_unlock(&rate->lock);
+    return (struct rate_use){taken, all_of(rate)};
+}
+
+struct result rate_take_shared(struct rate *rate, const struct uuid *key, int64_t now_ms, const struct rate_use *own, struct error *err)
 {
     (void)pthread_mutex_lock(&rate->lock);
     struct bucket *bucket = find(&rate->limit, set_of(rate, key), key, now_ms);
-    const bool allowed = bucket != NULL && bucket->left >= 1000;
-    if (allowed) bucket->left -= 1000;
+    const bool is_left = bucket != NULL && bucket->left >= 1000;
+    const bool allowed = is_left && own->taken < share_most(all_of(rate), all_of(rate) - bucket->left, own->all / 4);
+    if (allowed) take(rate, bucket);
     (void)pthread_mutex_unlock(&rate->lock);
     if (allowed) return SUCCESS;
-    return failure(err, ERROR_LIMIT, "%s more than %d times a second", rate->limit.what, rate->limit.per_s);
+    return failure(err, ERROR_LIMIT, "%s more than %d times a second%s", rate->limit.what, rate->limit.per_s,
+                   is_left ? ", and what is left is for those that asked for little" : "");
+}
+
+struct result rate_take(struct rate *rate, const struct uuid *key, int64_t now_ms, struct error *err)
+{
+    return rate_take_shared(rate, key, now_ms, &(struct rate_use){0}, err);
+}
+
+static void give_back(struct bucket *bucket)
+{
+    bucket->left += 1000;
+    bucket->used -= INT64_C(1000) * FORGETTING;
+    if (bucket->used < 0) bucket->used = 0;
 }
 
 void rate_return(struct rate *rate, const struct uuid *key, int64_t now_ms)
 {
     (void)pthread_mutex_lock(&rate->lock);
     struct bucket *bucket = find(&rate->limit, set_of(rate, key), key, now_ms);
-    if (bucket != NULL && bucket->left < (int64_t)rate->limit.burst * 1000) bucket->left += 1000;
+    if (bucket != NULL && bucket->left < all_of(rate)) give_back(bucket);
     (void)pthread_mutex_unlock(&rate->lock);
 }
 

@@ -18,8 +18,9 @@
  * Of tokens for /api/v1. REALM: the robots of one organisation, or the subjects of one issuer. TENANTS: all of those. REGISTRY: the
  * registry's own robots, whose share no tenant can use up.
  *
- * Each share is at most half of the one around it, in rate and burst: a program that asks in a loop with one credential leaves the other
- * half to its organisation, whose administrator can then revoke that credential; and one organisation leaves two thirds to the others.
+ * Each share is at most half of the one around it, in rate and burst, and the last quarter of what is shared is for those that lately took
+ * less than a quarter of their own: programs that ask in a loop, with however many credentials, leave it to an administrator who revokes
+ * them; and organisations whose robots do so leave it to the others.
  * A token lives at most 900 s, so a credential has 2,300 at a time at most, and all together 22,200.
  */
 #define SHARE_OF_ONE(one, all) ((one) * 2 <= (all))
@@ -63,6 +64,13 @@ struct rate;
 RESULT rate_new(const struct rate_limit *limit, struct rate **rate_out, struct error *err);
 /** Takes one from the key's bucket at `now_ms` (monotonic); ERROR_LIMIT when it is empty. Thread-safe. */
 RESULT rate_take(struct rate *rate, const struct uuid *key, int64_t now_ms, struct error *err);
+/** How much a key has taken lately, of how much it can have at once, in thousandths of one. It is forgotten at an eighth of its rate. */
+struct rate_use {
+    int64_t taken, all;
+};
+struct rate_use rate_use_of(struct rate *rate, const struct uuid *key, int64_t now_ms);
+/** As rate_take(), from a bucket that many share: its last quarter is for those that lately took less than a quarter of their own (base/share.h). */
+RESULT rate_take_shared(struct rate *rate, const struct uuid *key, int64_t now_ms, const struct rate_use *own, struct error *err);
 /** One was taken at `now_ms`, and not used: it goes back into the key's bucket. */
 void rate_return(struct rate *rate, const struct uuid *key, int64_t now_ms);
 void rate_free(struct rate *rate);

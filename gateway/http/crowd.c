@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/share.h"
 
 #define IPV4_NETWORK_BYTES 3 /* /24 */
 #define IPV6_NETWORK_BYTES 8 /* /64: what one customer gets */
-#define PART_OF_LAST       16 /* as for bodies: gateway/pipeline/streams.c */
 
 struct crowd {
     struct quota *networks;
@@ -54,9 +54,9 @@ bool crowd_network_of(const struct sockaddr *address, char network_out[CROWD_NET
 /* Of one network, at least one. */
 static unsigned most_now(const struct crowd *crowd)
 {
-    const bool is_last_quarter = atomic_load(&crowd->count) >= crowd->most - crowd->most / 4;
-    const int64_t share = crowd->most * crowd->share / 100, last = crowd->most / PART_OF_LAST;
-    const int64_t most = is_last_quarter && last < share ? last : share;
+    const int64_t share = crowd->most * crowd->share / 100;
+    const int64_t now = share_most(crowd->most, atomic_load(&crowd->count), SHARE_LITTLE(crowd->most));
+    const int64_t most = now < share ? now : share;
 
     return most < 1 ? 1 : (unsigned)most;
 }

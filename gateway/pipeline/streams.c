@@ -1,15 +1,14 @@
 /*
  * Bodies that stream in: so many in all, and of these a share of each organisation into which they go and of each principal. By where they go, because
  * only who may push there can use that share up; subjects of one issuer may be of many organisations. The last
- * quarter is for those with little of it, so that those who have their whole share never have all.
+ * quarter is for those with little of it (base/share.h), so that those who have their whole share never have all.
  */
 #include <stdio.h>
 
 #include "authz/role.h"
+#include "base/share.h"
 #include "gateway/http/exchange_priv.h"
 #include "gateway/http/server_priv.h"
-
-#define LITTLE 16 /* a sixteenth of all */
 
 static int64_t lower(int64_t one, int64_t other)
 {
@@ -34,8 +33,7 @@ static bool enter(struct exchange *exchange, unsigned ticket, const char *kind, 
 static bool enter_shares(struct exchange *exchange, int now, struct stream_refusal *refusal)
 {
     const struct settings *settings = exchange->server->gateway->settings;
-    const int64_t little = settings->streams_max / LITTLE > 0 ? settings->streams_max / LITTLE : 1;
-    const int64_t most = now < settings->streams_max - settings->streams_max / 4 ? settings->streams_max : little;
+    const int64_t most = share_most(settings->streams_max, now, SHARE_LITTLE(settings->streams_max));
     char organisation[UUID_TEXT_SIZE], principal[PRINCIPAL_KEY_SIZE];
 
     uuid_format(&exchange->request.pairs[0].resource.organisation, organisation);

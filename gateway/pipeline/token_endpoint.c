@@ -21,6 +21,7 @@
 struct wish {
     struct scope scope;
     bool is_exchange;
+    struct uuid organisation; /* of the first repository to which it gets a right; nil: of none */
 };
 
 static const char *field_of(const struct fields *fields, const char *name)
@@ -218,7 +219,7 @@ struct result target_token_mint(struct request *request, struct pg *pg, struct e
 
 /* What is asked for and what bindings allow now; a name that can't be a repository's has no rights. Without any right there
  * is nothing to look up, and what it took would tell whether the repository is there. */
-static struct result narrow(struct request *request, struct pg *pg, struct principal_access *wanted,
+static struct result narrow(struct request *request, struct pg *pg, struct wish *wish, struct principal_access *wanted,
                             struct error *err)
 {
     struct principal_access live = {.pull = false};
@@ -230,12 +231,20 @@ static struct result narrow(struct request *request, struct pg *pg, struct princ
     if (repository_name_split(bytes_of_text(wanted->name), &name, &wrong).ok) {
         decider_live_access(request->gateway->decider, &request->principal, wanted->name, clock_wall_ms(), &live);
         decider_resolve(request->gateway->decider, wanted->name, &resource);
-        if (live.pull || live.push || live.remove)
-            TRY(registry_resolve(request->gateway->registry, pg, version, &resource, err));
+        const bool has_right = live.pull || live.push || live.remove;
+        if (has_right) TRY(registry_resolve(request->gateway->registry, pg, version, &resource, err));
+        if (has_right && uuid_is_nil(&wish->organisation)) wish->organisation = resource.organisation;
         live.repository = resource.repository;
     }
     scope_narrow(wanted, &live);
     return SUCCESS;
+}
+
+/* A subject of an issuer may have roles of several organisations: what it asks for says which of them gives it this token. */
+static struct uuid organisation_of(const struct request *request, const struct wish *wish)
+{
+    if (request->principal.kind == PRINCIPAL_EXTERNAL && !uuid_is_nil(&wish->organisation)) return wish->organisation;
+    return decider_home(request->gateway->decider, &request->principal, clock_wall_ms());
 }
 
 static struct result mint(struct request *request, const struct wish *wish, struct buffer *answer, struct error *err)
@@ -246,6 +255,7 @@ static struct result mint(struct request *request, const struct wish *wish, stru
         .service = authenticator_service(gateway->authenticator),
         .principal = &request->principal,
         .granted = &wish->scope,
+        .organisation = organisation_of(request, wish),
         .thumbprint = request->client_confirmation[0] == '\0' ? NULL : request->client_confirmation,
         .is_exchange = wish->is_exchange,
         .request = request->id,
@@ -260,7 +270,7 @@ static struct result handle_token(struct request *request, struct pg *pg, struct
     struct buffer OWNED_BUFFER answer = BUFFER(MINT_ANSWER_MAX);
     struct error wrong = {0};
 
-    for (size_t i = 0; i < wish->scope.count; i++) TRY(narrow(request, pg, &wish->scope.access[i], err));
+    for (size_t i = 0; i < wish->scope.count; i++) TRY(narrow(request, pg, wish, &wish->scope.access[i], err));
     scope_compact(&wish->scope);
     if (!mint(request, wish, &answer, &wrong).ok) {
         if (wrong.kind == ERROR_LIMIT) {

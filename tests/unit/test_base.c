@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/json.h"
+#include "base/share.h"
 #include "base/text.h"
 #include "base/uuid.h"
 
@@ -361,13 +362,25 @@ static void canonical_json_survives_lack_of_memory(void **state)
     fail_each(read_and_write, NULL, ERROR_NO_MEMORY, 10);
 }
 
+static void the_last_quarter_is_for_those_with_little(void **state)
+{
+    static const struct {
+        int64_t all, taken, little, most;
+    } rows[] = {{64, 0, 4, 64}, {64, 47, 4, 64}, {64, 48, 4, 4}, {64, 64, 4, 4}, {64, 48, 0, 1}, {3, 1, 0, 3}, {3, 2, 0, 1},
+                {1, 0, 0, 1},   {0, 0, 0, 1},    {3000, 2249, 250, 3000}, {3000, 2250, 250, 250}};
+
+    (void)state;
+    assert_int_equal(SHARE_LITTLE(64), 4);
+    for (size_t i = 0; i < COUNT(rows); i++) assert_int_equal(share_most(rows[i].all, rows[i].taken, rows[i].little), rows[i].most);
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(time_survives_a_round_trip), cmocka_unit_test(every_year_has_four_digits),
         cmocka_unit_test(each_millisecond_of_a_second_has_its_own_text),
         cmocka_unit_test(base64_knows_its_letters_and_no_others),
-        cmocka_unit_test(json_depth_is_bounded),
+        cmocka_unit_test(json_depth_is_bounded), cmocka_unit_test(the_last_quarter_is_for_those_with_little),
         cmocka_unit_test(json_has_a_limit_of_values),
         cmocka_unit_test(buffers_stop_at_their_maximum),   cmocka_unit_test(readers_never_read_past_the_end),
         cmocka_unit_test(uuids_are_strict),                cmocka_unit_test(secrets_compare_by_value),

@@ -123,7 +123,8 @@ static void tokens_are_limited_by_credential_and_scope(void **state)
         store_u64(token.organisation.bytes, i / 2);
         all += tokens_until_refused(limits, ledger, &token);
     }
-    assert_int_equal(all, ADMINISTRATION_TENANTS_BURST + ADMINISTRATION_REGISTRY_BURST);
+    /* Of the registry there are three: two have all but the last quarter, the third what it may have of that. */
+    assert_int_equal(all, ADMINISTRATION_TENANTS_BURST + ADMINISTRATION_REGISTRY_BURST * 3 / 4 + ADMINISTRATION_BURST / 4);
     token.administration = false;
     token.access_count = 1;
     token.access[0].pull = true;
@@ -144,7 +145,7 @@ static struct keyd_token token_of(const char *source, const struct uuid *organis
 static void tenants_do_not_use_up_what_others_have(void **state)
 {
     static const char *const of_issuer[] = {"ext:00112233445566778899aabbccddeeff:a", "ext:00112233445566778899aabbccddeeff:b",
-                                             "ext:00112233445566778899aabbccddeeff:c"};
+                                             "ext:00112233445566778899aabbccddeeff:c", "ext:00112233445566778899aabbccddeeff:d"};
     const struct uuid acme = {{1}}, globex = {{2}}, registry = {{0}};
     OWNED_FOLDER folder;
     OWNED(mint_limits) *limits = NULL;
@@ -163,21 +164,71 @@ static void tenants_do_not_use_up_what_others_have(void **state)
         all += tokens_until_refused(limits, ledger, &token);
     }
     assert_int_equal(all, ADMINISTRATION_REALM_BURST);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < COUNT(of_issuer); i++) {
         const struct keyd_token subject = token_of(of_issuer[i], &registry); /* it is no robot of the registry */
         all += tokens_until_refused(limits, ledger, &subject);
     }
     assert_int_equal(all, 2 * ADMINISTRATION_REALM_BURST);
     const struct keyd_token other = token_of("robot:other", &globex), admin = token_of("robot:admin", &registry);
-    assert_int_equal(tokens_until_refused(limits, ledger, &other), ADMINISTRATION_BURST);
+    assert_int_equal(tokens_until_refused(limits, ledger, &other), ADMINISTRATION_REALM_BURST / 4);
     assert_int_equal(tokens_until_refused(limits, ledger, &admin), ADMINISTRATION_BURST);
 }
 
-/* One credential that asked as fast as it may, for a long time, had all of its organisation's tokens: nobody could revoke it. */
-static void a_credential_does_not_use_up_what_its_organisation_has(void **state)
+/* Subjects of one issuer had its limit together, whichever organisation they work for: one tenant's kept another's out. */
+static void subjects_of_an_issuer_count_for_their_organisations(void **state)
+{
+    const struct uuid acme = {{1}}, globex = {{2}};
+    OWNED_FOLDER folder;
+    OWNED(mint_limits) *limits = NULL;
+    struct error err = {0};
+    unsigned all = 0;
+
+    (void)state;
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    OWNED(ledger) *ledger = open_ledger(&folder);
+    assert_true(mint_limits_new(&limits, &err).ok);
+    for (char each = 'a'; each <= 'f'; each++) {
+        const char subject[] = {'e', 'x', 't', ':', '0', '0', ':', each, '\0'};
+        const struct keyd_token busy = token_of(subject, &acme);
+        all += tokens_until_refused(limits, ledger, &busy);
+    }
+    assert_int_equal(all, ADMINISTRATION_REALM_BURST);
+    const struct keyd_token robot = token_of("robot:acme", &acme), other = token_of("ext:00:z", &globex);
+    assert_int_equal(tokens_until_refused(limits, ledger, &robot), 0);
+    assert_int_equal(tokens_until_refused(limits, ledger, &other), ADMINISTRATION_BURST);
+}
+
+/* When an administrator needs a token: a script of sixty commands, then one each five seconds. */
+static bool is_due(int64_t now_ms)
+{
+    const int64_t ms = now_ms - INT64_C(3600) * 1000;
+
+    return ms >= 0 && ms % (ms < 60000 ? 1000 : 5000) == 0;
+}
+
+/* Asks with each of `busy` ten times a second for two hours; in the second, `other` is never refused. */
+static void stays_free_for(struct mint_limits *limits, struct ledger *ledger, const struct keyd_token *busy, size_t count,
+                           const struct keyd_token *other)
+{
+    struct error err = {0};
+    unsigned refused = 0;
+
+    for (int64_t now_ms = 1000; now_ms < INT64_C(7200) * 1000; now_ms += 100) {
+        for (size_t i = 0; i < count; i++) refused += !mint_take(limits, ledger, &busy[i], now_ms, &err).ok;
+        if (!is_due(now_ms)) continue;
+        if (!mint_take(limits, ledger, other, now_ms, &err).ok) fail_msg("after %lld s: %s", (long long)(now_ms / 1000), err.message);
+    }
+    assert_true(refused > 0);
+}
+
+/* Credentials that asked as fast as they may, for a long time, had all of their organisation's tokens: nobody could revoke them. */
+static void credentials_do_not_use_up_what_their_organisation_has(void **state)
 {
     const struct uuid acme = {{1}}, registry = {{0}};
-    const struct keyd_token busy[] = {token_of("robot:busy", &acme), token_of("robot:own", &registry)};
+    const struct keyd_token busy[][4] = {
+        {token_of("robot:1", &acme), token_of("robot:2", &acme), token_of("robot:3", &acme), token_of("ext:00:a", &acme)},
+        {token_of("robot:5", &registry), token_of("robot:6", &registry), token_of("robot:7", &registry), token_of("robot:8", &registry)}};
     const struct keyd_token other[] = {token_of("robot:admin", &acme), token_of("robot:registry-admin", &registry)};
     OWNED_FOLDER folder;
     OWNED(mint_limits) *limits = NULL;
@@ -188,15 +239,26 @@ static void a_credential_does_not_use_up_what_its_organisation_has(void **state)
     assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
     OWNED(ledger) *ledger = open_ledger(&folder);
     assert_true(mint_limits_new(&limits, &err).ok);
-    for (size_t i = 0; i < 2; i++) {
-        int64_t now_ms = 1000;
-        for (; now_ms < 3600 * 1000; now_ms += 100) (void)mint_take(limits, ledger, &busy[i], now_ms, &err).ok;
-        for (unsigned minute = 0; minute < 60; minute++) /* an administrator who works by script, meanwhile */
-            for (unsigned n = 0; n < 60; n++, now_ms += 1000) {
-                for (unsigned tries = 0; tries < 10; tries++) (void)mint_take(limits, ledger, &busy[i], now_ms, &err).ok;
-                if (!mint_take(limits, ledger, &other[i], now_ms, &err).ok) fail_msg("%s", err.message);
-            }
-    }
+    for (size_t i = 0; i < COUNT(other); i++) stays_free_for(limits, ledger, busy[i], COUNT(busy[i]), &other[i]);
+}
+
+/* Three organisations whose robots did so had everybody's. */
+static void organisations_do_not_use_up_what_all_have(void **state)
+{
+    static const char *const names[] = {"robot:1a", "robot:1b", "robot:2a", "robot:2b", "robot:3a", "robot:3b", "robot:4a", "robot:4b"};
+    const struct keyd_token other = token_of("robot:admin", &(struct uuid){{9}});
+    struct keyd_token busy[COUNT(names)];
+    OWNED_FOLDER folder;
+    OWNED(mint_limits) *limits = NULL;
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) busy[i] = token_of(names[i], &(struct uuid){{(uint8_t)(1 + i / 2)}});
+    folder_make(&folder);
+    assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
+    OWNED(ledger) *ledger = open_ledger(&folder);
+    assert_true(mint_limits_new(&limits, &err).ok);
+    stays_free_for(limits, ledger, busy, COUNT(busy), &other);
 }
 
 /* Whoever is refused for others' sake has what is its own later: what all organisations together have fills faster than what one has. */
@@ -207,21 +269,21 @@ static void a_refused_token_costs_its_organisation_nothing(void **state)
     OWNED(mint_limits) *limits = NULL;
     struct error err = {0};
     const unsigned seconds = 10;
+    unsigned all = 0;
 
     (void)state;
     folder_make(&folder);
     assert_true(ledger_create(folder.fd, ledger_key, &err).ok);
     OWNED(ledger) *ledger = open_ledger(&folder);
     assert_true(mint_limits_new(&limits, &err).ok);
-    for (uint8_t i = 1; i <= ADMINISTRATION_TENANTS_BURST / ADMINISTRATION_REALM_BURST; i++) {
-        unsigned all = 0;
+    for (uint8_t i = 1; i <= 6; i++) {
         for (char second = 'a'; second <= 'c'; second++) {
             const char source[] = {'r', (char)('0' + i), second, '\0'};
             const struct keyd_token busy = token_of(source, &(struct uuid){{i}});
             all += tokens_until_refused(limits, ledger, &busy);
         }
-        assert_int_equal(all, ADMINISTRATION_REALM_BURST);
     }
+    assert_int_equal(all, ADMINISTRATION_TENANTS_BURST);
     const struct keyd_token other = token_of("robot:other", &globex);
     for (unsigned i = 0; i < 2 * ADMINISTRATION_BURST; i++) assert_false(mint_take(limits, ledger, &other, 1000, &err).ok);
     unsigned got = 0;
@@ -254,7 +316,9 @@ int main(void)
         cmocka_unit_test(mints_are_never_counted_too_low),
         cmocka_unit_test(tokens_are_limited_by_credential_and_scope),
         cmocka_unit_test(tenants_do_not_use_up_what_others_have),
-        cmocka_unit_test(a_credential_does_not_use_up_what_its_organisation_has),
+        cmocka_unit_test(subjects_of_an_issuer_count_for_their_organisations),
+        cmocka_unit_test(credentials_do_not_use_up_what_their_organisation_has),
+        cmocka_unit_test(organisations_do_not_use_up_what_all_have),
         cmocka_unit_test(a_refused_token_costs_its_organisation_nothing),
         cmocka_unit_test(a_token_counts_under_its_widest_scope),
     };

@@ -1,0 +1,9 @@
+#include "base/share.h"
+
+int64_t share_most(int64_t all, int64_t taken, int64_t little)
+{
+    const int64_t quarter = (all + 3) / 4; /* rounded up: of two or three, one stays */
+
+    if (taken < all - quarter) return all;
+    return little < 1 ? 1 : little;
+}
