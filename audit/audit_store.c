@@ -24,8 +24,8 @@ static const struct pg_statement sign_statements[] = {
     {"audit_keep_checkpoint", /* looks first: a conflict would use up an id */
      "INSERT INTO audit_checkpoint (size, root, note) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM audit_checkpoint"
      " WHERE size = $1 AND note = $3) ON CONFLICT DO NOTHING RETURNING size", "int8 bytea text", "int8"},
-    {"audit_checkpoints_after",
-     "SELECT size, note FROM audit_checkpoint WHERE size > $1 ORDER BY size DESC, note LIMIT 8", "int8", "int8 text"},
+    {"audit_checkpoints_from",
+     "SELECT size, note FROM audit_checkpoint WHERE size >= $1 ORDER BY size DESC, note LIMIT 8", "int8", "int8 text"},
     {"audit_ensure_partition", "SELECT 1::int8 FROM audit_add_partition($1)", "int8", "int8"},
 };
 const struct pg_table audit_sign_table = PG_TABLE(sign_statements);
@@ -132,12 +132,12 @@ struct result audit_keep_checkpoint(struct pg *pg, const struct signed_checkpoin
     return SUCCESS;
 }
 
-struct result audit_checkpoints_after(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err)
+struct result audit_checkpoints_from(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_int8(&arguments, (int64_t)size);
-    return pg_run(pg, "audit_checkpoints_after", &arguments, rows_out, err);
+    return pg_run(pg, "audit_checkpoints_from", &arguments, rows_out, err);
 }
 
 struct result audit_ensure_partition(struct pg *pg, uint64_t number, struct error *err)

@@ -113,8 +113,8 @@ struct audit_signing_state {
     int64_t now_ms, last_time_ms;
 };
 RESULT audit_signing_state(struct pg *pg, struct audit_signing_state *state_out, struct error *err);
-/** Rows of checkpoints over larger logs, newest first, a few: size and note. Anybody may have written them. */
-RESULT audit_checkpoints_after(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err);
+/** Rows of checkpoints over logs of at least so many events, newest first, a few: size and note. Anybody may have written them. */
+RESULT audit_checkpoints_from(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err);
 RESULT audit_store_checkpoint(struct pg *pg, uint64_t size, const struct merkle_hash *root, const char *note,
                               struct error *err);
 /** Stores it again if no row has it. */

@@ -123,7 +123,7 @@ static struct result check_all(struct sequencer *sequencer, struct log_check *ch
     struct audit_signing_state state;
 
     TRY(know_keyd(sequencer, &identity, err));
-    TRY(audit_checkpoints_after(sequencer->sign_pg, identity.log_size, &rows, err)); /* the state is read later, so it has them */
+    TRY(audit_checkpoints_from(sequencer->sign_pg, identity.log_size + 1, &rows, err)); /* the state is read later, so it has them */
     TRY(audit_signing_state(sequencer->sign_pg, &state, err));
     TRY(check_state(check, &state, err));
     TRY(check_signed_part(check, &identity, state.last_time_ms, err));

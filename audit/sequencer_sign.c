@@ -127,40 +127,49 @@ static struct result sign_newer(struct sequencer *sequencer, struct audit_signin
     return sign(sequencer, state, identity.log_size, err);
 }
 
-/* Rows that nobody signed are in nobody's way, but somebody put them there. */
-static struct result look_for_strange_rows(struct sequencer *sequencer, struct error *err)
+static void tell_strange_row(struct sequencer *sequencer, uint64_t strange, const struct error *why)
 {
-    OWNED(pg_rows) *rows = NULL;
-    struct signed_checkpoint checkpoint;
-    struct error why = {0};
-    uint64_t strange = 0;
-
-    TRY(audit_checkpoints_after(sequencer->sign_pg, sequencer->newest.size, &rows, err));
-    for (size_t i = 0; i < pg_rows_count(rows); i++) {
-        if (signed_checkpoint_read(&sequencer->log_key, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok) continue;
-        if (strange == 0) strange = (uint64_t)pg_int8(rows, i, 0);
-    }
     if (strange != 0 && strange != sequencer->strange_size) {
         metric_add(AUDIT_METRIC(audit_strange_checkpoints), 1);
-        sequencer_notice(sequencer, "a row of audit_checkpoint was not signed by sijil-keyd, and is ignored: find out who wrote it", &why);
+        sequencer_notice(sequencer, "a row of audit_checkpoint was not signed by sijil-keyd, and is ignored: find out who wrote it", why);
     }
     sequencer->strange_size = strange;
-    return SUCCESS;
 }
 
 /* The rows are a copy, for backups: who takes out the newest does no harm to what is served, but a copy that is empty is none. */
-static struct result keep_stored(struct sequencer *sequencer, struct error *err)
+static struct result keep_newest(struct sequencer *sequencer, struct error *err)
 {
     bool was_missing = false;
     struct error why = {0};
 
-    if (sequencer->newest.size == 0) return SUCCESS;
     TRY(audit_keep_checkpoint(sequencer->sign_pg, &sequencer->newest, &was_missing, err));
     if (!was_missing) return SUCCESS;
     failure_write(&why, ERROR_CORRUPT, "it is over %llu events", (unsigned long long)sequencer->newest.size);
     sequencer_notice(sequencer, "the newest checkpoint was missing from audit_checkpoint, and is written again: unless the database failed "
                                 "just then, find out who deleted it, and restore the older ones from a backup", &why);
     return SUCCESS;
+}
+
+/* Rows that nobody signed are in nobody's way, but somebody put them there. The newest checkpoint is among the rows, or is stored again. */
+static struct result look_at_rows(struct sequencer *sequencer, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    const struct signed_checkpoint *newest = &sequencer->newest;
+    struct signed_checkpoint checkpoint;
+    struct error why = {0};
+    uint64_t strange = 0;
+    bool is_stored = newest->size == 0;
+
+    TRY(audit_checkpoints_from(sequencer->sign_pg, newest->size, &rows, err));
+    for (size_t i = 0; i < pg_rows_count(rows); i++) {
+        const uint64_t size = (uint64_t)pg_int8(rows, i, 0);
+        const bool is_newest = size == newest->size && strcmp(pg_text(rows, i, 1), newest->note) == 0;
+        is_stored = is_stored || is_newest;
+        if (is_newest || signed_checkpoint_read(&sequencer->log_key, bytes_of_text(pg_text(rows, i, 1)), &checkpoint, &why).ok) continue;
+        if (strange == 0) strange = size;
+    }
+    tell_strange_row(sequencer, strange, &why);
+    return is_stored ? SUCCESS : keep_newest(sequencer, err);
 }
 
 /* keyd says CONFLICT when another gateway was faster: it is asked again from there, also by a gateway that starts. */
@@ -170,7 +179,7 @@ static struct result sign_unless_signed(struct sequencer *sequencer, struct erro
 
     for (unsigned tries = 0; tries < SIGN_TRIES; tries++) {
         TRY(read_state(sequencer, &state, err));
-        if (state.frontier.size == sequencer->newest.size) return keep_stored(sequencer, err);
+        if (state.frontier.size == sequencer->newest.size) return SUCCESS;
         const struct result done = sign_newer(sequencer, &state, err);
         if (done.ok || err->kind != ERROR_CONFLICT) return done;
     }
@@ -185,7 +194,7 @@ struct result sequencer_sign_now(struct sequencer *sequencer, struct error *err)
     if (pg_is_broken(sequencer->sign_pg)) TRY(pg_reopen(sequencer->sign_pg, err));
     TRY(sign_unless_signed(sequencer, err));
     note_signed(sequencer, read_at_ms);
-    return look_for_strange_rows(sequencer, err);
+    return look_at_rows(sequencer, err);
 }
 
 /* Under the mutex. An idle log is looked at now and then: other gateways may append to it, keyd may have died. */
