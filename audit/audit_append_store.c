@@ -56,6 +56,9 @@ static const struct pg_statement statements[] = {
      " SELECT t.level::int4, t.idx, t.hashes, t.root FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::bytea[])"
      " AS t (level, idx, hashes, root)",
      "int8[] int8[] bytea[] bytea[]", ""},
+    {"audit_insert_facts",
+     "INSERT INTO audit_facts (digest, facts) SELECT * FROM unnest($1::bytea[], $2::bytea[]) ON CONFLICT DO NOTHING",
+     "bytea[] bytea[]", ""},
     {"audit_find_entry", "SELECT leaf_hash FROM audit_entry WHERE seq = $1", "int8", "bytea"},
     {"audit_entry_leaf", "SELECT leaf FROM audit_entry WHERE seq = $1", "int8", "bytea"},
     {"audit_end_backend",
@@ -209,16 +212,27 @@ static struct result add_tiles(struct pg *pg, const struct audit_append *append,
     return pg_pipeline_add(pg, "audit_insert_tiles", &tiles, err);
 }
 
-#define COMMIT_STEPS_MAX 2 /* tiles, COMMIT */
+static struct result add_facts(struct pg *pg, const struct audit_append *append, struct error *err)
+{
+    struct pg_arguments facts = {0};
+
+    if (append->facts_count == 0) return SUCCESS;
+    pg_add_bytes_array(&facts, append->facts_digests, append->facts_count);
+    pg_add_bytes_array(&facts, append->facts, append->facts_count);
+    return pg_pipeline_add(pg, "audit_insert_facts", &facts, err);
+}
+
+#define COMMIT_STEPS_MAX 3 /* tiles, facts, COMMIT */
 
 static size_t commit_steps(const struct audit_append *append)
 {
-    return append->tile_count == 0 ? 1 : COMMIT_STEPS_MAX;
+    return 1 + (append->tile_count > 0 ? (size_t)1 : 0) + (append->facts_count > 0 ? (size_t)1 : 0);
 }
 
 static struct result add_commit(struct pg *pg, const struct audit_append *append, struct error *err)
 {
     TRY(add_tiles(pg, append, err));
+    TRY(add_facts(pg, append, err));
     return pg_pipeline_commit(pg, err);
 }
 

@@ -60,6 +60,8 @@ struct audit_append {
     size_t payload_count;
     const int64_t *payload_sequences;
     const struct bytes *payload_subjects, *payload_salts, *payload_boxes;
+    size_t facts_count; /* those that this gateway has not stored yet; a row that is there already stays */
+    const struct bytes *facts_digests, *facts;
     size_t tile_count;
     const int64_t *tile_levels, *tile_indices;
     const struct bytes *tile_hashes, *tile_roots;

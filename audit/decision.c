@@ -18,15 +18,45 @@ static bool is_of_one_organisation(const struct decision_parts *parts)
     return true;
 }
 
+static size_t facts_length(const struct decision_parts *parts)
+{
+    size_t length = 0;
+
+    for (size_t i = 0; i < parts->pair_count; i++) {
+        assert((parts->facts[i].length > 0) == (parts->facts[0].length > 0));
+        length += parts->facts[i].length;
+    }
+    return length;
+}
+
+static void keep_facts(struct decision *decision)
+{
+    uint8_t *place = decision->facts_text;
+
+    for (size_t i = 0; i < decision_facts_count(decision); i++) {
+        struct bytes *facts = &decision->parts.facts[i];
+        memcpy(place, facts->data, facts->length);
+        facts->data = place;
+        sha256_of(*facts, decision->facts_digests[i]);
+        place += facts->length;
+    }
+}
+
+size_t decision_facts_count(const struct decision *decision)
+{
+    return decision->parts.facts[0].length > 0 ? decision->parts.pair_count : 0;
+}
+
 struct result decision_make(const struct decision_parts *parts, struct decision **decision_out, struct error *err)
 {
     assert(parts->pair_count >= 1 && parts->pair_count <= ACTION_PAIRS_MAX && parts->denial_count <= DENIALS_MAX);
     assert((parts->verdict == VERDICT_ALLOW) == (parts->denial_count == 0));
     assert(is_of_one_organisation(parts));
-    struct decision *decision = memory_zeroed(1, sizeof *decision);
+    struct decision *decision = memory_zeroed(1, sizeof *decision + facts_length(parts));
 
     if (decision == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
     decision->parts = *parts;
+    keep_facts(decision);
     atomic_init(&decision->holders, 1);
     *decision_out = decision;
     return SUCCESS;

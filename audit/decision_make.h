@@ -23,7 +23,11 @@ struct decision_parts {
     struct uuid organisations[ACTION_PAIRS_MAX + 1]; /* of each resource, and of who asks */
     size_t denial_count;
     struct denial denials[DENIALS_MAX];
+    /** What was decided on, of each pair, as it will be stored and read again (docs/formats/audit-log.md section 18), and when by
+     *  this gateway's clock. Either all pairs have facts, or none: what nobody decided on has none. They name no person. */
+    struct bytes facts[ACTION_PAIRS_MAX];
+    int64_t decided_ms;
 };
 
-/** Copies `parts`. An allowing decision has no denials, another has at least one. ERROR_NO_MEMORY. */
+/** Copies `parts`, with the facts. An allowing decision has no denials, another has at least one. ERROR_NO_MEMORY. */
 RESULT decision_make(const struct decision_parts *parts, struct decision **decision_out, struct error *err);

@@ -6,12 +6,18 @@
 #include <stdatomic.h>
 
 #include "audit/decision_make.h"
+#include "crypto/digest.h"
 
 /** Never changed once it is made; freed with its last holder. */
 struct decision {
     atomic_uint holders;
     struct decision_parts parts;
+    uint8_t facts_digests[ACTION_PAIRS_MAX][SHA256_SIZE]; /* of parts.facts */
+    uint8_t facts_text[];                                 /* which they point into */
 };
+
+/** Of how many pairs there are facts: of all, or of none. */
+size_t decision_facts_count(const struct decision *decision);
 
 /** One more holder. */
 struct decision *decision_hold(struct decision *decision);

@@ -97,6 +97,14 @@ static void put_reason(struct leaf_reason *reason, const struct decision_parts *
         (void)event_plain_text(reason->rules[reason->rule_count++], sizeof reason->rules[0], parts->denials[i].rule);
 }
 
+static void put_facts(struct leaf *leaf, const struct decision *decision)
+{
+    leaf->facts_count = decision_facts_count(decision);
+    for (size_t i = 0; i < leaf->facts_count; i++) memcpy(leaf->facts[i], decision->facts_digests[i], sizeof leaf->facts[i]);
+    leaf->reason.has_decided = leaf->facts_count > 0;
+    leaf->reason.decided_ms = (uint64_t)decision->parts.decided_ms;
+}
+
 static const char *actor_of(const struct event *event)
 {
     const struct record *record = event->record;
@@ -121,6 +129,7 @@ static void fill_from_record(const struct event *event, struct leaf *leaf)
     put_targets(leaf, &decision->parts);
     put_detail_of_change(leaf, event);
     put_reason(&leaf->reason, &decision->parts, record->note);
+    put_facts(leaf, decision);
     (void)event_plain_text(leaf->actor, sizeof leaf->actor, actor_of(event));
     (void)event_plain_text(leaf->request, sizeof leaf->request, has_own_id ? record->context.request_id : record->under->request);
 }
@@ -148,6 +157,8 @@ void event_fill_leaf(const struct event *event, struct leaf *leaf_out)
 {
     const enum outcome outcome = event->has_failed ? OUTCOME_FAILED : event->outcome;
 
+    leaf_out->version = LEAF_VERSION;
+    leaf_out->facts_count = 0;
     leaf_out->reason = (struct leaf_reason){.rule_count = 0};
     if (event->record != NULL) fill_from_record(event, leaf_out);
     else fill_own(event, leaf_out);

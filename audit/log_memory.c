@@ -10,12 +10,21 @@ struct head {
     uint64_t generation; /* of the memory, when it was kept */
 };
 
+/* Whoever may delete them is not us, and the patrol tells it: what was stored once is not looked for again. */
+struct stored_facts {
+    uint8_t digest[LEAF_FACTS_DIGEST];
+    uint64_t attempt; /* that wanted them last */
+    bool is_stored;
+};
+
 struct log_memory {
     bool is_known, is_alone; /* nobody else appended before the last read */
     struct audit_state state;
     int64_t read_ms;     /* of the monotonic clock */
     uint64_t generation; /* heads of older ones are forgotten */
     struct head heads[LOG_MEMORY_HEADS];
+    uint64_t attempt;
+    struct stored_facts facts[LOG_MEMORY_FACTS];
 };
 
 struct result log_memory_new(struct log_memory **memory_out, struct error *err)
@@ -58,6 +67,36 @@ static size_t place_of(struct bytes key)
     return load_u32(key.data) % LOG_MEMORY_HEADS;
 }
 
+static struct stored_facts *facts_of(struct log_memory *memory, const uint8_t *digest)
+{
+    return &memory->facts[load_u32(digest) % LOG_MEMORY_FACTS];
+}
+
+void log_memory_begin_facts(struct log_memory *memory)
+{
+    memory->attempt++;
+}
+
+bool log_memory_wants_facts(struct log_memory *memory, const uint8_t digest[LEAF_FACTS_DIGEST])
+{
+    struct stored_facts *facts = facts_of(memory, digest);
+    const bool is_same = memcmp(facts->digest, digest, sizeof facts->digest) == 0;
+
+    if (is_same && (facts->is_stored || facts->attempt == memory->attempt)) return false;
+    memcpy(facts->digest, digest, sizeof facts->digest);
+    facts->attempt = memory->attempt;
+    facts->is_stored = false;
+    return true;
+}
+
+static void note_facts(struct log_memory *memory, const struct audit_append *append)
+{
+    for (size_t i = 0; i < append->facts_count; i++) {
+        struct stored_facts *facts = facts_of(memory, append->facts_digests[i].data);
+        if (memcmp(facts->digest, append->facts_digests[i].data, sizeof facts->digest) == 0) facts->is_stored = true;
+    }
+}
+
 void log_memory_appended(struct log_memory *memory, const struct audit_append *append,
                          const struct merkle_frontier *frontier)
 {
@@ -67,6 +106,7 @@ void log_memory_appended(struct log_memory *memory, const struct audit_append *a
         head->number = append->numbers[i];
         head->generation = memory->generation;
     }
+    note_facts(memory, append);
     memory->state.size = append->old_size + append->count;
     memory->state.last_time_ms = append->time_ms;
     memory->state.frontier = *frontier;

@@ -11,6 +11,7 @@
 #include "base/owned.h"
 
 #define LOG_MEMORY_HEADS   16384 /* keys; two that share a place drive each other out. 512 KiB */
+#define LOG_MEMORY_FACTS   4096  /* digests of facts that are stored; likewise. 192 KiB */
 #define LOG_MEMORY_SYNC_MS 1000  /* so often the clock of the database is looked at */
 
 struct log_memory;
@@ -33,3 +34,8 @@ void log_memory_forget(struct log_memory *memory);
 bool log_memory_state(const struct log_memory *memory, int64_t monotonic_ms, struct audit_state *state_out);
 /** Fills in heads->numbers; false if one of them is not known. */
 bool log_memory_heads(const struct log_memory *memory, const struct audit_heads *heads);
+
+/** A new attempt to append: what an earlier one was to store, and did not, is wanted again. */
+void log_memory_begin_facts(struct log_memory *memory);
+/** Are facts of this digest to be stored with the append? False: they are there, or were wanted by this attempt already. */
+bool log_memory_wants_facts(struct log_memory *memory, const uint8_t digest[LEAF_FACTS_DIGEST]);

@@ -22,6 +22,7 @@
 #define GROUP_OWN_MAX     (2 * BURSTS_MAX + 3) /* closing bursts, opening them, refused, unrecorded, a step of the clock */
 #define GROUP_EVENTS_MAX  (GROUP_RECORDS_MAX + GROUP_OWN_MAX)
 #define GROUP_KEYS_MAX    ((size_t)GROUP_EVENTS_MAX * LEAF_KEYS_MAX)
+#define GROUP_FACTS_MAX   ((size_t)GROUP_RECORDS_MAX * ACTION_PAIRS_MAX)
 #define GROUP_SLOTS       32768 /* of the hash table over keys; a power of two, twice as many as keys */
 #define GROUP_ORGANISATIONS_MAX 256 /* whose changes are looked at; decisions beyond them are stale with any change */
 #define GROUP_TILES_MAX   (GROUP_EVENTS_MAX / TILE_WIDTH + 1 + TILE_LEVEL_MAX)
@@ -103,6 +104,7 @@ struct group {
         int64_t payload_sequences[GROUP_EVENTS_MAX];
         struct bytes payload_subjects[GROUP_EVENTS_MAX], payload_salts[GROUP_EVENTS_MAX];
         struct bytes payload_boxes[GROUP_EVENTS_MAX];
+        struct bytes facts_digests[GROUP_FACTS_MAX], facts[GROUP_FACTS_MAX];
         int64_t tile_levels[GROUP_TILES_MAX], tile_indices[GROUP_TILES_MAX];
         struct bytes tile_hashes[GROUP_TILES_MAX], tile_roots[GROUP_TILES_MAX];
     } columns;

@@ -214,6 +214,26 @@ static void fill_payloads(struct group *group, struct audit_append *append)
     append->payload_boxes = columns->payload_boxes;
 }
 
+/* What is not stored yet; the same facts are most of the time. */
+static void fill_facts(struct sequencer *sequencer, struct group *group, struct audit_append *append)
+{
+    struct group_columns *columns = &group->columns;
+
+    log_memory_begin_facts(sequencer->memory);
+    for (size_t i = 0; i < group->count; i++) {
+        const struct record *record = group->events[i].record;
+        if (record == NULL) continue;
+        const struct decision *decision = record->decision != NULL ? record->decision : record->under->decision;
+        for (size_t k = 0; k < decision_facts_count(decision); k++) {
+            if (!log_memory_wants_facts(sequencer->memory, decision->facts_digests[k])) continue;
+            columns->facts_digests[append->facts_count] = (struct bytes){decision->facts_digests[k], LEAF_FACTS_DIGEST};
+            columns->facts[append->facts_count++] = decision->parts.facts[k];
+        }
+    }
+    append->facts_digests = columns->facts_digests;
+    append->facts = columns->facts;
+}
+
 static void fill_tile_columns(struct group *group, struct audit_append *append)
 {
     struct group_columns *columns = &group->columns;
@@ -302,6 +322,7 @@ struct result group_write(struct sequencer *sequencer, struct group *group, bool
     fill_entries(group, &append);
     fill_runs(group, &append);
     fill_payloads(group, &append);
+    fill_facts(sequencer, group, &append);
     fill_tile_columns(group, &append);
     return commit(sequencer, group, &append, is_refused_out, err);
 }

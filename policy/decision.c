@@ -258,3 +258,13 @@ void policy_decision_free(struct policy_decision *decision)
 {
     if (decision != NULL) arena_free(decision->arena);
 }
+
+bool policy_denial_is_new(const struct policy_decision *before, const struct policy_denial *denial)
+{
+    if (strncmp(denial->rule, "SYS-", 4) == 0 || strcmp(denial->policy, "sys") == 0) return false;
+    for (size_t i = 0; i < policy_decision_denial_count(before); i++) {
+        const struct policy_denial *known = policy_decision_denial(before, i);
+        if (strcmp(known->rule, denial->rule) == 0 && strcmp(known->policy, denial->policy) == 0) return false;
+    }
+    return true;
+}

@@ -62,6 +62,11 @@ int64_t policy_decision_retains(const struct policy_decision *decision, const ch
 const char *policy_decision_id(const struct policy_decision *decision);
 size_t policy_decision_denial_count(const struct policy_decision *decision);
 const struct policy_denial *policy_decision_denial(const struct policy_decision *decision, size_t index);
+/**
+ * Of a denial: does a policy's own rule deny, that is not among those of `before`? That nothing permits what is labelled so is no
+ * rule's. A new label of what is there is judged by this.
+ */
+bool policy_denial_is_new(const struct policy_decision *before, const struct policy_denial *denial);
 /** Appends the whole decision as canonical JSON: allow, denies, obligations, lifted, warnings and what it is over. */
 RESULT policy_decision_write(struct buffer *buffer, const struct policy_decision *decision, struct error *err);
 void policy_decision_free(struct policy_decision *decision);

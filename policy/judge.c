@@ -1,300 +1,11 @@
 /* Rights and policies joined into one decision; docs/policies.md says what its id is over. */
-#include <stdio.h>
 #include <string.h>
 
-#include "audit/decision_make.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "policy/compiled_priv.h"
-#include "policy/decider_priv.h"
-#include "policy/evaluate.h"
+#include "policy/judge_priv.h"
 
 #define INPUTS_MAX (64 * 1024) /* four pairs, fourteen operations each, at 100 bytes; and the names */
-
-/* A decision while it is made. */
-struct making {
-    const struct judge *judge;
-    struct decision_parts parts;
-    struct buffer inputs; /* what the id is over */
-};
-
-/* One pair of it. */
-struct pair {
-    const struct action_pair *pair;
-    const char *scope;                    /* what is judged: the resource's name, or something below it */
-    const struct tenant_project *project; /* NULL: there is none of that name */
-    struct label label;
-    bool is_labelled;
-    char digest[SHA_TEXT_SIZE];           /* "" while the content is not known */
-};
-
-static void worsen(struct making *making, enum verdict verdict)
-{
-    if (verdict > making->parts.verdict) making->parts.verdict = verdict;
-}
-
-/* As much as fits, never half a letter of UTF-8. */
-static void copy_text(char *place, size_t size, const char *text)
-{
-    size_t length = strlen(text);
-
-    if (length >= size) {
-        length = size - 1;
-        while (length > 0 && ((uint8_t)text[length] & 0xc0) == 0x80) length--;
-    }
-    memcpy(place, text, length);
-    place[length] = '\0';
-}
-
-static bool is_noted(const struct making *making, const char *rule, const char *policy)
-{
-    for (size_t i = 0; i < making->parts.denial_count; i++)
-        if (strcmp(making->parts.denials[i].rule, rule) == 0 && strcmp(making->parts.denials[i].policy, policy) == 0)
-            return true;
-    return false;
-}
-
-/* The next place for a denial; NULL if it is there already, or if there are enough. */
-static struct denial *note(struct making *making, const char *rule, const char *policy, const char *message)
-{
-    if (making->parts.denial_count == DENIALS_MAX || is_noted(making, rule, policy)) return NULL;
-    struct denial *denial = &making->parts.denials[making->parts.denial_count++];
-    copy_text(denial->rule, sizeof denial->rule, rule);
-    copy_text(denial->policy, sizeof denial->policy, policy);
-    copy_text(denial->message, sizeof denial->message, message);
-    return denial;
-}
-
-static void refuse(struct making *making, enum verdict verdict, const char *rule, const char *message)
-{
-    worsen(making, verdict);
-    (void)note(making, rule, "sys", message);
-}
-
-/* Whole names only. */
-static void add_names(char *text, size_t size, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const size_t length = strlen(text), wanted = strlen(names[i]) + (length > 0 ? 2 : 0);
-        if (length + wanted >= size) return;
-        (void)snprintf(text + length, size - length, "%s%s", length > 0 ? ", " : "", names[i]);
-    }
-}
-
-static const char *message_of(const struct policy_denial *denial)
-{
-    if (strcmp(denial->rule, "SYS-PIN-MISSING") == 0)
-        return "What is here was stored under a policy that is not in force any more; a set that has the policy again,"
-               " or that declassifies it here, is the way out.";
-    return denial->message[0] != '\0' ? denial->message
-                                      : "This policy asks for what is not so, or not proven, here.";
-}
-
-static void note_denial(struct making *making, const struct policy_denial *denial)
-{
-    struct denial *noted = note(making, denial->rule, denial->policy, message_of(denial));
-
-    worsen(making, VERDICT_DENY);
-    if (noted == NULL) return;
-    add_names(noted->missing, sizeof noted->missing, denial->unknown, denial->unknown_count);
-    add_names(noted->failed, sizeof noted->failed, denial->failed, denial->failed_count);
-}
-
-/* --- policies --- */
-
-static const char *region_of(const struct making *making, const struct pair *pair, unsigned op)
-{
-    const char *home = pair->project == NULL ? pair->pair->resource.region : pair->project->home_region;
-
-    if ((op & (OP_METADATA | OP_LOG)) != 0)
-        return making->judge->metadata_region[0] != '\0' ? making->judge->metadata_region : home;
-    return pair->pair->resource.region[0] != '\0' ? pair->pair->resource.region : home;
-}
-
-/* Reading and looking judge the client, everything else the region. What is in no catalogue is unknown. */
-static void choose_target(const struct making *making, const struct pair *pair, struct policy_facts *facts)
-{
-    const struct policy_set *set = making->judge->snapshot->set;
-
-    if ((facts->op & OP_OF_CLIENTS) != 0) {
-        facts->target_id = "client";
-        facts->target = policy_set_network(set, making->judge->request->client, &facts->target_id);
-    } else {
-        facts->target_id = region_of(making, pair, facts->op);
-        facts->target = policy_set_region(set, facts->target_id);
-        if (facts->target_id[0] == '\0') facts->target_id = "region";
-    }
-    if (facts->target == NULL) facts->target = policy_set_unknown(set);
-}
-
-static struct result name_operation(struct making *making, unsigned op, const struct policy_decision *decision,
-                                    struct error *err)
-{
-    const bool is_first = making->inputs.data[making->inputs.length - 1] == '[';
-
-    return buffer_format(&making->inputs, err, "%s{\"id\":\"%s\",\"op\":\"%s\"}", is_first ? "" : ",",
-                         policy_decision_id(decision), policy_operation_name(op));
-}
-
-static struct result note_operation(struct making *making, unsigned op, const struct policy_decision *decision,
-                                    struct error *err)
-{
-    for (size_t i = 0; i < policy_decision_denial_count(decision); i++)
-        note_denial(making, policy_decision_denial(decision, i));
-    return name_operation(making, op, decision, err);
-}
-
-static struct result ask(const struct making *making, const struct pair *pair, unsigned op,
-                         struct policy_decision **decision_out, struct error *err)
-{
-    const struct policy_set *set = making->judge->snapshot->set;
-    struct policy_facts facts = {
-        .op = (enum policy_operation)op,
-        .scope = pair->scope,
-        .policy_epoch = policy_set_epoch(set),
-        .label = pair->is_labelled ? &pair->label : NULL,
-        .digest = pair->digest[0] == '\0' ? NULL : pair->digest,
-        .now_us = making->judge->request->now_ms * 1000,
-    };
-
-    if (pair->project != NULL) facts.project = pair->project->id;
-    choose_target(making, pair, &facts);
-    facts.exceptions = policy_set_exceptions(set, &facts.project, &facts.exception_count);
-    return policy_decide(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, err);
-}
-
-static struct result judge_operation(struct making *making, const struct pair *pair, unsigned op, struct error *err)
-{
-    OWNED(policy_decision) *decision = NULL;
-
-    TRY(ask(making, pair, op, &decision, err));
-    return note_operation(making, op, decision, err);
-}
-
-static struct result label_pair(const struct making *making, struct pair *pair, const struct asked_label *asked,
-                                struct error *err)
-{
-    const struct snapshot *snapshot = making->judge->snapshot;
-    const struct policy_place place = {.documents = policy_set_documents(snapshot->set),
-                                       .scope = pair->scope,
-                                       .now_us = making->judge->request->now_ms * 1000};
-    struct label own, stored;
-    bool is_stated = false, is_stored = false;
-
-    TRY(tenancy_label(&snapshot->tenancy, place.scope, asked, &own, &is_stated, err));
-    TRY(tenancy_stored_label(&snapshot->tenancy, snapshot->set, place.scope, &stored, &is_stored, err));
-    return policy_stored_label(&place, is_stored ? &stored : NULL, is_stated ? &own : NULL, &pair->label,
-                               &pair->is_labelled, err);
-}
-
-/* Does a policy's own rule deny, that did not deny before? That nothing permits what is labelled so is no rule's. */
-static bool adds_denial(const struct policy_decision *before, const struct policy_denial *denial)
-{
-    if (strncmp(denial->rule, "SYS-", 4) == 0 || strcmp(denial->policy, "sys") == 0) return false;
-    for (size_t i = 0; i < policy_decision_denial_count(before); i++) {
-        const struct policy_denial *known = policy_decision_denial(before, i);
-        if (strcmp(known->rule, denial->rule) == 0 && strcmp(known->policy, denial->policy) == 0) return false;
-    }
-    return true;
-}
-
-/* Of one operation: what is noted is only what the label would newly forbid. */
-static struct result compare_labels(struct making *making, const struct pair *now, const struct pair *then, unsigned op,
-                                    struct error *err)
-{
-    OWNED(policy_decision) *before = NULL;
-    OWNED(policy_decision) *after = NULL;
-    const struct policy_denial *denial = NULL;
-
-    TRY(ask(making, now, op, &before, err));
-    TRY(ask(making, then, op, &after, err));
-    for (size_t i = 0; i < policy_decision_denial_count(after) && denial == NULL; i++)
-        if (adds_denial(before, policy_decision_denial(after, i))) denial = policy_decision_denial(after, i);
-    if (denial == NULL) return SUCCESS;
-    note_denial(making, denial);
-    return name_operation(making, op, after, err);
-}
-
-static struct result judge_label_of(struct making *making, const struct pair *place, struct error *err)
-{
-    const unsigned operations = action_operations(place->pair->action);
-    struct pair now = *place, then = *place;
-
-    TRY(label_pair(making, &now, NULL, err));
-    TRY(label_pair(making, &then, making->judge->request->asked, err));
-    for (unsigned i = 0; i < OP_COUNT; i++)
-        if ((operations >> i & 1) != 0) TRY(compare_labels(making, &now, &then, 1U << i, err));
-    return SUCCESS;
-}
-
-/* A label is refused where it would make the present place forbidden; that of an organisation, for any of its projects. */
-static struct result judge_label(struct making *making, const struct pair *pair, struct error *err)
-{
-    const struct tenancy *tenancy = &making->judge->snapshot->tenancy;
-    const struct resource *where = &pair->pair->resource;
-
-    if (where->kind != RESOURCE_ORGANISATION) return judge_label_of(making, pair, err);
-    for (size_t i = 0; i < tenancy->project_count && making->parts.verdict == VERDICT_ALLOW; i++) {
-        const struct tenant_project *project = &tenancy->projects[i];
-        struct pair below = *pair;
-        if (!uuid_equal(&project->organisation, &where->organisation)) continue;
-        below.project = project;
-        below.scope = project->name;
-        TRY(judge_label_of(making, &below, err));
-    }
-    return SUCCESS;
-}
-
-static bool is_labelling(enum action action)
-{
-    return action == ACTION_PROJECT_LABEL || action == ACTION_REPOSITORY_LABEL;
-}
-
-static struct result judge_operations(struct making *making, struct pair *pair, struct error *err)
-{
-    const unsigned operations = action_operations(pair->pair->action);
-
-    if (operations == OP_NONE) return SUCCESS;
-    if (is_labelling(pair->pair->action)) {
-        const bool is_asked = making->judge->request->asked != NULL && making->judge->snapshot->set != NULL;
-        return is_asked && making->parts.verdict == VERDICT_ALLOW ? judge_label(making, pair, err) : SUCCESS;
-    }
-    if (making->judge->snapshot->set == NULL) {
-        refuse(making, VERDICT_DENY, "SYS-NO-POLICY",
-               "No policy set is loaded yet, so nothing may be stored or read; a security officer loads one.");
-        return SUCCESS;
-    }
-    TRY(label_pair(making, pair, making->judge->request->asked, err));
-    for (unsigned i = 0; i < OP_COUNT; i++)
-        if ((operations >> i & 1) != 0) TRY(judge_operation(making, pair, 1U << i, err));
-    return SUCCESS;
-}
-
-/* What is too large to be judged is denied, like everything that is not understood. */
-static struct result judge_policies(struct making *making, struct pair *pair, struct error *err)
-{
-    struct error problem = {0};
-    const struct result judged = judge_operations(making, pair, &problem);
-
-    if (judged.ok) return SUCCESS;
-    if (problem.kind == ERROR_NO_MEMORY) return failure(err, ERROR_NO_MEMORY, "%s", problem.message);
-    refuse(making, VERDICT_DENY, "SYS-LIMIT", problem.message);
-    return SUCCESS;
-}
-
-struct result judge_place(const struct judge *judge, const char *name, enum policy_operation op,
-                          struct policy_decision **decision_out, struct error *err)
-{
-    const struct making making = {.judge = judge};
-    struct action_pair asked = {.resource = {.kind = RESOURCE_REPOSITORY}};
-
-    tenancy_resolve(&judge->snapshot->tenancy, name, &asked.resource);
-    struct pair pair = {.pair = &asked, .scope = name, .project = tenancy_project(&judge->snapshot->tenancy, name)};
-    TRY(label_pair(&making, &pair, NULL, err));
-    return ask(&making, &pair, op, decision_out, err);
-}
-
-/* --- rights --- */
 
 static enum verdict verdict_of(enum judgement judgement)
 {
@@ -385,24 +96,41 @@ static struct result judge_pair(struct making *making, struct action_pair *asked
     const bool is_visible = verdict == VERDICT_ALLOW || verdict == VERDICT_DENY;
     struct pair pair = {.pair = asked, .scope = asked->resource.name};
 
+    pair_facts_begin(&making->stated, asked->action);
     if (verdict != VERDICT_ALLOW) refuse(making, verdict, rights.rule, rights.message);
     if (is_visible) pair.project = tenancy_project(&judge->snapshot->tenancy, asked->resource.name);
     else conceal(&asked->resource);
     find_digest(&pair);
+    making->stated.knows_digest = pair.digest[0] != '\0';
     if (is_visible) judge_existence(making, &pair);
     TRY(open_pair(making, &pair, verdict == VERDICT_ALLOW ? "allowed" : rights.rule, err));
     if (is_visible) TRY(judge_policies(making, &pair, err));
     return buffer_add_text(&making->inputs, "]}", err);
 }
 
+/* Until all are there, lengths alone: the buffer may move. */
+static struct result state_pair(struct making *making, size_t place, struct error *err)
+{
+    const size_t before = making->facts.length;
+
+    making->stated.action = making->parts.pairs[place].action;
+    TRY(pair_facts_write(&making->stated, &making->facts, err));
+    making->parts.facts[place].length = making->facts.length - before;
+    return SUCCESS;
+}
+
 static struct result judge_pairs(struct making *making, struct error *err)
 {
-    for (size_t i = 0; i < making->parts.pair_count; i++) TRY(judge_pair(making, &making->parts.pairs[i], err));
+    for (size_t i = 0; i < making->parts.pair_count; i++) {
+        TRY(judge_pair(making, &making->parts.pairs[i], err));
+        TRY(state_pair(making, i, err));
+    }
     return SUCCESS;
 }
 
 static struct result judge_all(struct making *making, struct error *err)
 {
+    pair_facts_begin(&making->stated, making->parts.pairs[0].action);
     if (making->judge->request->principal->kind == PRINCIPAL_NONE)
         refuse(making, VERDICT_CHALLENGE, "SYS-NO-CREDENTIAL", "Log in first: this needs a credential.");
     else if (making->judge->is_stale)
@@ -410,6 +138,7 @@ static struct result judge_all(struct making *making, struct error *err)
                "This gateway can't tell which rights and policies are in force; try again later.");
     else
         return judge_pairs(making, err);
+    for (size_t i = 0; i < making->parts.pair_count; i++) TRY(state_pair(making, i, err));
     return SUCCESS;
 }
 
@@ -450,13 +179,26 @@ static void note_dependencies(const struct judge *judge, struct decision_parts *
     }
 }
 
+static struct result make(struct making *making, struct decision **decision_out, struct error *err)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < making->parts.pair_count; i++) {
+        making->parts.facts[i].data = making->facts.data + at;
+        at += making->parts.facts[i].length;
+    }
+    return decision_make(&making->parts, decision_out, err);
+}
+
 struct result judge_request(const struct judge *judge, struct decision **decision_out, struct error *err)
 {
-    struct making making = {.judge = judge, .inputs = BUFFER(INPUTS_MAX)};
+    struct making making = {.judge = judge, .inputs = BUFFER(INPUTS_MAX), .stated = PAIR_FACTS,
+                            .facts = BUFFER(ACTION_PAIRS_MAX * 2 * PAIR_FACTS_MAX)};
     struct decision_parts *parts = &making.parts;
 
     parts->verdict = VERDICT_ALLOW;
     parts->epoch = judge->snapshot->epoch;
+    parts->decided_ms = judge->request->now_ms;
     parts->pair_count = judge->request->pair_count;
     memcpy(parts->pairs, judge->request->pairs, sizeof parts->pairs);
     note_dependencies(judge, parts);
@@ -464,6 +206,9 @@ struct result judge_request(const struct judge *judge, struct decision **decisio
         memcpy(parts->policy_digest, policy_set_digest(judge->snapshot->set), SHA_TEXT_SIZE);
     const struct result written = write_inputs(&making, err);
     if (written.ok) sha_text(buffer_bytes(&making.inputs), parts->id);
+    const struct result made = written.ok ? make(&making, decision_out, err) : written;
     buffer_done(&making.inputs);
-    return written.ok ? decision_make(parts, decision_out, err) : written;
+    buffer_done(&making.stated.places);
+    buffer_done(&making.facts);
+    return made;
 }

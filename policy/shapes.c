@@ -293,6 +293,17 @@ PUBLIC_OBJECT_OF(shape_facts, {"digest", &anything, true}, {"exceptions", &excep
           {"policy_epoch", &from_zero, true}, {"project", &uuid_text, true}, {"scope", &scope, true},
           {"target", &shape_target, true}, {"target_id", &target_id, true});
 
+/* Both labels may be null: replay.c looks at them. */
+OBJECT_OF(asked_operation, {"op", &operation_word, true}, {"target", &shape_target, true}, {"target_id", &target_id, true});
+LIST_OF(asked_operations, asked_operation, 0, OP_COUNT);
+OBJECT_OF(judged_place, {"before", &anything, false}, {"label", &anything, true}, {"operations", &asked_operations, true},
+          {"project", &uuid_text, true}, {"scope", &scope, false});
+LIST_OF(judged_places, judged_place, 0, POLICY_LIST_MAX);
+LIST_OF(refused_rules, some_text, 0, 8); /* twice what a pair has */
+WHOLE_OF(version_one, 1, 1);
+PUBLIC_OBJECT_OF(shape_pair_facts, {"action", &some_text, true}, {"digest", &boolean, true}, {"judged", &judged_places, true},
+          {"omitted", &boolean, false}, {"refused", &refused_rules, true}, {"v", &version_one, true});
+
 LIST_OF(policies, anything, 0, POLICY_COUNT_MAX);
 static const struct shape regions = {.kind = SHAPE_MAP, .what = "an object", .each = &shape_target,
                                      .most = POLICY_LIST_MAX, .key_holds = is_region};

@@ -3,13 +3,14 @@
  *
  * A leaf is one JSON object in its one canonical spelling (RFC 8785, no fractions), of at most LEAF_MAX bytes. It is
  * stored as it was written and never written again: the hash is over these bytes. It names no person: who acted is
- * a pseudonym, and what would tell more is in the payload, which the leaf only commits to.
+ * a pseudonym, and what would tell more is in the payload, which the leaf only commits to. It also commits to the facts that
+ * each pair was decided on (policy/replay.h reads them), so that the decision can be made again.
  */
 #pragma once
 
 #include "audit/format/merkle.h"
 
-#define LEAF_VERSION       1
+#define LEAF_VERSION       2                      /* that is written; version 1, which has no facts, is read, too */
 #define LEAF_MAX           4096                   /* bytes */
 #define LEAF_INTEGER_MAX   INT64_C(9007199254740991) /* 2^53 - 1: what every JSON reader keeps */
 #define LEAF_TARGETS_MAX   4                      /* ACTION_PAIRS_MAX */
@@ -20,6 +21,7 @@
 #define LEAF_KEYS_MAX      14                     /* org:, prj: and res: of each target, act:, out: */
 #define LEAF_KEY_MAX       (4 + LEAF_NAME_MAX)    /* "res:" and a name */
 #define LEAF_KEY_ID_SIZE   16
+#define LEAF_FACTS_DIGEST  32                     /* bytes */
 
 /** What was done, and to what. */
 struct leaf_target {
@@ -44,6 +46,8 @@ struct leaf_reason {
     uint64_t count;  /* events that this one stands for */
     uint64_t bound;  /* opening a burst: it will stand for at most so many */
     uint64_t opened; /* closing a burst: the sequence number of its opening */
+    bool has_decided;    /* exactly when there are facts */
+    uint64_t decided_ms; /* by the gateway's clock */
 };
 
 /** One name under which events are counted, and which number this event has under it (from 1). */
@@ -53,6 +57,7 @@ struct leaf_key {
 };
 
 struct leaf {
+    unsigned version; /* 1 or LEAF_VERSION */
     uint64_t sequence;
     int64_t time_ms; /* never less than that of the entry before */
     struct leaf_source source;
@@ -65,6 +70,8 @@ struct leaf {
     uint8_t payload[32]; /* commitment */
     size_t target_count; /* at least 1 */
     struct leaf_target targets[LEAF_TARGETS_MAX];
+    size_t facts_count;  /* target_count; 0 in version 1, where nobody decided, and after leaf_shorten() */
+    uint8_t facts[LEAF_TARGETS_MAX][LEAF_FACTS_DIGEST]; /* of each target in its order: SHA-256 of the facts as they are stored */
     size_t key_count;
     struct leaf_key keys[LEAF_KEYS_MAX];
 };
@@ -72,9 +79,9 @@ struct leaf {
 /** Appends the leaf. ERROR_LIMIT past LEAF_MAX, ERROR_INVALID for control characters, bad UTF-8 or huge numbers. */
 RESULT leaf_write(const struct leaf *leaf, struct buffer *text, struct error *err);
 /**
- * For an event that would be too long: drops the details of further targets, rules after the first, and the note. No
- * key changes; what is dropped is still under the decision's id. Then every event fits, if the first of several targets
- * has a detail of at most LEAF_DETAIL_MAX.
+ * For an event that would be too long: drops the details of further targets, rules after the first, and the note; of
+ * LEAF_TARGETS_MAX targets also the facts, so that nobody can decide it again. No key changes; what is dropped is still under the
+ * decision's id. Then every event fits, if the first of several targets has a detail of at most LEAF_DETAIL_MAX.
  */
 void leaf_shorten(struct leaf *leaf);
 /** Reads a leaf strictly: known members only, canonical spelling, keys that are the function of the rest. */

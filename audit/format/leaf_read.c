@@ -97,6 +97,7 @@ static struct result read_reason(const json_t *why, struct leaf_reason *reason, 
     if (!json_is_object(why) ||
         !read_optional_text(why, "id", reason->decision, sizeof reason->decision, &seen) ||
         !read_optional_text(why, "policy", reason->policy, sizeof reason->policy, &seen) ||
+        !read_optional_integer(why, "at", &reason->has_decided, &reason->decided_ms, &seen) ||
         !read_optional_text(why, "note", reason->note, sizeof reason->note, &seen) ||
         !read_optional_integer(why, "bound", &reason->has_bound, &reason->bound, &seen) ||
         !read_optional_integer(why, "count", &reason->has_count, &reason->count, &seen) ||
@@ -131,6 +132,23 @@ static struct result read_payload(const json_t *object, struct leaf *leaf, struc
     return SUCCESS;
 }
 
+/* What was decided says on which facts and when, for each target; what was not has neither, and so has version 1. */
+static struct result read_facts(const json_t *value, struct leaf *leaf, struct error *err)
+{
+    const size_t count = json_array_size(value);
+
+    if (!leaf->reason.has_decided && value == NULL) return SUCCESS;
+    if (leaf->version == 1 || !leaf->reason.has_decided || count != leaf->target_count) return not_a_leaf(err, "facts");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *digest = json_array_get(value, i);
+        if (!json_is_string(digest) ||
+            !text_from_hex(bytes_of_text(json_string_value(digest)), leaf->facts[i], sizeof leaf->facts[i]))
+            return not_a_leaf(err, "facts");
+    }
+    leaf->facts_count = count;
+    return SUCCESS;
+}
+
 static struct result read_texts(const json_t *object, struct leaf *leaf, struct error *err)
 {
     struct leaf_target *target = &leaf->targets[0];
@@ -154,17 +172,17 @@ static struct result read_integers(const json_t *object, struct leaf *leaf, stru
 {
     uint64_t version = 0, time_ms = 0, class_uid = 0;
 
-    if (!copy_integer(json_object_get(object, "v"), LEAF_VERSION, &version) || version != LEAF_VERSION)
-        return not_a_leaf(err, "v");
+    if (!copy_integer(json_object_get(object, "v"), LEAF_VERSION, &version) || version == 0) return not_a_leaf(err, "v");
     if (!copy_integer(json_object_get(object, "seq"), LEAF_INTEGER_MAX, &leaf->sequence)) return not_a_leaf(err, "seq");
     if (!copy_integer(json_object_get(object, "ts"), LEAF_INTEGER_MAX, &time_ms)) return not_a_leaf(err, "ts");
     if (!copy_integer(json_object_get(object, "cls"), UINT32_MAX, &class_uid)) return not_a_leaf(err, "cls");
+    leaf->version = (unsigned)version;
     leaf->time_ms = (int64_t)time_ms;
     leaf->class_uid = (uint32_t)class_uid;
     return SUCCESS;
 }
 
-#define MEMBERS ((size_t)13) /* that every leaf has; "also" and "pay" may come to them */
+#define MEMBERS ((size_t)13) /* that every leaf has; "also", "facts" and "pay" may come to them */
 
 static struct result read_members(const json_t *object, struct leaf *leaf, struct error *err)
 {
@@ -175,11 +193,13 @@ static struct result read_members(const json_t *object, struct leaf *leaf, struc
     TRY(read_others(json_object_get(object, "also"), leaf, err));
     TRY(read_payload(object, leaf, err));
     TRY(read_reason(json_object_get(object, "why"), &leaf->reason, err));
+    TRY(read_facts(json_object_get(object, "facts"), leaf, err));
     TRY(read_keys(json_object_get(object, "k"), leaf, err));
-    const size_t expected = MEMBERS + (leaf->target_count > 1 ? 1 : 0) + (leaf->has_payload ? 1 : 0);
+    const size_t expected =
+        MEMBERS + (leaf->target_count > 1 ? 1 : 0) + (leaf->facts_count > 0 ? 1 : 0) + (leaf->has_payload ? 1 : 0);
     if (json_object_size(object) != expected)
-        return failure(err, ERROR_INVALID, "not an event of the log: it has members that version %d does not know",
-                       LEAF_VERSION);
+        return failure(err, ERROR_INVALID, "not an event of the log: it has members that version %u does not know",
+                       leaf->version);
     return SUCCESS;
 }
 

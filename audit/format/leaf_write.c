@@ -1,5 +1,6 @@
 #include "audit/format/leaf.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,20 @@ static struct result write_others(struct writer *writer, const struct leaf *leaf
     return buffer_add_u8(writer->text, ']', err);
 }
 
+static struct result write_facts(struct writer *writer, const struct leaf *leaf, struct error *err)
+{
+    char hex[2 * LEAF_FACTS_DIGEST + 1];
+
+    if (leaf->facts_count == 0) return SUCCESS;
+    TRY(write_name(writer, "facts", err));
+    for (size_t i = 0; i < leaf->facts_count; i++) {
+        TRY(buffer_add_u8(writer->text, i == 0 ? '[' : ',', err));
+        text_hex(leaf->facts[i], sizeof leaf->facts[i], hex);
+        TRY(write_text(writer->text, hex, err));
+    }
+    return buffer_add_u8(writer->text, ']', err);
+}
+
 static struct result write_keys(struct writer *writer, const struct leaf *leaf, struct error *err)
 {
     TRY(write_name(writer, "k", err));
@@ -101,6 +116,7 @@ static struct result write_reason(struct writer *outer, const struct leaf_reason
 
     TRY(write_name(outer, "why", err));
     TRY(buffer_add_u8(writer.text, '{', err));
+    if (reason->has_decided) TRY(write_integer_member(&writer, "at", reason->decided_ms, err));
     if (reason->has_bound) TRY(write_integer_member(&writer, "bound", reason->bound, err));
     if (reason->has_count) TRY(write_integer_member(&writer, "count", reason->count, err));
     if (reason->decision[0] != '\0') TRY(write_text_member(&writer, "id", reason->decision, err));
@@ -137,6 +153,7 @@ static struct result write_members(struct writer *writer, const struct leaf *lea
     TRY(write_text_member(writer, "actor", leaf->actor, err));
     TRY(write_others(writer, leaf, err));
     TRY(write_integer_member(writer, "cls", leaf->class_uid, err));
+    TRY(write_facts(writer, leaf, err));
     TRY(write_keys(writer, leaf, err));
     TRY(write_text_member(writer, "out", leaf->outcome, err));
     TRY(write_payload(writer, leaf, err));
@@ -147,7 +164,7 @@ static struct result write_members(struct writer *writer, const struct leaf *lea
     TRY(write_name(writer, "src", err));
     TRY(leaf_source_write(&leaf->source, writer->text, err));
     TRY(write_integer_member(writer, "ts", leaf->time_ms < 0 ? 0 : (uint64_t)leaf->time_ms, err));
-    TRY(write_integer_member(writer, "v", LEAF_VERSION, err));
+    TRY(write_integer_member(writer, "v", leaf->version, err));
     return write_reason(writer, &leaf->reason, err);
 }
 
@@ -156,6 +173,8 @@ struct result leaf_write(const struct leaf *leaf, struct buffer *text, struct er
     const size_t before = text->length;
     struct writer writer = {text, true};
 
+    assert(leaf->version == LEAF_VERSION || (leaf->version == 1 && leaf->facts_count == 0));
+    assert(leaf->facts_count == (leaf->reason.has_decided ? leaf->target_count : 0));
     TRY(buffer_add_u8(text, '{', err));
     TRY(write_members(&writer, leaf, err));
     TRY(buffer_add_u8(text, '}', err));
@@ -229,6 +248,9 @@ void leaf_shorten(struct leaf *leaf)
         leaf->targets[i].resource[strcspn(leaf->targets[i].resource, "#")] = '\0';
     if (leaf->reason.rule_count > 1) leaf->reason.rule_count = 1;
     leaf->reason.note[0] = '\0';
+    if (leaf->target_count < LEAF_TARGETS_MAX) return;
+    leaf->facts_count = 0;
+    leaf->reason.has_decided = false;
 }
 
 void leaf_key_id(const char *name, uint8_t id_out[LEAF_KEY_ID_SIZE])

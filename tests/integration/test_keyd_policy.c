@@ -92,7 +92,7 @@ static void write_event(const struct telling *telling, struct bytes envelope, co
     uint8_t digest[32] = {0};
     char detail[POLICY_LOAD_DETAIL_SIZE];
 
-    leaf = (struct leaf){.sequence = the_log.size, .time_ms = 1, .source = {"gw1", 1, the_log.size + 1}, .class_uid = 600301,
+    leaf = (struct leaf){.version = LEAF_VERSION, .sequence = the_log.size, .time_ms = 1, .source = {"gw1", 1, the_log.size + 1}, .class_uid = 600301,
                          .actor = "system", .target_count = telling->targets};
     assert_true(json_read(bytes_of_text(payload), 4 << 20, &set, &err).ok);
     const char *text = json_text_of(set, "digest");

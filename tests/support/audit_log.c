@@ -60,6 +60,8 @@ struct decision *test_decision(enum verdict verdict, uint64_t epoch)
                     .name = "acme/models/digits",
                     .detail = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
                     .region = "local/main"}}},
+        .facts = {bytes_of_text(verdict == VERDICT_ALLOW ? TEST_FACTS("") : TEST_FACTS("\"SYS-NO-BINDING\""))},
+        .decided_ms = 1795171186000,
         .denial_count = verdict == VERDICT_ALLOW ? 0 : 1,
         .denials = {{.rule = "SYS-NO-BINDING", .policy = "sys", .message = "No role allows this.", .missing = ""}},
     };
@@ -125,6 +127,11 @@ uint64_t audit_log_check(struct audit_log *log)
     text_hex(stored.data, stored.length, hex);
     assert_string_equal(database_ask(log->database, "SELECT encode(frontier, 'hex') FROM audit_log"), hex);
     expect(log, "SELECT count(*) FROM audit_entry WHERE sha256('\\x00'::bytea || leaf) <> leaf_hash", "0");
+    /* Each text of facts that an event commits to is there. */
+    expect(log,
+           "SELECT count(*) FROM audit_entry e, json_array_elements_text(convert_from(leaf, 'UTF8')::json -> 'facts') f"
+           " WHERE NOT EXISTS (SELECT FROM audit_facts a WHERE a.digest = decode(f, 'hex'))",
+           "0");
     /* Each key counts 1, 2, 3, ... in the order of the log. */
     expect(log,
            "SELECT count(*) FROM (SELECT n, row_number() OVER (PARTITION BY key ORDER BY seq) AS place FROM audit_key) k"

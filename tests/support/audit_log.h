@@ -30,6 +30,8 @@ RESULT audit_log_try_start(const struct audit_log *log, const char *instance, st
 void audit_log_open(struct audit_log *log);
 void audit_log_close(struct audit_log *log);
 
+/** Facts of a decision to read a blob; `refused` are the rules, as in JSON. */
+#define TEST_FACTS(refused) "{\"action\":\"blob.read\",\"digest\":true,\"judged\":[],\"refused\":[" refused "],\"v\":1}"
 /** A decision about acme/models/digits at `epoch`, allowing or not. */
 struct decision *test_decision(enum verdict verdict, uint64_t epoch);
 /** A record of a robot "robot:ci" with that decision; give it to record_done() afterwards. */

@@ -83,7 +83,7 @@ struct whole {
 
 static void write_entry(const struct twist *twist, struct made *made)
 {
-    struct leaf leaf = {.sequence = 1, .outcome = "completed", .actor = "system", .target_count = 1 + twist->more_targets,
+    struct leaf leaf = {.version = LEAF_VERSION, .sequence = 1, .outcome = "completed", .actor = "system", .target_count = 1 + twist->more_targets,
                         .source = {.instance = "gw1"}};
     struct error err = {0};
 

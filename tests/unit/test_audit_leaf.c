@@ -18,6 +18,36 @@ static const char good[] =
     "\"seq\":41,\"src\":[\"gw1\",3,17],\"ts\":1795171186123,\"v\":1,"
     "\"why\":{\"id\":\"sha256:01\",\"policy\":\"sha256:02\",\"rules\":[\"SYS-NO-BINDING\"]}}";
 
+/* A decision of two pairs, version 2: with the digest of the facts of each, and when it was decided. */
+#define FACTS_OF(first, second) \
+    "\"facts\":[\"" first "0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\",\"" \
+    second "0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\"],"
+static const char decided[] =
+    "{\"act\":\"blob.mount\",\"actor\":\"0f0f\",\"also\":[[\"blob.read\",\"acme/models/other\",\"\"]],\"cls\":600301,"
+    FACTS_OF("00", "10")
+    "\"k\":{\"act:0f0f\":7,\"org:acme\":12,\"prj:acme/models\":11,\"res:acme/models/digits\":9,\"res:acme/models/other\":2},"
+    "\"out\":\"allowed\",\"req\":\"\",\"res\":\"acme/models/digits#sha256:aa\",\"rgn\":\"local/main\","
+    "\"seq\":41,\"src\":[\"gw1\",3,17],\"ts\":1795171186123,\"v\":2,"
+    "\"why\":{\"at\":1795171186120,\"id\":\"sha256:01\",\"policy\":\"sha256:02\"}}";
+
+static void a_leaf_with_facts_is_read_and_written_to_the_byte(void **state)
+{
+    struct buffer OWNED_BUFFER again = BUFFER(2 * LEAF_MAX);
+    struct leaf leaf;
+    struct error err = {0};
+
+    (void)state;
+    if (!leaf_read(bytes_of_text(decided), &leaf, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(leaf.version, 2);
+    assert_int_equal(leaf.facts_count, 2);
+    assert_int_equal(leaf.facts[1][0], 0x10);
+    assert_int_equal(leaf.facts[1][31], 0x1f);
+    assert_true(leaf.reason.has_decided);
+    assert_int_equal(leaf.reason.decided_ms, 1795171186120);
+    assert_true(leaf_write(&leaf, &again, &err).ok);
+    assert_string_equal(buffer_text(&again), decided);
+}
+
 static void a_leaf_is_read_and_written_to_the_byte(void **state)
 {
     struct buffer OWNED_BUFFER again = BUFFER(2 * LEAF_MAX);
@@ -40,16 +70,30 @@ static void a_leaf_is_read_and_written_to_the_byte(void **state)
     assert_string_equal(buffer_text(&again), good);
 }
 
-/* `good` with one piece replaced. */
-static const struct change_row {
+/* `good` with one piece replaced; or `decided`. */
+struct change_row {
     const char *name, *from, *to;
-} change_rows[] = {
+};
+static const struct change_row decided_rows[] = {
+    {"facts in version 1", "\"v\":2", "\"v\":1"},
+    {"facts without a time", "\"at\":1795171186120,", ""},
+    {"a time without facts", FACTS_OF("00", "10"), ""},
+    {"a time in text", "\"at\":1795171186120", "\"at\":\"1795171186120\""},
+    {"facts of one pair of two", "\"facts\":[\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\",", "\"facts\":["},
+    {"facts of a third pair", "\"facts\":[", "\"facts\":[\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\","},
+    {"facts that are short", "\"000102030", "\"0102030"},
+    {"facts in capitals", "0a0b0c0d0e0f", "0A0B0C0D0E0F"},
+    {"facts that are a number", "\"facts\":[\"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\"", "\"facts\":[7"},
+    {"version 3", "\"v\":2", "\"v\":3"},
+};
+static const struct change_row change_rows[] = {
     {"a blank", "\"cls\":600302", "\"cls\": 600302"},
     {"members out of order", "\"seq\":41,\"src\":[\"gw1\",3,17]", "\"src\":[\"gw1\",3,17],\"seq\":41"},
     {"a member twice", "\"seq\":41", "\"seq\":41,\"seq\":41"},
     {"an unknown member", "\"v\":1", "\"u\":1,\"v\":1"},
     {"an unknown reason", "\"why\":{", "\"why\":{\"bad\":1,"},
-    {"another version", "\"v\":1", "\"v\":2"},
+    {"a version that is not known", "\"v\":1", "\"v\":3"},
+    {"facts in a leaf of version 1", "\"k\":{", "\"facts\":[],\"k\":{"},
     {"a sequence number missing", "\"seq\":41,", ""},
     {"a number over 2^53", "\"seq\":41", "\"seq\":9007199254740992"},
     {"a negative number", "\"seq\":41", "\"seq\":-41"},
@@ -106,23 +150,32 @@ static const struct change_row {
     {"something after it", "[\"SYS-NO-BINDING\"]}}", "[\"SYS-NO-BINDING\"]}} "},
 };
 
-static void any_other_spelling_is_refused(void **state)
+static void is_refused_with(const char *original, const struct change_row *row)
 {
-    const struct change_row *row = *state;
-    char text[2 * sizeof good];
+    char text[2 * sizeof decided];
     struct leaf leaf;
     struct error err = {0};
 
-    const char *at = strstr(good, row->from);
+    const char *at = strstr(original, row->from);
     assert_non_null(at);
-    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, row->to, at + strlen(row->from));
+    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(at - original), original, row->to, at + strlen(row->from));
     assert_false(leaf_read(bytes_of_text(text), &leaf, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
 }
 
+static void any_other_spelling_is_refused(void **state)
+{
+    is_refused_with(good, *state);
+}
+
+static void any_other_spelling_with_facts_is_refused(void **state)
+{
+    is_refused_with(decided, *state);
+}
+
 static struct leaf small_leaf(void)
 {
-    struct leaf leaf = {.sequence = 1, .actor = "system", .outcome = "completed", .target_count = 1};
+    struct leaf leaf = {.version = LEAF_VERSION, .sequence = 1, .actor = "system", .outcome = "completed", .target_count = 1};
 
     (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "server.start");
     (void)snprintf(leaf.source.instance, sizeof leaf.source.instance, "gw1");
@@ -196,26 +249,37 @@ static struct leaf large_leaf(size_t target_count, size_t detail)
     memset(leaf.request, 'q', sizeof leaf.request - 1);
     memset(leaf.actor, '0', sizeof leaf.actor - 1);
     leaf.has_payload = true;
+    leaf.facts_count = target_count;
+    leaf.reason.has_decided = true;
+    leaf.reason.decided_ms = (uint64_t)LEAF_INTEGER_MAX;
     for (size_t i = 0; i < LEAF_RULES_MAX; i++) memset(leaf.reason.rules[leaf.reason.rule_count++], 'R', 64);
     leaf_fill_keys(&leaf);
     return leaf;
 }
 
-static void a_leaf_is_bounded(void **state)
+static void is_bounded(size_t target_count, uint64_t ordinal, size_t facts_count)
 {
-    struct leaf leaf = large_leaf(LEAF_TARGETS_MAX, LEAF_DETAIL_MAX);
+    struct leaf leaf = large_leaf(target_count, LEAF_DETAIL_MAX);
     struct buffer OWNED_BUFFER text = BUFFER(4 * LEAF_MAX);
     struct error err = {0};
 
-    (void)state;
-    assert_int_equal(leaf.key_count, 13);
+    assert_int_equal(leaf.key_count, 1 + 3 * target_count);
+    for (size_t i = 0; i < leaf.key_count; i++) leaf.keys[i].ordinal = ordinal;
     assert_false(leaf_write(&leaf, &text, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
 
-    /* Without details of further targets, further rules and the note even the largest event fits. */
     text.length = 0;
     leaf_shorten(&leaf);
-    assert_true(leaf_write(&leaf, &text, &err).ok);
+    if (!leaf_write(&leaf, &text, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(leaf.facts_count, facts_count);
+}
+
+/* Without details of further targets, further rules and the note even the largest event fits; of four, also without facts. */
+static void a_leaf_is_bounded(void **state)
+{
+    (void)state;
+    is_bounded(LEAF_TARGETS_MAX, 0, 0);
+    is_bounded(LEAF_TARGETS_MAX - 1, (uint64_t)LEAF_INTEGER_MAX, LEAF_TARGETS_MAX - 1);
 }
 
 /* A push of twelve tags: with every rule and a note it is still whole. */
@@ -254,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_leaf_is_read_and_written_to_the_byte),
+        cmocka_unit_test(a_leaf_with_facts_is_read_and_written_to_the_byte),
         cmocka_unit_test(keys_follow_from_the_rest),
         cmocka_unit_test(names_that_are_too_long_have_no_key),
         cmocka_unit_test(what_a_reader_would_refuse_is_not_written),
@@ -263,5 +328,6 @@ int main(void)
     };
 
     return RUN_TABLE(change_rows, any_other_spelling_is_refused) +
+           RUN_TABLE(decided_rows, any_other_spelling_with_facts_is_refused) +
            cmocka_run_group_tests_name("others", others, NULL, NULL);
 }

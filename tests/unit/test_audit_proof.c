@@ -22,7 +22,7 @@ struct twist {
 
 static void write_entry(const struct twist *twist, struct made *made)
 {
-    struct leaf leaf = {.sequence = twist->sequence, .outcome = "denied", .target_count = 1 + twist->more_targets,
+    struct leaf leaf = {.version = 1, .sequence = twist->sequence, .outcome = "denied", .target_count = 1 + twist->more_targets,
                         .source = {.instance = "gw1"}, .reason = {.decision = "sha256:00", .rule_count = 1, .rules = {"NO"}}};
     struct error err = {0};
 

@@ -1,0 +1,132 @@
+#include "policy/replay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "crypto/digest.h"
+#include "policy/replay_priv.h"
+#include "policy/shape_priv.h"
+
+#define RULE_OF_LIMIT "SYS-LIMIT" /* found after policies were asked, so it comes last */
+
+static void copy(char *place, size_t size, const char *text)
+{
+    (void)snprintf(place, size, "%.*s", (int)(size - 1), text);
+}
+
+void replay_note(struct replay *replay, const char *rule, const char *policy)
+{
+    for (size_t i = 0; i < replay->denial_count; i++)
+        if (strcmp(replay->denials[i].rule, rule) == 0 && strcmp(replay->denials[i].policy, policy) == 0) return;
+    if (replay->denial_count == DENIALS_MAX) return;
+    copy(replay->denials[replay->denial_count].rule, sizeof replay->denials[0].rule, rule);
+    copy(replay->denials[replay->denial_count++].policy, sizeof replay->denials[0].policy, policy);
+}
+
+static void note_refused(struct replay *replay, const json_t *refused, bool is_of_limit)
+{
+    for (size_t i = 0; i < json_array_size(refused); i++) {
+        const char *rule = json_string_value(json_array_get(refused, i));
+        if ((strcmp(rule, RULE_OF_LIMIT) == 0) == is_of_limit) replay_note(replay, rule, "sys");
+    }
+}
+
+/* --- facts --- */
+
+static struct result require_committed(const struct leaf *leaf, size_t target, struct bytes facts, struct error *err)
+{
+    uint8_t digest[SHA256_SIZE];
+
+    sha256_of(facts, digest);
+    if (memcmp(digest, leaf->facts[target], sizeof digest) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the facts of its target %zu are not those that the event commits to", target + 1);
+}
+
+static struct result read_facts(const struct leaf *leaf, size_t target, struct bytes facts, json_t **json_out, struct error *err)
+{
+    OWNED_JSON json = NULL;
+    struct error why;
+
+    TRY(require_committed(leaf, target, facts, err));
+    struct result read = json_read(facts, REPLAY_FACTS_MAX, &json, &why);
+    if (read.ok) read = shape_check(&shape_pair_facts, json, "facts", &why);
+    if (!read.ok && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
+    if (!read.ok) return failure(err, ERROR_DENIED, "the event commits to what are no facts: %.180s", why.message);
+    if (strcmp(json_text_of(json, "action"), leaf->targets[target].action) != 0)
+        return failure(err, ERROR_DENIED, "the facts of its target %zu are of another action", target + 1);
+    if (json_object_get(json, "omitted") != NULL)
+        return failure(err, ERROR_NOT_FOUND, "it was decided on more than is kept");
+    *json_out = GIVE(json);
+    return SUCCESS;
+}
+
+static struct result replay_target(struct replay *replay, size_t target, struct bytes facts, struct error *err)
+{
+    OWNED_JSON json = NULL;
+
+    TRY(read_facts(replay->leaf, target, facts, &json, err));
+    note_refused(replay, json_object_get(json, "refused"), false);
+    TRY(replay_places(replay, target, json, err));
+    note_refused(replay, json_object_get(json, "refused"), true);
+    return SUCCESS;
+}
+
+/* --- what the event says came of it --- */
+
+/* Four rules stand in an event, or one where there was no room for more. */
+static bool has_rules_of(const struct leaf *leaf, const struct replay *replay)
+{
+    const size_t count = leaf->reason.rule_count;
+    const size_t whole = replay->denial_count < LEAF_RULES_MAX ? replay->denial_count : LEAF_RULES_MAX;
+
+    if (count != whole && !(count == 1 && whole > 1)) return false;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(leaf->reason.rules[i], replay->denials[i].rule) != 0) return false;
+    return true;
+}
+
+static struct result compare(const struct replay *replay, struct error *err)
+{
+    const struct leaf *leaf = replay->leaf;
+    const bool is_denied = strcmp(leaf->outcome, "denied") == 0, denies = replay->denial_count > 0;
+
+    if (is_denied != denies)
+        return failure(err, ERROR_DENIED, "the event says that it was %s; the facts lead to %s%.64s", leaf->outcome,
+                       denies ? "a denial by " : "no denial", denies ? replay->denials[0].rule : "");
+    if (has_rules_of(leaf, replay)) return SUCCESS;
+    return failure(err, ERROR_DENIED, "other rules deny it than the event says: %.64s is the first",
+                   denies ? replay->denials[0].rule : "none");
+}
+
+static struct result require_replayable(const struct leaf *leaf, size_t facts_count, struct error *err)
+{
+    if (leaf->version == 1) return failure(err, ERROR_NOT_FOUND, "an event of version 1 has no facts");
+    if (leaf->facts_count == 0 && leaf->reason.decision[0] == '\0')
+        return failure(err, ERROR_NOT_FOUND, "nothing was decided: the server did it by itself");
+    if (leaf->facts_count == 0) return failure(err, ERROR_NOT_FOUND, "the event had no room for its facts");
+    if (facts_count != leaf->facts_count)
+        return failure(err, ERROR_NOT_FOUND, "%zu of its %zu facts are at hand", facts_count, leaf->facts_count);
+    return SUCCESS;
+}
+
+static struct result replay_event(struct replay *replay, const struct bytes *facts, size_t facts_count, struct error *err)
+{
+    TRY(require_replayable(replay->leaf, facts_count, err));
+    for (size_t i = 0; i < facts_count; i++) TRY(replay_target(replay, i, facts[i], err));
+    return compare(replay, err);
+}
+
+struct result policy_replay(const struct leaf *leaf, const struct bytes *facts, size_t facts_count, const struct policy_set *set,
+                            struct replay_report *report_out, struct error *err)
+{
+    struct replay replay = {.leaf = leaf, .set = set};
+    struct error why = {0};
+    const struct result replayed = replay_event(&replay, facts, facts_count, &why);
+
+    if (!replayed.ok && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
+    *report_out = (struct replay_report){.verdict = REPLAY_AGREES, .lacks_set = replay.lacks_set};
+    if (replayed.ok) return SUCCESS;
+    report_out->verdict = why.kind == ERROR_NOT_FOUND ? REPLAY_IMPOSSIBLE : REPLAY_DIFFERS;
+    copy(report_out->what, sizeof report_out->what, why.message);
+    return SUCCESS;
+}

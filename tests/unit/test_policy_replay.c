@@ -1,0 +1,429 @@
+/* Random decisions, each made again from its event and its facts alone. */
+#include "tests/unit/judge_fixture.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+
+#include "audit/event_priv.h"
+#include "policy/replay.h"
+#include "policy/set_priv.h"
+
+#define DECISIONS 10000
+
+/* The same run each time, unless SIJIL_SEED says otherwise. */
+static uint64_t seed_state;
+
+static size_t draw(size_t count)
+{
+    seed_state = seed_state * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(seed_state >> 33) % count;
+}
+#define DRAWN(list) ((list)[draw(COUNT(list))])
+
+static const char *const regions[] = {"azure/uaenorth", "local/main", "aws/me-central-1", "local/gone"};
+static const char *const clients[] = {"10.1.2.3", "10.2.0.1", "192.0.2.7", "127.0.0.1"};
+static const char *const scopes[] = {"[\"**\"]", "[\"acme/models/**\"]", "[\"acme/health/**\",\"acme/health\"]", "[\"acme/*\"]"};
+static const char *const classes[] = {"open", "confidential", "sensitive", "secret"};
+static const char *const effects[] = {"require", "deny"};
+static const char *const operations[] = {"ingest", "read", "metadata", "log", "mount"};
+static const char *const targets[] = {"{\"geo_within\":[\"AE\"]}", "{\"min_assurance\":2}", "{\"recipient_in\":[\"same-controller\"]}",
+                                      "{\"geo_within\":[\"AE/DU\"],\"min_assurance\":1}"};
+static const char *const starts[] = {"2026-01-01T00:00:00Z", "2026-11-20T10:39:46.001Z", "2027-01-01T00:00:00Z"};
+
+/* A policy drawn at random: a floor, some rules, permits up to some class; in force now, just not yet, or next year. */
+static json_t *draw_policy(unsigned number)
+{
+    char text[2048];
+    const int length = snprintf(text, sizeof text,
+        "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"p-%u\",\"version\":1,\"scope\":%s,"
+        "\"effective_from\":\"%s\",\"review_by\":\"2027-12-31\"},\"closed\":%s,\"labels\":{\"class\":\"%s\"},"
+        "\"exception_types\":{\"break-glass\":{\"lifts\":[\"R-%u\"],\"required_evidence\":[\"ref\"],\"max_days\":30,\"approvals\":2}},\"rules\":["
+        "{\"id\":\"R-%u\",\"effect\":\"%s\",\"ops\":[\"%s\",\"%s\"],\"target\":%s,\"message\":\"No.\"},"
+        "{\"id\":\"P-%u\",\"effect\":\"permit\",\"ops\":[\"ingest\",\"read\",\"metadata\",\"log\",\"mount\"],"
+        "\"when\":{\"class_at_most\":\"%s\"}}]}",
+        number, draw(2) > 0 ? scopes[0] : DRAWN(scopes), draw(3) > 0 ? starts[0] : DRAWN(starts), draw(3) == 0 ? "false" : "true", draw(4) > 0 ? "open" : DRAWN(classes), number, number,
+        DRAWN(effects), operations[draw(2)], operations[2 + draw(3)], DRAWN(targets), number, draw(4) > 0 ? "secret" : DRAWN(classes));
+
+    assert_true(length > 0 && (size_t)length < sizeof text);
+    return policy_json(text);
+}
+
+#define NETWORKS_DRAWN "[{\"cidr\":\"10.1.0.0/16\",\"facts\":{\"geo\":\"AE/DU\",\"assurance\":2,\"recipient\":\"same-controller\"}}," \
+                       "{\"cidr\":\"10.0.0.0/8\",\"facts\":{\"geo\":\"AE\",\"assurance\":1}}]"
+#define REGIONS_DRAWN  "{\"azure/uaenorth\":{\"geo\":\"AE/DU\",\"assurance\":3},\"local/main\":{\"geo\":\"AE\"}," \
+                       "\"aws/me-central-1\":{\"geo\":\"SA\",\"assurance\":1}}"
+
+static struct policy_set *compose(const struct policy_set_parts *parts)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    struct policy_set *set = NULL;
+    struct error err = {0};
+
+    if (!policy_set_compose(parts, &payload, &err).ok || !policy_set_compile(buffer_bytes(&payload), &set, &err).ok)
+        fail_msg("%s", err.message);
+    return set;
+}
+
+/* Lifts the rule of one policy for DIGEST, read by anybody of one network or pushed to one region. */
+static json_t *exception_of(const struct policy_set *set, size_t policy)
+{
+    const struct policy_document *document = set->documents->documents[policy];
+    char text[2048], project[UUID_TEXT_SIZE];
+    const struct uuid models = id_of('m');
+
+    uuid_format(&models, project);
+    (void)snprintf(text, sizeof text,
+        "{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyException\",\"id\":\"x-%zu\",\"type\":\"break-glass\","
+        "\"policy\":{\"id\":\"%s\",\"version\":1,\"digest\":\"%s\"},\"project\":\"%s\",\"lifts\":[\"R-%.1s\"],"
+        "\"ops\":[\"ingest\",\"read\",\"metadata\",\"log\"],\"targets\":[\"10.1.0.0/16\",\"local/main\",\"aws/me-central-1\"],"
+        "\"digests\":[\"" DIGEST "\"],\"not_before\":\"2026-11-01T00:00:00Z\",\"not_after\":\"2026-11-20T10:39:46.500Z\","
+        "\"requested_by\":{\"iss\":\"https://a.example\",\"sub\":\"r\"},\"approvals\":[{\"iss\":\"https://a.example\",\"sub\":\"o\"},"
+        "{\"iss\":\"https://a.example\",\"sub\":\"p\"}],\"evidence\":{\"ref\":\"1\"}}",
+        policy, document->id, document->digest, project, document->id + 2);
+    return policy_json(text);
+}
+
+static struct policy_set *draw_set(uint64_t epoch)
+{
+    OWNED_JSON networks = policy_json(NETWORKS_DRAWN);
+    OWNED_JSON places = policy_json(REGIONS_DRAWN);
+    OWNED_JSON policies = json_array();
+    OWNED_JSON exceptions = json_array();
+    const size_t count = 1 + draw(3);
+
+    for (unsigned i = 0; i < count; i++) assert_int_equal(json_array_append_new(policies, draw_policy(i)), 0);
+    struct policy_set_parts parts = {.epoch = epoch, .policies = policies, .regions = places, .networks = networks};
+    OWNED(policy_set) *bare = compose(&parts);
+    if (draw(2) == 0) assert_int_equal(json_array_append_new(exceptions, exception_of(bare, draw(bare->documents->count))), 0);
+    parts.exceptions = exceptions;
+    return compose(&parts);
+}
+
+/* --- one decision --- */
+
+static const struct {
+    enum action action;
+    const char *resource;
+} asked[] = {
+    {ACTION_BLOB_READ, "acme/models/digits"},    {ACTION_MANIFEST_READ, "acme/health/scans"}, {ACTION_MANIFEST_STAT, "acme/models/top"},
+    {ACTION_MANIFEST_PUSH, "acme/models/digits"}, {ACTION_MANIFEST_PUSH, "acme/lost/a"},       {ACTION_TAG_LIST, "acme/models/digits"},
+    {ACTION_UPLOAD_COMMIT, "acme/models/top"},    {ACTION_BLOB_MOUNT, "acme/models/digits"},   {ACTION_BLOB_READ, "acme/none/digits"},
+    {ACTION_BLOB_READ, "globex/models/digits"},   {ACTION_PROJECT_CREATE, "acme/fresh"},       {ACTION_PROJECT_LABEL, "acme"},
+    {ACTION_PROJECT_LABEL, "acme/models"},        {ACTION_REPOSITORY_LABEL, "acme/models/top"}, {ACTION_AUDIT_READ, "acme"},
+    {ACTION_BLOB_READ, "acme/models/\"odd#name\\"}, {ACTION_ROBOT_READ, ""},
+};
+static const char *const details[] = {"", "v1", DIGEST, SHA_OF("76543210")};
+static struct asked_label labels[3];
+
+struct drawn {
+    struct principal principal;
+    struct decision_request request;
+    struct sockaddr_in client;
+    struct judge judge;
+};
+
+static void draw_pair(struct action_pair *pair)
+{
+    const size_t place = draw(COUNT(asked));
+
+    pair->action = asked[place].action;
+    tenancy_resolve(&snapshot.tenancy, asked[place].resource, &pair->resource);
+    (void)snprintf(pair->resource.detail, sizeof pair->resource.detail, "%s", DRAWN(details));
+    if (draw(3) == 0) (void)snprintf(pair->resource.region, sizeof pair->resource.region, "%s", DRAWN(regions));
+}
+
+static const char *organisation_of(const struct action_pair *pair, size_t *length)
+{
+    *length = strcspn(pair->resource.name, "/");
+    return pair->resource.name;
+}
+
+/* Pairs of a request are of one organisation. */
+static bool are_of_one(const struct action_pair *a, const struct action_pair *b)
+{
+    size_t first = 0, second = 0;
+    const char *name = organisation_of(a, &first), *other = organisation_of(b, &second);
+
+    return first == second && strncmp(name, other, first) == 0;
+}
+
+static void draw_request(struct drawn *drawn)
+{
+    static const char robots[] = "ppppppppppccz-?";
+    const char robot = robots[draw(sizeof robots - 1)];
+    struct decision_request *request = &drawn->request;
+
+    drawn->principal = (struct principal){.kind = robot == '-' ? PRINCIPAL_NONE : PRINCIPAL_ROBOT, .id = id_of(robot)};
+    drawn->client = (struct sockaddr_in){.sin_family = AF_INET};
+    assert_int_equal(inet_pton(AF_INET, DRAWN(clients), &drawn->client.sin_addr), 1);
+    *request = (struct decision_request){.principal = &drawn->principal, .pair_count = 1 + (draw(4) == 0),
+                                         .now_ms = NOW_MS + (int64_t)draw(1000) - 500};
+    for (size_t i = 0; i < request->pair_count; i++)
+        do draw_pair(&request->pairs[i]);
+        while (i > 0 && !are_of_one(&request->pairs[0], &request->pairs[i]));
+    if (draw(10) > 0) request->client = (const struct sockaddr *)&drawn->client;
+    if (draw(3) == 0) request->asked = &labels[draw(COUNT(labels))];
+    drawn->judge = (struct judge){.snapshot = &snapshot, .request = request, .is_stale = draw(50) == 0,
+                                  .metadata_region = draw(2) == 0 ? "" : "aws/me-central-1"};
+}
+
+/* As the log has it: through the event's leaf, written and read. */
+static struct leaf recorded(struct decision *decision)
+{
+    struct record record = {.decision = decision};
+    struct buffer OWNED_BUFFER text = BUFFER(2 * LEAF_MAX);
+    struct event event;
+    struct leaf leaf = {.sequence = 1}, read;
+    struct error err = {0};
+
+    if (!event_of_record(&record, &event, &err).ok) fail_msg("%s", err.message);
+    event_fill_leaf(&event, &leaf);
+    for (size_t i = 0; i < leaf.key_count; i++) leaf.keys[i].ordinal = 1;
+    if (!leaf_write(&leaf, &text, &err).ok || !leaf_read(buffer_bytes(&text), &read, &err).ok) fail_msg("%s", err.message);
+    event_done(&event);
+    return read;
+}
+
+static struct replay_report replayed(const struct leaf *leaf, const struct bytes *facts, const struct policy_set *set)
+{
+    struct replay_report report;
+    struct error err = {0};
+
+    if (!policy_replay(leaf, facts, leaf->facts_count, set, &report, &err).ok) fail_msg("%s", err.message);
+    return report;
+}
+
+struct tally_of {
+    size_t allowed, denied, with_policies, with_digest, lifted;
+};
+
+static void count(struct tally_of *tally, const struct decision *decision)
+{
+    const struct bytes facts = decision->parts.facts[0];
+
+    *(decision_verdict(decision) == VERDICT_ALLOW ? &tally->allowed : &tally->denied) += 1;
+    tally->with_policies += memmem(facts.data, facts.length, "\"op\"", 4) != NULL;
+    tally->with_digest += memmem(facts.data, facts.length, "\"digest\":true", 13) != NULL;
+}
+
+/* An exception names its digests: an event that says another one is of another decision. */
+static bool depends_on_digest(const struct leaf *leaf, const struct decision *decision)
+{
+    struct leaf other = *leaf;
+    char *digest = strstr(other.targets[0].resource, "#" DIGEST);
+
+    if (digest == NULL) return false;
+    digest[strlen("#sha256:")] = 'f';
+    return replayed(&other, decision->parts.facts, snapshot.set).verdict == REPLAY_DIFFERS;
+}
+
+static struct decision *decide_at_random(struct drawn *drawn)
+{
+    struct decision *decision = NULL;
+    struct error err = {0};
+
+    draw_request(drawn);
+    if (!judge_request(&drawn->judge, &decision, &err).ok) fail_msg("%s", err.message);
+    return decision;
+}
+
+static void use_set(uint64_t epoch)
+{
+    struct policy_set *set = draw_set(epoch);
+
+    policy_set_free(snapshot.set);
+    snapshot.set = set;
+}
+
+static void random_decisions_are_made_again_the_same(void **state)
+{
+    struct tally_of tally = {0};
+    struct drawn drawn;
+
+    (void)state;
+    for (uint64_t i = 0; i < DECISIONS; i++) {
+        if (i % 20 == 0) use_set(i + 1);
+        OWNED(decision) *decision = decide_at_random(&drawn);
+        const struct leaf leaf = recorded(decision);
+        const struct replay_report report = replayed(&leaf, decision->parts.facts, snapshot.set);
+        if (report.verdict != REPLAY_AGREES)
+            fail_msg("decision %llu: %s\n%.*s", (unsigned long long)i, report.what, (int)decision->parts.facts[0].length,
+                     (const char *)decision->parts.facts[0].data);
+        count(&tally, decision);
+        tally.lifted += decision_verdict(decision) == VERDICT_ALLOW && depends_on_digest(&leaf, decision);
+    }
+    print_message("allowed %zu, denied %zu, asked of policies %zu, with a digest %zu, lifted for one %zu\n", tally.allowed,
+                  tally.denied, tally.with_policies, tally.with_digest, tally.lifted);
+    assert_true(tally.allowed > DECISIONS / 20 && tally.denied > DECISIONS / 20 && tally.with_policies > DECISIONS / 5 &&
+                tally.with_digest > DECISIONS / 10 && tally.lifted > 0);
+}
+
+/* --- what is not as it was --- */
+
+static struct decision *decide_to_read(const char *client, enum verdict expected)
+{
+    static struct drawn drawn;
+    struct decision *decision = NULL;
+    struct error err = {0};
+
+    policy_set_free(snapshot.set);
+    snapshot.set = make_set();
+    drawn.principal = (struct principal){.kind = PRINCIPAL_ROBOT, .id = id_of('p')};
+    drawn.client = (struct sockaddr_in){.sin_family = AF_INET};
+    assert_int_equal(inet_pton(AF_INET, client, &drawn.client.sin_addr), 1);
+    drawn.request = (struct decision_request){.principal = &drawn.principal, .pair_count = 1, .now_ms = NOW_MS,
+                                              .client = (const struct sockaddr *)&drawn.client};
+    drawn.request.pairs[0].action = ACTION_BLOB_READ;
+    tenancy_resolve(&snapshot.tenancy, "acme/health/scans", &drawn.request.pairs[0].resource);
+    drawn.judge = (struct judge){.snapshot = &snapshot, .request = &drawn.request, .metadata_region = ""};
+    if (!judge_request(&drawn.judge, &decision, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(decision_verdict(decision), expected);
+    return decision;
+}
+
+static void each_changed_byte_of_facts_is_refused(void **state)
+{
+    OWNED(decision) *decision = decide_to_read("10.1.2.3", VERDICT_ALLOW);
+    const struct leaf leaf = recorded(decision);
+    const struct bytes facts = decision->parts.facts[0];
+    uint8_t changed[4096];
+
+    (void)state;
+    assert_true(facts.length < sizeof changed);
+    assert_int_equal(replayed(&leaf, &facts, snapshot.set).verdict, REPLAY_AGREES);
+    for (size_t i = 0; i < facts.length; i++) {
+        memcpy(changed, facts.data, facts.length);
+        changed[i] ^= (uint8_t)(1 + draw(255));
+        const struct bytes other = {changed, facts.length};
+        assert_int_equal(replayed(&leaf, &other, snapshot.set).verdict, REPLAY_DIFFERS);
+    }
+    const struct bytes shorter = {facts.data, facts.length - 1};
+    assert_int_equal(replayed(&leaf, &shorter, snapshot.set).verdict, REPLAY_DIFFERS);
+}
+
+/* Facts and event of a gateway that lies: it commits to what it likes. */
+static const struct lie_row {
+    const char *name, *from, *to; /* of the facts of a denied reading of health data from a network that nobody listed */
+    const char *outcome;          /* that the event says; its rules then follow */
+    enum replay_verdict verdict;
+    const char *what;
+} lie_rows[] = {
+    {"nothing changed", "", "", "denied", REPLAY_AGREES, ""},
+    {"an outcome that the facts do not lead to", "", "", "allowed", REPLAY_DIFFERS, "the event says that it was allowed"},
+    {"a network that is listed otherwise", "{},\"target_id\":\"client\"", "{\"assurance\":4,\"geo\":\"AE\"},\"target_id\":\"10.1.0.0/16\"",
+     "allowed", REPLAY_DIFFERS, "the policy set says something else"},
+    {"a network that is not listed", "{},\"target_id\":\"client\"", "{\"assurance\":4,\"geo\":\"AE\"},\"target_id\":\"10.9.0.0/16\"",
+     "allowed", REPLAY_DIFFERS, "the policy set says something else"},
+    {"a label without the floor of a policy", "\"class\":\"confidential\"", "\"class\":\"open\"", "denied", REPLAY_DIFFERS,
+     "a stricter label"},
+    {"no label at all", "\"label\":{*},\"op", "\"label\":null,\"op", "denied", REPLAY_DIFFERS, "a stricter label"},
+    {"an operation left out", "\"operations\":[{*}],\"pro", "\"operations\":[],\"pro", "allowed", REPLAY_DIFFERS, "not asked for all"},
+    {"nothing judged", "\"judged\":[{*}],\"ref", "\"judged\":[],\"ref", "allowed", REPLAY_DIFFERS, "not asked for all"},
+    {"another action", "\"action\":\"blob.read\"", "\"action\":\"blob.stat\"", "denied", REPLAY_DIFFERS, "another action"},
+    {"refused by rights", "\"refused\":[]", "\"refused\":[\"SYS-NO-BINDING\"]", "denied", REPLAY_DIFFERS, "other rules"},
+    {"more than is kept", "\"judged\":[{*}],\"ref", "\"judged\":[],\"omitted\":true,\"ref", "denied", REPLAY_IMPOSSIBLE, "more than is kept"},
+    {"no JSON", "{\"action\"", "[\"action\"", "denied", REPLAY_DIFFERS, "no facts"},
+    {"a member that is not known", "\"v\":1", "\"v\":1,\"w\":1", "denied", REPLAY_DIFFERS, "no facts"},
+    {"another version", "\"v\":1", "\"v\":2", "denied", REPLAY_DIFFERS, "no facts"},
+    {"an operation that there is not", "\"op\":\"read\"", "\"op\":\"reap\"", "denied", REPLAY_DIFFERS, "no facts"},
+    {"a project that is none", "\"project\":\"", "\"project\":\"x", "denied", REPLAY_DIFFERS, "no facts"},
+};
+
+/* `from` may have one '*', which stands for anything up to what follows it. */
+static void replace(const char *text, const char *from, const char *to, char *out, size_t room)
+{
+    const size_t head = strcspn(from, "*");
+    const char *tail = from[head] == '*' ? from + head + 1 : "";
+    const char *at = text;
+
+    while (strncmp(at, from, head) != 0) assert_true(*at++ != '\0');
+    const char *end = *tail == '\0' ? at + head : strstr(at + head, tail);
+    assert_non_null(end);
+    const int length = snprintf(out, room, "%.*s%s%s", (int)(at - text), text, to, end + strlen(tail));
+    assert_true(length > 0 && (size_t)length < room);
+}
+
+static void a_gateway_that_lies_is_found_out(void **state)
+{
+    const struct lie_row *row = *state;
+    OWNED(decision) *decision = decide_to_read("192.0.2.7", VERDICT_DENY);
+    struct leaf leaf = recorded(decision);
+    char text[4096], lie[4096];
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)decision->parts.facts[0].length, (const char *)decision->parts.facts[0].data);
+    replace(text, row->from, row->to, lie, sizeof lie);
+    const struct bytes facts = bytes_of_text(lie);
+    sha256_of(facts, leaf.facts[0]);
+    (void)snprintf(leaf.outcome, sizeof leaf.outcome, "%s", row->outcome);
+    if (strcmp(row->outcome, "denied") != 0) leaf.reason.rule_count = 0;
+    const struct replay_report report = replayed(&leaf, &facts, snapshot.set);
+    if (report.verdict != row->verdict || strstr(report.what, row->what) == NULL) fail_msg("%d: %s\n%s", report.verdict, report.what, lie);
+}
+
+static void what_can_not_be_made_again_says_why(void **state)
+{
+    OWNED(decision) *decision = decide_to_read("10.1.2.3", VERDICT_ALLOW);
+    const struct bytes *facts = decision->parts.facts;
+    struct leaf leaf = recorded(decision), old = leaf, own = leaf, large = leaf;
+    struct replay_report report;
+    struct error err = {0};
+
+    (void)state;
+    old.version = 1;
+    assert_int_equal(replayed(&old, facts, snapshot.set).verdict, REPLAY_IMPOSSIBLE);
+    own.facts_count = large.facts_count = 0;
+    own.reason.decision[0] = '\0';
+    assert_non_null(strstr(replayed(&own, facts, snapshot.set).what, "by itself"));
+    assert_non_null(strstr(replayed(&large, facts, snapshot.set).what, "no room"));
+    report = replayed(&leaf, facts, NULL);
+    assert_true(report.verdict == REPLAY_IMPOSSIBLE && report.lacks_set);
+    assert_true(policy_replay(&leaf, facts, 0, snapshot.set, &report, &err).ok);
+    assert_int_equal(report.verdict, REPLAY_IMPOSSIBLE);
+    OWNED(policy_set) *other = draw_set(77);
+    assert_non_null(strstr(replayed(&leaf, facts, other).what, "another policy set"));
+    leaf.reason.policy[0] = '\0';
+    assert_int_equal(replayed(&leaf, facts, snapshot.set).verdict, REPLAY_DIFFERS);
+}
+
+/* What differs from request to request is not in them: they are stored once. */
+static void the_same_facts_have_the_same_text(void **state)
+{
+    OWNED(decision) *first = decide_to_read("10.1.2.3", VERDICT_ALLOW);
+    OWNED(decision) *second = decide_to_read("10.1.77.9", VERDICT_ALLOW);
+    OWNED(decision) *elsewhere = decide_to_read("192.0.2.7", VERDICT_DENY);
+    const struct bytes facts = first->parts.facts[0];
+
+    (void)state;
+    assert_true(bytes_equal(facts, second->parts.facts[0]));
+    assert_memory_equal(first->facts_digests[0], second->facts_digests[0], SHA256_SIZE);
+    assert_false(bytes_equal(facts, elsewhere->parts.facts[0]));
+    assert_null(memmem(facts.data, facts.length, "10.1.2.3", 8));
+    assert_null(memmem(facts.data, facts.length, "scans", 5)); /* the event says the name */
+    assert_null(memmem(facts.data, facts.length, "robot", 5));
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(random_decisions_are_made_again_the_same),
+        cmocka_unit_test(each_changed_byte_of_facts_is_refused),
+        cmocka_unit_test(what_can_not_be_made_again_says_why),
+        cmocka_unit_test(the_same_facts_have_the_same_text),
+    };
+    const char *seed = getenv("SIJIL_SEED");
+    json_t *kept[COUNT(labels)];
+
+    seed_state = seed == NULL ? 20261120 : strtoull(seed, NULL, 10);
+    kept[0] = policy_json("{\"class\":\"secret\"}");
+    kept[1] = policy_json("{\"subjects\":[\"health\"],\"lineage\":\"attested\"}");
+    kept[2] = policy_json("{\"class\":\"open\",\"attached\":[\"ADGM\"]}");
+    for (size_t i = 0; i < COUNT(labels); i++) {
+        struct error err = {0};
+        assert(label_read_floor(kept[i], &labels[i].label, &labels[i].is_stated, &err).ok);
+    }
+    make_snapshot();
+    const int failed = cmocka_run_group_tests_name("replay", others, NULL, NULL) + RUN_TABLE(lie_rows, a_gateway_that_lies_is_found_out);
+    forget_snapshot();
+    for (size_t i = 0; i < COUNT(kept); i++) json_decref(kept[i]);
+    return failed;
+}
