@@ -29,6 +29,7 @@ static const struct pg_statement statements[] = {
     {"audit_list_key_down", EVENT RUNS ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8", COLUMNS},
     {"audit_list_both_up", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8 bytea", COLUMNS},
     {"audit_list_both_down", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8 bytea", COLUMNS},
+    {"audit_select_facts", "SELECT digest, facts FROM audit_facts WHERE digest = ANY($1) ORDER BY digest", "bytea[]", "bytea bytea"},
     {"audit_count_mints", "SELECT count(*), count(*) FILTER (WHERE position(convert_to('registry:admin:*', 'UTF8') IN leaf) > 0)"
                           ", (SELECT size FROM audit_log) FROM audit_entry"
                           " WHERE action = 'token.mint' AND outcome = 'allowed' AND seq >= $1 AND seq < $2",
@@ -50,6 +51,14 @@ struct result audit_select(struct pg *pg, const struct audit_selection *selectio
     pg_add_int8(&arguments, (int64_t)selection->limit);
     if (selection->key_count > 1) pg_add_bytes(&arguments, (struct bytes){selection->keys[1], LEAF_KEY_ID_SIZE});
     return pg_run(pg, names[selection->key_count][selection->ascending ? 1 : 0], &arguments, rows_out, err);
+}
+
+struct result audit_select_facts(struct pg *pg, const struct bytes *digests, size_t count, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_bytes_array(&arguments, digests, count);
+    return pg_run(pg, "audit_select_facts", &arguments, rows_out, err);
 }
 
 void audit_read_row(const struct pg_rows *rows, size_t row, struct audit_row *row_out)

@@ -27,6 +27,24 @@ static struct result check_payload(struct audit_page *page, size_t index, const 
     return SUCCESS;
 }
 
+static void note_facts(struct payload_findings *findings, uint64_t sequence, enum facts_state state)
+{
+    if (state == FACTS_SOUND) return;
+    if (findings->facts_missing + findings->facts_damaged == 0) findings->first_facts = sequence;
+    *(state == FACTS_MISSING ? &findings->facts_missing : &findings->facts_damaged) += 1;
+}
+
+static struct result check_facts(struct pg *pg, struct audit_page *page, struct payload_findings *findings, struct error *err)
+{
+    struct bytes text;
+
+    TRY(audit_page_load_facts(pg, page, err));
+    for (size_t i = 0; i < audit_page_count(page); i++)
+        for (size_t k = 0; k < audit_page_facts_count(page, i); k++)
+            note_facts(findings, audit_page_sequence(page, i), audit_page_facts(page, i, k, &text));
+    return SUCCESS;
+}
+
 struct result log_check_payloads(struct log_check *check, uint64_t first, uint64_t end, const struct payload_keys *keys,
                                  struct payload_findings *findings, struct error *err)
 {
@@ -37,6 +55,7 @@ struct result log_check_payloads(struct log_check *check, uint64_t first, uint64
     assert(end - first <= TILE_WIDTH); /* a page has room for them */
     TRY(audit_page_between(check->tiles.pg, first, end, &page, err));
     for (size_t i = 0; i < audit_page_count(page); i++) TRY(check_payload(page, i, keys, &text, &found, err));
+    TRY(check_facts(check->tiles.pg, page, &found, err));
     *findings = found;
     return SUCCESS;
 }

@@ -42,6 +42,7 @@ RESULT log_check_tile(struct log_check *check, uint64_t index, struct error *err
 /** Who it was, of at most TILE_WIDTH entries: `first` is the first entry whose sealed payload is not what its leaf committed to. */
 struct payload_findings {
     uint64_t missing, damaged, first;
+    uint64_t facts_missing, facts_damaged, first_facts; /* likewise, of what they were decided on */
 };
 struct payload_keys {
     struct keyd_client *keyd;
@@ -49,7 +50,8 @@ struct payload_keys {
 };
 /**
  * Each payload that a leaf committed to is there, and opens to what was committed to; what does not is counted. That is no change of the
- * log: it may have been erased on purpose. One beside a leaf that committed to none counts as damaged. The connection needs audit_query_table. Adds to *findings, on success only.
+ * log: it may have been erased on purpose. One beside a leaf that committed to none counts as damaged. The facts that the leaves
+ * committed to are looked at with them; nobody has a reason to erase those. The connection needs audit_query_table. Adds to *findings, on success only.
  */
 RESULT log_check_payloads(struct log_check *check, uint64_t first, uint64_t end, const struct payload_keys *keys,
                           struct payload_findings *findings, struct error *err);

@@ -44,7 +44,7 @@ struct log_patrol {
     struct payload_findings early;    /* of entries of the round, seen while they were new: the round counts them too */
     uint64_t news_from;               /* the next one to look at */
     int64_t news_at_ms;
-    bool payloads_are_told;
+    bool payloads_are_told, facts_are_told;
     int64_t round_ended_ms;         /* the last one, or when the patrol began */
     bool is_late;                   /* and that was told */
 };
@@ -61,7 +61,7 @@ static struct result begin_round(struct log_patrol *patrol, struct error *err)
     patrol->done = 0;
     patrol->check->unreadable = 0;
     patrol->payloads = patrol->news = patrol->early = (struct payload_findings){0};
-    patrol->payloads_are_told = false;
+    patrol->payloads_are_told = patrol->facts_are_told = false;
     patrol->run = (struct run_place){.last = -1};
     patrol->notes = 0;
     metric_set(AUDIT_METRIC(audit_verify_size), (int64_t)checkpoint.size);
@@ -93,6 +93,22 @@ static void tell_payloads(struct log_patrol *patrol, const struct payload_findin
                                                 "out who did", &why);
 }
 
+/* Likewise; but nobody erases facts on purpose. */
+static void tell_facts(struct log_patrol *patrol, const struct payload_findings *found)
+{
+    struct error why;
+
+    raise_to(AUDIT_METRIC(audit_facts_missing),
+             larger(patrol->payloads.facts_missing, patrol->early.facts_missing) + patrol->news.facts_missing);
+    raise_to(AUDIT_METRIC(audit_facts_damaged),
+             larger(patrol->payloads.facts_damaged, patrol->early.facts_damaged) + patrol->news.facts_damaged);
+    if (patrol->facts_are_told || found->facts_missing + found->facts_damaged == 0) return;
+    patrol->facts_are_told = true;
+    failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)found->first_facts);
+    sequencer_notice(patrol->options.sequencer, "rows of audit_facts are gone or were edited, so decisions can't be made again: restore "
+                                                "them from a backup, and find out who did it", &why);
+}
+
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -105,6 +121,7 @@ static struct result check_payloads(struct log_patrol *patrol, uint64_t first, u
 
     TRY(log_check_payloads(patrol->check, first, end, &keys, findings, err));
     tell_payloads(patrol, findings);
+    tell_facts(patrol, findings);
     return SUCCESS;
 }
 
@@ -200,6 +217,8 @@ static struct result end_round(struct log_patrol *patrol, struct error *err)
     metric_set(AUDIT_METRIC(audit_unreadable), (int64_t)patrol->check->unreadable);
     metric_set(AUDIT_METRIC(audit_payloads_missing), (int64_t)(patrol->payloads.missing + patrol->news.missing));
     metric_set(AUDIT_METRIC(audit_payloads_damaged), (int64_t)(patrol->payloads.damaged + patrol->news.damaged));
+    metric_set(AUDIT_METRIC(audit_facts_missing), (int64_t)(patrol->payloads.facts_missing + patrol->news.facts_missing));
+    metric_set(AUDIT_METRIC(audit_facts_damaged), (int64_t)(patrol->payloads.facts_damaged + patrol->news.facts_damaged));
     metric_set(AUDIT_METRIC(audit_verify_last), clock_wall_ms() / 1000);
     metric_add(AUDIT_METRIC(audit_verify_rounds), 1);
     patrol->round_ended_ms = clock_monotonic_ms();

@@ -16,7 +16,10 @@ struct audit_page {
     struct pg_rows *rows;
     struct page_event {
         bool is_readable, has_payload;
+        size_t facts_count;
+        uint8_t facts[LEAF_TARGETS_MAX][LEAF_FACTS_DIGEST];
     } *events; /* what each leaf says of itself */
+    struct page_facts *facts; /* NULL until they are asked for */
     size_t key_count;
     struct page_key {
         uint8_t subject[32];
@@ -73,6 +76,8 @@ static struct result check_row(const struct audit_selection *selection, const st
     if (!event->is_readable && why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message); /* not a change of the log */
     if (fits && !event->is_readable) return SUCCESS;
     event->has_payload = event->is_readable && leaf.has_payload;
+    event->facts_count = event->is_readable ? leaf.facts_count : 0;
+    if (event->is_readable) memcpy(event->facts, leaf.facts, sizeof event->facts);
     fits = fits && leaf.sequence == row.sequence;
     for (size_t k = 0; fits && k < selection->key_count; k++) fits = stands_under(&leaf, selection->keys[k]);
     if (fits) return SUCCESS;
@@ -236,9 +241,33 @@ const char *audit_page_missing(const struct audit_page *page, size_t index)
     return row.wrapped_key.length == 0 ? "key" : NULL;
 }
 
+size_t audit_page_facts_count(const struct audit_page *page, size_t index)
+{
+    return page->events[index].facts_count;
+}
+
+struct bytes audit_page_facts_digest(const struct audit_page *page, size_t index, size_t target)
+{
+    return (struct bytes){page->events[index].facts[target], LEAF_FACTS_DIGEST};
+}
+
+struct page_facts *audit_page_keep_facts(struct audit_page *page, struct page_facts *facts)
+{
+    struct page_facts *before = page->facts;
+
+    page->facts = facts;
+    return before;
+}
+
+const struct page_facts *audit_page_kept_facts(const struct audit_page *page)
+{
+    return page->facts;
+}
+
 void audit_page_free(struct audit_page *page)
 {
     if (page == NULL) return;
+    page_facts_free(page->facts);
     for (size_t i = 0; i < page->key_count; i++) secret_free(page->keys[i].key);
     free(page->events);
     pg_rows_free(page->rows);

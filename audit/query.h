@@ -51,6 +51,17 @@ RESULT audit_page_payload(struct audit_page *page, size_t index, struct keyd_cli
                           struct buffer *payload, struct error *err);
 /** Of an event that committed to a payload: "payload" or "key" (of its subject), if that is not in the database; else NULL. */
 const char *audit_page_missing(const struct audit_page *page, size_t index);
+/** Reads what the events of the page commit to as facts. Without it they count as missing. */
+RESULT audit_page_load_facts(struct pg *pg, struct audit_page *page, struct error *err);
+/** Of how many targets an event has facts: of all, or of none. */
+size_t audit_page_facts_count(const struct audit_page *page, size_t index);
+enum facts_state {
+    FACTS_SOUND,
+    FACTS_MISSING, /* no row has them */
+    FACTS_DAMAGED  /* the row is not what the event committed to, or that is no JSON */
+};
+/** The text of the facts of one target, while FACTS_SOUND: canonical JSON unless a gateway lied. */
+enum facts_state audit_page_facts(const struct audit_page *page, size_t index, size_t target, struct bytes *text_out);
 void audit_page_free(struct audit_page *page);
 DEFINE_OWNED(audit_page);
 

@@ -96,6 +96,7 @@ static struct result events_path(const struct invocation *invocation, const char
     const char *key = invocation_option(invocation, 'k');
 
     TRY(buffer_format(path, err, "/audit/events?%s", query));
+    if (invocation_option(invocation, 'F') != NULL) TRY(buffer_add_text(path, "&facts=true", err));
     if (key != NULL) {
         TRY(buffer_add_text(path, "&key=", err));
         TRY(http_escape(path, key, err));
@@ -174,6 +175,35 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
     TRY(advised(invocation, session, fetch_newest(invocation, session, (size_t)lines, events, err), err));
     TRY(print_events(invocation, events, true, &last, err));
     return invocation_option(invocation, 'f') == NULL ? SUCCESS : follow(invocation, session, last, err);
+}
+
+/* What a registry says of itself, as text that moves no cursor. */
+static struct result print_facts(const json_t *facts, size_t target, struct error *err)
+{
+    (void)printf("facts of target %zu: ", target + 1);
+    if (!json_is_null(facts)) return api_print_json(facts, err);
+    (void)printf("missing\n");
+    return SUCCESS;
+}
+
+struct result command_audit_show(struct invocation *invocation, struct error *err)
+{
+    OWNED(session) *session = NULL;
+    OWNED_JSON event = NULL;
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+    const char *sequence = invocation->operands[1];
+    uint64_t number = 0;
+
+    if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number))
+        return line_check(invocation, failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence));
+    TRY(buffer_format(&path, err, "/audit/events/%s?facts=true", sequence));
+    TRY(add_within(invocation, '&', &path, err));
+    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &event, err), err));
+    TRY(print_event(invocation, event, err));
+    const json_t *facts = json_object_get(event, "facts");
+    for (size_t i = 0; !invocation->json && i < json_array_size(facts); i++) TRY(print_facts(json_array_get(facts, i), i, err));
+    return SUCCESS;
 }
 
 static struct result fetch_text(const struct invocation *invocation, struct session *session, const char *what,

@@ -38,7 +38,9 @@ static const struct option_row tail_options[] = {
     {'n', "lines", "COUNT", "how many events, newest last (default 20, at most 1000)"},
     {'f', "follow", NULL, "go on with new events until interrupted"},
     {'k', "key", "KEY", "only events under this key: res:acme/models/digits, prj:acme/models, out:denied, act:PSEUDONYM"},
+    {'F', "facts", NULL, "with --json: also what each was decided on, as 'sijil-verify replay' reads it"},
 };
+static const struct option_row show_options[] = {WITHIN_OPTION};
 static const struct option_row key_options[] = {
     WITHIN_OPTION,
     {'d', "documents", NULL, "the key of signed documents instead (PEM), for sijil-verify --signer"},
@@ -148,6 +150,9 @@ static const struct command table[] = {
     {"delete", "REFERENCE", 1, 1, "Delete a tag, or a digest with all its tags", "", NO_OPTIONS, command_delete},
     {"audit tail", "HOST[:PORT]", 1, 1, "Show the newest events of the audit log", "", OPTIONS(tail_options),
      command_audit_tail},
+    {"audit show", "HOST[:PORT] SEQUENCE", 2, 2, "Show an event, and what it was decided on",
+     "Make the decision again with 'sijil-verify replay', which does not trust the registry.", OPTIONS(show_options),
+     command_audit_show},
     {"audit proof", "HOST[:PORT] SEQUENCE", 2, 2, "Fetch an event and the proof that it is in the log",
      "Check it with sijil-verify, which needs no network and does not trust the registry.", OPTIONS(proof_options),
      command_audit_proof},

@@ -22,6 +22,7 @@ RESULT command_delete(struct invocation *invocation, struct error *err);
 RESULT command_audit_tail(struct invocation *invocation, struct error *err);
 RESULT command_audit_proof(struct invocation *invocation, struct error *err);
 RESULT command_audit_key(struct invocation *invocation, struct error *err);
+RESULT command_audit_show(struct invocation *invocation, struct error *err);
 RESULT command_organisation_create(struct invocation *invocation, struct error *err);
 RESULT command_organisation_delete(struct invocation *invocation, struct error *err);
 RESULT command_project_delete(struct invocation *invocation, struct error *err);

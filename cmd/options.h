@@ -20,6 +20,6 @@ enum keyd_option {
     KEYD_TOKEN_LABEL, KEYD_TOKEN_PIN_FILE, KEYD_TOKEN_TIMEOUT, KEYD_HELP, KEYD_VERSION
 };
 
-enum verify_option { VERIFY_KEY = 256, VERIFY_ENTRY, VERIFY_SIGNER, VERIFY_JSON, VERIFY_HELP, VERIFY_VERSION };
+enum verify_option { VERIFY_KEY = 256, VERIFY_ENTRY, VERIFY_SIGNER, VERIFY_SET, VERIFY_JSON, VERIFY_HELP, VERIFY_VERSION };
 
 extern const struct program sijild_program, keyd_program, verify_program;

@@ -11,12 +11,15 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cmd/options.h"
+#include "cmd/sijil_verify_replay.h"
 
 enum { EXIT_VERIFIED = 0, EXIT_NOT_VERIFIED = 1, EXIT_USAGE = 2 };
 
 struct settings {
     const char *key, *entry, *signer, *file;
-    bool json, is_certificate;
+    size_t set_count;
+    const char *sets[VERIFY_SETS_MAX];
+    bool json;
 };
 
 static int misused(const char *what)
@@ -103,7 +106,23 @@ static int run_certificate(const struct settings *settings)
     return check_certificate(settings, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
 }
 
-static int run(const struct settings *settings)
+static int run_replay(const struct settings *settings)
+{
+    struct replay_request request = {.signer = settings->signer, .file = settings->file, .set_count = settings->set_count,
+                                     .json = settings->json};
+    struct buffer OWNED_BUFFER answer = BUFFER(65536);
+    struct error err = {0};
+    bool is_sound = false;
+
+    if (settings->key != NULL || settings->entry != NULL || settings->file == NULL)
+        return misused("policy sets (--set) and an export's file are needed, and neither --key nor --entry");
+    memcpy(request.sets, settings->sets, sizeof request.sets);
+    if (!replay_file(&request, &answer, &is_sound, &err).ok) return refuse(settings, &err);
+    const int shown = show(buffer_text(&answer));
+    return shown != EXIT_VERIFIED || is_sound ? shown : EXIT_NOT_VERIFIED;
+}
+
+static int run_proof(const struct settings *settings)
 {
     struct buffer OWNED_BUFFER answer = BUFFER(65536);
     struct error err = {0};
@@ -113,6 +132,21 @@ static int run(const struct settings *settings)
     if (strcmp(settings->entry, "-") == 0 && strcmp(settings->file, "-") == 0)
         return misused("only one file can be standard input");
     return check(settings, &answer, &err).ok ? show(buffer_text(&answer)) : refuse(settings, &err);
+}
+
+static const struct subject {
+    const char *name;
+    int (*run)(const struct settings *settings);
+} subjects[] = {{"proof", run_proof}, {"certificate", run_certificate}, {"replay", run_replay}};
+
+static int run(struct settings *settings, char *const *operands, int count)
+{
+    if (count > 2) return misused("more than one file");
+    if (count == 2) settings->file = operands[1];
+    if (settings->set_count > 0 && (count == 0 || strcmp(operands[0], "replay") != 0)) return misused("--set is for replays");
+    for (size_t i = 0; count > 0 && i < sizeof subjects / sizeof subjects[0]; i++)
+        if (strcmp(operands[0], subjects[i].name) == 0) return subjects[i].run(settings);
+    return misused("say what to check: proof, certificate or replay");
 }
 
 int main(int argc, char **argv)
@@ -126,6 +160,10 @@ int main(int argc, char **argv)
         case VERIFY_KEY: settings.key = optarg; break;
         case VERIFY_ENTRY: settings.entry = optarg; break;
         case VERIFY_SIGNER: settings.signer = optarg; break;
+        case VERIFY_SET:
+            if (settings.set_count == VERIFY_SETS_MAX) return misused("too many policy sets");
+            settings.sets[settings.set_count++] = optarg;
+            break;
         case VERIFY_JSON: settings.json = true; break;
         case VERIFY_HELP:
             program_print_help(stdout, &verify_program);
@@ -134,11 +172,5 @@ int main(int argc, char **argv)
         default: return misused("an option is not known or lacks its value");
         }
     }
-    if (argc - optind < 1) return misused("say what to check: proof or certificate");
-    settings.is_certificate = strcmp(argv[optind], "certificate") == 0;
-    if (!settings.is_certificate && strcmp(argv[optind], "proof") != 0)
-        return misused("say what to check: proof or certificate");
-    if (argc - optind > 2) return misused("more than one file");
-    settings.file = argv[optind + 1];
-    return settings.is_certificate ? run_certificate(&settings) : run(&settings);
+    return run(&settings, argv + optind, argc - optind);
 }

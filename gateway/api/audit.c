@@ -12,6 +12,7 @@
 
 #define PAGE_BYTES_MAX   ((size_t)256 << 10) /* a page ends early, with "next", before it is larger; the arena holds it */
 #define ONE_EVENT_MAX    ((size_t)64 << 10)  /* a leaf, a payload and their frame */
+#define WITH_FACTS_MAX   (ONE_EVENT_MAX + LEAF_TARGETS_MAX * ((size_t)32 << 10)) /* and as much as rows of facts can have */
 
 /* ?within=acme or acme/models: what an auditor of an organisation or a project may ask for. */
 struct result target_audit_read(struct request *request, struct pg *pg, struct error *err)
@@ -81,8 +82,41 @@ static struct result write_who(const struct request *request, struct audit_page 
     return missing == NULL ? buffer_add_text(text, "null", err) : buffer_format(text, err, "{\"missing\":\"%s\"}", missing);
 }
 
-/* {"seq":N,"entry":the leaf as it stands,"who":write_who()}, or {"seq":N,"unreadable":true} */
-static struct result write_event(const struct request *request, struct audit_page *page, size_t index,
+/* ?facts=true: with what it was decided on. False and 400 for anything else. */
+static bool wants_facts(struct request *request, bool *wants_out)
+{
+    const char *facts = request_argument(request, "facts");
+
+    *wants_out = facts != NULL;
+    if (facts == NULL || strcmp(facts, "true") == 0) return true;
+    response_problem(request, 400, "The request breaks a rule", "facts is true, or left out");
+    return false;
+}
+
+static struct result load_facts(struct pg *pg, struct audit_page *page, bool wanted, struct error *err)
+{
+    return wanted ? audit_page_load_facts(pg, page, err) : SUCCESS;
+}
+
+/* In the order of the targets; null for what is gone. */
+static struct result write_facts(const struct audit_page *page, size_t index, struct buffer *text, struct error *err)
+{
+    struct bytes facts;
+
+    TRY(buffer_add_text(text, ",\"facts\":[", err));
+    for (size_t i = 0; i < audit_page_facts_count(page, index); i++) {
+        if (i > 0) TRY(buffer_add_u8(text, ',', err));
+        switch (audit_page_facts(page, index, i, &facts)) {
+        case FACTS_SOUND: TRY(buffer_add(text, facts.data, facts.length, err)); break;
+        case FACTS_MISSING: TRY(buffer_add_text(text, "null", err)); break;
+        case FACTS_DAMAGED: TRY(buffer_add_text(text, "{\"damaged\":true}", err)); break;
+        }
+    }
+    return buffer_add_u8(text, ']', err);
+}
+
+/* {"seq":N,"entry":the leaf as it stands,"who":write_who(),"facts":write_facts() if they are asked for}, or {"seq":N,"unreadable":true} */
+static struct result write_event(const struct request *request, struct audit_page *page, size_t index, bool with_facts,
                                  struct buffer *text, struct error *err)
 {
     const struct bytes leaf = audit_page_leaf(page, index);
@@ -93,19 +127,20 @@ static struct result write_event(const struct request *request, struct audit_pag
     TRY(buffer_add(text, leaf.data, leaf.length, err));
     TRY(buffer_add_text(text, ",\"who\":", err));
     TRY(write_who(request, page, index, text, err));
+    if (with_facts) TRY(write_facts(page, index, text, err));
     return buffer_add_u8(text, '}', err);
 }
 
-static struct result write_page(const struct request *request, struct audit_page *page, size_t limit,
+static struct result write_page(const struct request *request, struct audit_page *page, size_t limit, bool with_facts,
                                 struct buffer *text, struct error *err)
 {
-    const size_t count = audit_page_count(page);
+    const size_t count = audit_page_count(page), most = with_facts ? WITH_FACTS_MAX : ONE_EVENT_MAX;
     size_t i = 0;
 
     TRY(buffer_add_text(text, "{\"events\":[", err));
-    for (; i < count && i < limit && text->length + ONE_EVENT_MAX < PAGE_BYTES_MAX; i++) {
+    for (; i < count && i < limit && text->length + most < PAGE_BYTES_MAX; i++) {
         if (i > 0) TRY(buffer_add_u8(text, ',', err));
-        TRY(write_event(request, page, i, text, err));
+        TRY(write_event(request, page, i, with_facts, text, err));
     }
     TRY(buffer_add_u8(text, ']', err));
     if (i > 0 && i < count)
@@ -132,14 +167,16 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
     const char *after = NULL;
     unsigned limit = 0;
     uint64_t born = 0;
+    bool with_facts = false;
 
-    if (!api_page(request, &limit, &after)) return SUCCESS;
+    if (!api_page(request, &limit, &after) || !wants_facts(request, &with_facts)) return SUCCESS;
     TRY(read_filter(request, after, &filter, err));
     TRY(scope_born(pg, request->permit, &born, err));
     if (filter.from < born) filter.from = born;
     filter.limit = limit + 1;
     TRY(audit_list(pg, request->permit, &filter, &page, err));
-    TRY(write_page(request, page, limit, &text, err));
+    TRY(load_facts(pg, page, with_facts, err));
+    TRY(write_page(request, page, limit, with_facts, &text, err));
     return answer_with(request, "application/json", &text, err);
 }
 
@@ -166,10 +203,13 @@ static struct result find(struct request *request, struct pg *pg, struct audit_p
 static struct result handle_event(struct request *request, struct pg *pg, struct error *err)
 {
     OWNED(audit_page) *page = NULL;
-    struct buffer OWNED_BUFFER text = BUFFER(ONE_EVENT_MAX);
+    struct buffer OWNED_BUFFER text = BUFFER(WITH_FACTS_MAX);
+    bool with_facts = false;
 
+    if (!wants_facts(request, &with_facts)) return SUCCESS;
     TRY(find(request, pg, &page, err));
-    TRY(write_event(request, page, 0, &text, err));
+    TRY(load_facts(pg, page, with_facts, err));
+    TRY(write_event(request, page, 0, with_facts, &text, err));
     return answer_with(request, "application/json", &text, err);
 }
 

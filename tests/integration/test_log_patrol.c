@@ -123,6 +123,44 @@ static void payloads_are_looked_at(void **state)
     audit_log_close(&log);
 }
 
+static void wait_for_facts(int64_t missing, int64_t damaged)
+{
+    const int64_t until_ms = clock_monotonic_ms() + 60000;
+
+    while (metric_value(AUDIT_METRIC(audit_facts_missing)) != missing || metric_value(AUDIT_METRIC(audit_facts_damaged)) != damaged) {
+        if (clock_monotonic_ms() > until_ms)
+            fail_msg("facts missing %lld, damaged %lld", (long long)metric_value(AUDIT_METRIC(audit_facts_missing)),
+                     (long long)metric_value(AUDIT_METRIC(audit_facts_damaged)));
+        (void)usleep(20000);
+    }
+}
+
+/* What they were decided on stands beside the log, once for many events: a row that is gone, or edited by the database's owner, is told. */
+static void facts_are_looked_at(void **state)
+{
+    struct audit_log log;
+    struct error err = {0};
+
+    (void)state;
+    open_signed(&log); /* ten events, of which four are denied */
+    OWNED(log_patrol) *walking = patrol(&log, 600);
+    wait_for_rounds(1);
+    wait_for_facts(0, 0);
+    assert_int_equal(atomic_load(&notices), 0);
+    database_execute(log.database, "CREATE TABLE kept AS SELECT *, position(convert_to('SYS-NO-BINDING', 'UTF8') IN facts) > 0 AS denies"
+                                   " FROM audit_facts; DELETE FROM audit_facts WHERE digest IN (SELECT digest FROM kept WHERE denies)");
+    wait_for_facts(4, 0);
+    database_execute(log.database, "ALTER TABLE audit_facts DROP CONSTRAINT audit_facts_digest; INSERT INTO audit_facts"
+                                   " SELECT digest, set_byte(facts, 3, get_byte(facts, 3) # 1) FROM kept WHERE denies");
+    wait_for_facts(0, 4);
+    assert_true(atomic_load(&notices) >= 2);
+    assert_true(sequencer_is_ready(log.sequencer, &err));
+    database_execute(log.database, "DELETE FROM audit_facts; INSERT INTO audit_facts SELECT digest, facts FROM kept");
+    wait_for_facts(0, 0);
+    log_patrol_free(GIVE(walking));
+    audit_log_close(&log);
+}
+
 /* The round is over and the next one an hour away: what never came is told all the same. */
 static void new_payloads_are_looked_at_at_once(void **state)
 {
@@ -260,6 +298,7 @@ static void rows_behind_the_end_are_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_round_that_does_not_end_is_told), cmocka_unit_test(payloads_are_looked_at),
+                                       cmocka_unit_test(facts_are_looked_at),
                                        cmocka_unit_test(new_payloads_are_looked_at_at_once),
                                        cmocka_unit_test(a_payload_is_missed_once),
                                        cmocka_unit_test(a_deleted_checkpoint_is_told_and_written_again)};

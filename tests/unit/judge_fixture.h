@@ -21,16 +21,18 @@ static inline struct uuid id_of(char letter)
     return (struct uuid){{(uint8_t)letter, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 }
 
-/* Robots: p publishes in both projects of acme, c may only pull from acme/models, z has no binding. */
+/* Robots: p publishes in both projects of acme, c may only pull from acme/models, z has no binding, o is acme's administrator. */
 static inline struct authz_snapshot *make_rights(void)
 {
-    static const char names[] = "pcz";
-    struct authz_robot robots[3] = {0};
+    static const char names[] = "pczo";
+    struct authz_robot robots[4] = {0};
     struct authz_binding bindings[] = {
         {.id = id_of('1'), .kind = PRINCIPAL_ROBOT, .robot = id_of('p'), .role = ROLE_PUBLISHER,
          .scope = RESOURCE_ORGANISATION, .organisation = id_of('A'), .granted_by = "system"},
         {.id = id_of('2'), .kind = PRINCIPAL_ROBOT, .robot = id_of('c'), .role = ROLE_CONSUMER,
          .scope = RESOURCE_PROJECT, .organisation = id_of('A'), .project = id_of('m'), .granted_by = "system"},
+        {.id = id_of('3'), .kind = PRINCIPAL_ROBOT, .robot = id_of('o'), .role = ROLE_ORG_ADMIN,
+         .scope = RESOURCE_ORGANISATION, .organisation = id_of('A'), .granted_by = "system"},
     };
     struct authz_snapshot *rights = NULL;
     struct error err = {0};

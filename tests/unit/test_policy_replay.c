@@ -149,7 +149,7 @@ static bool are_of_one(const struct action_pair *a, const struct action_pair *b)
 
 static void draw_request(struct drawn *drawn)
 {
-    static const char robots[] = "ppppppppppccz-?";
+    static const char robots[] = "ppppppppppcczooo-?";
     const char robot = robots[draw(sizeof robots - 1)];
     struct decision_request *request = &drawn->request;
 
@@ -194,7 +194,7 @@ static struct replay_report replayed(const struct leaf *leaf, const struct bytes
 }
 
 struct tally_of {
-    size_t allowed, denied, with_policies, with_digest, lifted;
+    size_t allowed, denied, with_policies, with_digest, lifted, labels, locked;
 };
 
 static void count(struct tally_of *tally, const struct decision *decision)
@@ -203,6 +203,8 @@ static void count(struct tally_of *tally, const struct decision *decision)
 
     *(decision_verdict(decision) == VERDICT_ALLOW ? &tally->allowed : &tally->denied) += 1;
     tally->with_policies += memmem(facts.data, facts.length, "\"op\"", 4) != NULL;
+    if (memmem(facts.data, facts.length, "\"before\":", 9) != NULL)
+        *(decision_verdict(decision) == VERDICT_ALLOW ? &tally->labels : &tally->locked) += 1;
     tally->with_digest += memmem(facts.data, facts.length, "\"digest\":true", 13) != NULL;
 }
 
@@ -252,10 +254,10 @@ static void random_decisions_are_made_again_the_same(void **state)
         count(&tally, decision);
         tally.lifted += decision_verdict(decision) == VERDICT_ALLOW && depends_on_digest(&leaf, decision);
     }
-    print_message("allowed %zu, denied %zu, asked of policies %zu, with a digest %zu, lifted for one %zu\n", tally.allowed,
-                  tally.denied, tally.with_policies, tally.with_digest, tally.lifted);
+    print_message("allowed %zu, denied %zu, asked of policies %zu, with a digest %zu, lifted for one %zu, labels %zu and %zu refused\n",
+                  tally.allowed, tally.denied, tally.with_policies, tally.with_digest, tally.lifted, tally.labels, tally.locked);
     assert_true(tally.allowed > DECISIONS / 20 && tally.denied > DECISIONS / 20 && tally.with_policies > DECISIONS / 5 &&
-                tally.with_digest > DECISIONS / 10 && tally.lifted > 0);
+                tally.with_digest > DECISIONS / 10 && tally.lifted > 0 && tally.labels > 0 && tally.locked > 0);
 }
 
 /* --- what is not as it was --- */

@@ -2,13 +2,22 @@
 """Checks a proof of the audit log with code that shares nothing with ours (docs/formats/audit-log.md).
 
 usage: audit_log.py VKEY ENTRY-FILE PROOF-FILE    exit status 0: verified; 1: not; 77: no Ed25519 here
-       audit_log.py --vectors FILE                recomputes the trees and notes of the vectors from their definition
-Standard library, and python3-cryptography for Ed25519.
+       audit_log.py --vectors FILE                recomputes the trees and notes of the vectors from their definition, and
+                                                  makes their decisions again
+       audit_log.py --replay EXPORT SET-FILE...   makes the decisions of an export again, with policy sets as documents
+Standard library, and python3-cryptography for Ed25519. Policies are asked of tests/policy/oracle.py.
 """
 import base64
+import datetime
 import hashlib
 import json
+import pathlib
+import re
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "policy"))
+sys.dont_write_bytecode = True
+import oracle  # noqa: E402
 
 try:
     from cryptography.exceptions import InvalidSignature
@@ -99,6 +108,121 @@ def check(vkey, entry, proof):
     return index
 
 
+class Differs(ValueError):
+    """The facts do not lead to what the entry says."""
+
+
+def utc(milliseconds):
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=milliseconds)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{milliseconds % 1000:03d}Z"
+
+
+def ask(place, asked, label, event, policy_set):
+    """What policies deny of one operation, as (rule, policy), in the order of docs/formats/audit-log.md section 18."""
+    networks = {entry["cidr"]: entry["facts"] for entry in policy_set["networks"]}
+    known = networks if asked["op"] in ("read", "stat", "list") else policy_set["regions"]
+    if known.get(asked["target_id"], {}) != asked["target"]:
+        raise Differs(f"the set says something else of {asked['target_id']}")
+    facts = {"op": asked["op"], "scope": place["scope"], "project": place["project"], "policy_epoch": policy_set["epoch"],
+             "label": label, "digest": place["digest"], "target_id": asked["target_id"], "target": asked["target"],
+             "now": utc(event["why"]["at"]),
+             "exceptions": [one for one in policy_set["exceptions"] if one["project"] == place["project"]]}
+    answer = oracle.decide(policy_set["policies"], facts, {"groups": policy_set["groups"], "regions": policy_set["regions"]})
+    return [(denial["rule"], denial["policy"]) for denial in answer["denies"]]
+
+
+def judge_place(place, event, policy_set):
+    floor = oracle.effective_label(policy_set["policies"], place["scope"], None, utc(event["why"]["at"]))
+    if floor is not None:
+        floor["lineage"] = "attested"
+        if place["label"] is None or oracle.join(place["label"], floor) != oracle.join(place["label"]):
+            raise Differs("the label is below that of the policies")
+    noted = []
+    for asked in place["operations"]:
+        denied = ask(place, asked, place["label"], event, policy_set)
+        if "before" not in place:
+            noted += denied
+            continue
+        before = ask(place, asked, place["before"], event, policy_set)
+        own = [one for one in denied if not one[0].startswith("SYS-") and one[1] != "sys" and one not in before]
+        noted += own[:1]
+    return noted
+
+
+def judge_target(resource, facts, event, sets):
+    """Which rules deny one target."""
+    name, _, detail = resource.partition("#")
+    digest = detail.split(" ")[0]
+    noted = [(rule, "sys") for rule in facts["refused"] if rule != "SYS-LIMIT"]
+    for place in facts["judged"]:
+        known = facts["digest"] and re.fullmatch("sha256:[0-9a-f]{64}", digest)
+        whole = {"scope": name, **place, "digest": digest if known else None}
+        noted += judge_place(whole, event, sets[event["why"]["policy"]])
+    return noted + [(rule, "sys") for rule in facts["refused"] if rule == "SYS-LIMIT"]
+
+
+def replay(entry, texts, sets):
+    """Makes the decision of an entry (bytes) again; False if it is not replayable; raises Differs."""
+    event = json.loads(entry)
+    if event["v"] == 1 or "facts" not in event:
+        return False
+    targets = [(event["act"], event["res"])] + [(act, res) for act, res, _ in event.get("also", [])]
+    if [hashlib.sha256(text).hexdigest() for text in texts] != event["facts"]:
+        raise Differs("these are not the facts that the entry commits to")
+    noted = []
+    for (action, resource), text in zip(targets, texts, strict=True):
+        facts = json.loads(text)
+        if facts["action"] != action:
+            raise Differs("facts of another action")
+        if "omitted" in facts:
+            return False
+        noted += judge_target(resource, facts, event, sets)
+    rules = [rule for rule, _ in list(dict.fromkeys(noted))[:8]]
+    said = event["why"].get("rules", [])
+    if (event["out"] == "denied") != bool(rules) or (said != rules[:4] and said != rules[:1]):
+        raise Differs(f"the facts lead to {rules}, the entry says {event['out']} by {said}")
+    return True
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def check_decisions(decisions):
+    for digest, document in decisions["sets"].items():
+        rest = {name: value for name, value in document.items() if name != "digest"}
+        assert digest == document["digest"] == oracle.sha(rest)
+    for row in decisions["events"]:
+        entry, texts = row["entry"].encode(), [text.encode() for text in row["facts"]]
+        assert leaf_hash(entry).hex() == row["leaf_hash"] and canonical(json.loads(entry)) == entry, row["name"]
+        assert all(canonical(json.loads(text)) == text for text in texts), row["name"]
+        assert replay(entry, texts, decisions["sets"]) == (row["name"] != "version_1"), row["name"]
+        for place in range(len(texts)):
+            changed = texts[:place] + [texts[place].replace(b'"v":1', b'"v":2')] + texts[place + 1:]
+            try:
+                replay(entry, changed, decisions["sets"])
+                raise AssertionError(f"{row['name']}: changed facts were believed")
+            except Differs:
+                pass
+
+
+def replay_export(path, set_files):
+    """Prints what came of it; whether nothing differs."""
+    sets, counts = {}, {True: 0, False: 0}
+    for name in set_files:
+        document = json.loads(pathlib.Path(name).read_text(encoding="utf-8"))
+        sets[document["digest"]] = document
+    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        try:
+            counts[replay(canonical(row["entry"]), [canonical(one) for one in row["facts"]], sets)] += 1
+        except Differs as problem:
+            print(f"event {row['entry']['seq']}: {problem}", file=sys.stderr)
+            return False
+    print(f"{counts[True]} decisions agree, {counts[False]} events are not replayable")
+    return True
+
+
 def check_vectors(path):
     with open(path, encoding="utf-8") as file:
         vectors = json.load(file)
@@ -113,6 +237,7 @@ def check_vectors(path):
     assert tree_hash(large).hex() == vectors["size_70000"]["root"]
     for note in vectors["checkpoints"].values():
         open_note(note, vectors["log_key"]["vkey"])
+    check_decisions(vectors["decisions"])
     entry = bytes.fromhex(tree["leaves_hex"][5])
     assert check(vectors["log_key"]["vkey"], entry, vectors["tlog_proof_index_5_size_8"]) == 5
 
@@ -121,6 +246,8 @@ def main():
     if len(sys.argv) == 3 and sys.argv[1] == "--vectors":
         check_vectors(sys.argv[2])
         return 0
+    if len(sys.argv) >= 3 and sys.argv[1] == "--replay":
+        return 0 if replay_export(sys.argv[2], sys.argv[3:]) else 1
     if len(sys.argv) != 4:
         print(__doc__, file=sys.stderr)
         return 2

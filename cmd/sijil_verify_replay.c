@@ -1,0 +1,99 @@
+/* sijil-verify replay: the decisions of an export, made again with the policy sets that were in force. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "cmd/sijil_verify_replay.h"
+#include "policy/replay_export.h"
+
+struct sets {
+    struct replay_sets replay;
+    struct policy_set *sets[VERIFY_SETS_MAX];
+};
+
+static void sets_done(struct sets *sets)
+{
+    for (size_t i = 0; i < sets->replay.count; i++) policy_set_free(sets->sets[i]);
+}
+
+/* A set as it was loaded, with its signature; or the document alone, when nobody's signature is asked for. */
+static struct result read_set(const char *file, const struct ecdsa_key *approver, struct policy_set **set_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_ENVELOPE_MAX), canonical = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED_JSON json = NULL;
+
+    TRY(file_read(file, &text, err));
+    TRY(json_read(buffer_bytes(&text), POLICY_SET_ENVELOPE_MAX, &json, err));
+    const bool is_signed = json_object_get(json, "payload") != NULL;
+    if (is_signed && approver == NULL)
+        return failure(err, ERROR_INVALID, "%.100s is signed: give the approver's public key with --signer", file);
+    if (approver != NULL) return policy_set_read(buffer_bytes(&text), approver, set_out, err);
+    TRY(json_write_canonical(&canonical, json, err));
+    return policy_set_compile(buffer_bytes(&canonical), set_out, err);
+}
+
+static struct result read_sets(const struct replay_request *request, const struct ecdsa_key *approver, struct sets *sets,
+                               struct error *err)
+{
+    for (size_t i = 0; i < request->set_count; i++) {
+        struct error why;
+        if (!read_set(request->sets[i], approver, &sets->sets[i], &why).ok)
+            return failure(err, why.kind, "%.80s: %.160s", request->sets[i], why.message);
+        sets->replay.count++;
+    }
+    return SUCCESS;
+}
+
+/* As far as the end of the line, which is not part of it. *is_end_out: there is none any more. */
+static struct result read_line(FILE *file, struct buffer *line, bool *is_end_out, struct error *err)
+{
+    int letter = 0;
+
+    buffer_clear(line);
+    while ((letter = getc_unlocked(file)) != EOF && letter != '\n') TRY(buffer_add_u8(line, (uint8_t)letter, err));
+    if (ferror(file)) return failure(err, ERROR_UNAVAILABLE, "it can't be read");
+    *is_end_out = letter == EOF && line->length == 0;
+    return SUCCESS;
+}
+
+static struct result replay_lines(FILE *file, const struct sets *sets, struct replay_tally *tally, struct error *err)
+{
+    struct buffer OWNED_BUFFER line = BUFFER(REPLAY_LINE_MAX);
+    bool is_end = false;
+
+    for (uint64_t number = 1;; number++) {
+        struct error why;
+        struct result replayed = read_line(file, &line, &is_end, &why);
+        if (replayed.ok && is_end) return SUCCESS;
+        if (replayed.ok) replayed = replay_export_line(buffer_bytes(&line), &sets->replay, tally, &why);
+        if (!replayed.ok) return failure(err, why.kind, "line %llu: %.200s", (unsigned long long)number, why.message);
+    }
+}
+
+static struct result replay_with(const struct replay_request *request, struct sets *sets, struct replay_tally *tally, struct error *err)
+{
+    const bool is_standard = strcmp(request->file, "-") == 0;
+    OWNED(ecdsa_key) *approver = NULL;
+
+    if (request->signer != NULL) TRY(ecdsa_key_load(request->signer, &approver, err));
+    TRY(read_sets(request, approver, sets, err));
+    sets->replay.sets = sets->sets;
+    FILE *file = is_standard ? stdin : fopen(request->file, "rbe");
+    if (file == NULL) return failure(err, ERROR_NOT_FOUND, "%.200s can't be opened", request->file);
+    const struct result replayed = replay_lines(file, sets, tally, err);
+    if (!is_standard) (void)fclose(file);
+    return replayed;
+}
+
+struct result replay_file(const struct replay_request *request, struct buffer *answer, bool *is_sound_out, struct error *err)
+{
+    struct sets sets = {.replay = {.count = 0}};
+    struct replay_tally tally = {0};
+    const struct result replayed = replay_with(request, &sets, &tally, err);
+
+    sets_done(&sets);
+    TRY(replayed);
+    *is_sound_out = replay_is_sound(&tally);
+    return request->json ? replay_tally_json(&tally, answer, err) : replay_tally_text(&tally, answer, err);
+}

@@ -1,0 +1,125 @@
+#include "policy/replay_export.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "policy/replay_priv.h"
+
+/* Canonical JSON is one text: what was read is written again as it was. */
+struct exported {
+    struct buffer entry, facts[LEAF_TARGETS_MAX];
+    struct bytes views[LEAF_TARGETS_MAX];
+    size_t facts_count;
+};
+
+static void exported_done(struct exported *exported)
+{
+    buffer_done(&exported->entry);
+    for (size_t i = 0; i < LEAF_TARGETS_MAX; i++) buffer_done(&exported->facts[i]);
+}
+
+static struct result read_facts(const json_t *list, struct exported *exported, struct error *err)
+{
+    const size_t count = json_array_size(list);
+
+    if (!json_is_array(list) || count > LEAF_TARGETS_MAX)
+        return failure(err, ERROR_INVALID, "its member \"facts\" is not the list of its targets' facts");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *facts = json_array_get(list, i);
+        if (json_is_null(facts)) return SUCCESS; /* those behind it can't be asked for alone */
+        TRY(json_write_canonical(&exported->facts[i], facts, err));
+        exported->views[i] = buffer_bytes(&exported->facts[i]);
+        exported->facts_count++;
+    }
+    return SUCCESS;
+}
+
+static struct result read_line(struct bytes line, struct exported *exported, struct leaf *leaf, struct error *err)
+{
+    OWNED_JSON json = NULL;
+
+    TRY(json_read(line, REPLAY_LINE_MAX, &json, err));
+    const json_t *entry = json_object_get(json, "entry");
+    if (entry == NULL) return failure(err, ERROR_INVALID, "it has no member \"entry\"");
+    TRY(json_write_canonical(&exported->entry, entry, err));
+    TRY(leaf_read(buffer_bytes(&exported->entry), leaf, err));
+    return read_facts(json_object_get(json, "facts"), exported, err);
+}
+
+static const struct policy_set *find_set(const struct replay_sets *sets, const char *digest)
+{
+    for (size_t i = 0; i < sets->count; i++)
+        if (strcmp(policy_set_digest(sets->sets[i]), digest) == 0) return sets->sets[i];
+    return NULL;
+}
+
+static void count(const struct leaf *leaf, const struct replay_report *report, struct replay_tally *tally)
+{
+    switch (report->verdict) {
+    case REPLAY_AGREES: tally->agree++; return;
+    case REPLAY_DIFFERS:
+        if (tally->differ++ > 0) return;
+        tally->first = leaf->sequence;
+        memcpy(tally->what, report->what, sizeof tally->what);
+        return;
+    case REPLAY_IMPOSSIBLE: break;
+    }
+    tally->impossible++;
+    tally->old += leaf->version == 1;
+    if (report->lacks_set && tally->lacking_set++ == 0) (void)snprintf(tally->set, sizeof tally->set, "%s", leaf->reason.policy);
+}
+
+static struct result replay(struct bytes line, const struct replay_sets *sets, struct exported *exported, struct replay_tally *tally,
+                            struct error *err)
+{
+    struct leaf leaf;
+    struct replay_report report;
+
+    TRY(read_line(line, exported, &leaf, err));
+    TRY(policy_replay(&leaf, exported->views, exported->facts_count, find_set(sets, leaf.reason.policy), &report, err));
+    count(&leaf, &report, tally);
+    return SUCCESS;
+}
+
+struct result replay_export_line(struct bytes line, const struct replay_sets *sets, struct replay_tally *tally, struct error *err)
+{
+    struct exported exported = {.entry = BUFFER(LEAF_MAX)};
+
+    for (size_t i = 0; i < LEAF_TARGETS_MAX; i++) exported.facts[i] = BUFFER(REPLAY_LINE_MAX);
+    const struct result replayed = replay(line, sets, &exported, tally, err);
+    exported_done(&exported);
+    return replayed;
+}
+
+bool replay_is_sound(const struct replay_tally *tally)
+{
+    return tally->differ == 0 && tally->lacking_set == 0;
+}
+
+struct result replay_tally_text(const struct replay_tally *tally, struct buffer *text, struct error *err)
+{
+    TRY(buffer_format(text, err, "%" PRIu64 " decisions agree, %" PRIu64 " differ, %" PRIu64 " events are not replayable",
+                      tally->agree, tally->differ, tally->impossible));
+    TRY(buffer_format(text, err, " (%" PRIu64 " of version 1, %" PRIu64 " whose policy set is not at hand)\n", tally->old,
+                      tally->lacking_set));
+    if (tally->differ > 0)
+        TRY(buffer_format(text, err, "first to differ: event %" PRIu64 ": %s\n", tally->first, tally->what));
+    return tally->lacking_set == 0 ? SUCCESS : buffer_format(text, err, "first missing policy set: %s\n", tally->set);
+}
+
+struct result replay_tally_json(const struct replay_tally *tally, struct buffer *text, struct error *err)
+{
+    TRY(buffer_format(text, err, "{\"agree\":%" PRIu64 ",\"differ\":%" PRIu64, tally->agree, tally->differ));
+    if (tally->differ > 0) {
+        TRY(buffer_format(text, err, ",\"first\":{\"seq\":%" PRIu64 ",\"what\":", tally->first));
+        TRY(json_write_string(text, bytes_of_text(tally->what), err));
+        TRY(buffer_add_u8(text, '}', err));
+    }
+    if (tally->lacking_set > 0) TRY(buffer_format(text, err, ",\"missing_set\":\"%s\"", tally->set));
+    return buffer_format(text, err,
+                         ",\"not_replayable\":{\"all\":%" PRIu64 ",\"lacking_set\":%" PRIu64 ",\"version_1\":%" PRIu64
+                         "},\"verified\":%s}\n",
+                         tally->impossible, tally->lacking_set, tally->old, replay_is_sound(tally) ? "true" : "false");
+}

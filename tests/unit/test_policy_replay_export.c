@@ -1,0 +1,177 @@
+/* The decisions of the vectors, made again as sijil-verify makes them. */
+#include "tests/support/audit_vectors.h"
+
+#include "policy/replay_export.h"
+
+#define LINE_MAX_HERE 65536 /* a leaf and its facts, of the vectors */
+
+static struct policy_set *sets[16]; /* the vectors have fewer */
+static struct replay_sets all_sets = {.sets = sets};
+
+static const json_t *events(void)
+{
+    return vector(vector(vectors, "decisions"), "events");
+}
+
+static void read_sets(void)
+{
+    const json_t *documents = vector(vector(vectors, "decisions"), "sets");
+    const char *digest;
+    json_t *document;
+
+    json_object_foreach ((json_t *)(uintptr_t)documents, digest, document) {
+        struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
+        struct error err = {0};
+        if (!json_write_canonical(&text, document, &err).ok ||
+            !policy_set_compile(buffer_bytes(&text), &sets[all_sets.count++], &err).ok)
+            fail_msg("%s", err.message);
+    }
+}
+
+static void write_line(const json_t *event, char line[LINE_MAX_HERE])
+{
+    const json_t *facts = vector(event, "facts");
+    size_t length = (size_t)snprintf(line, LINE_MAX_HERE, "{\"seq\":1,\"entry\":%s,\"facts\":[", json_string_value(vector(event, "entry")));
+
+    for (size_t i = 0; i < json_array_size(facts); i++)
+        length += (size_t)snprintf(line + length, LINE_MAX_HERE - length, "%s%s", i > 0 ? "," : "",
+                                   json_string_value(json_array_get(facts, i)));
+    assert_true((size_t)snprintf(line + length, LINE_MAX_HERE - length, "]}") + length < LINE_MAX_HERE);
+}
+
+static void count(const char *line, const struct replay_sets *with, struct replay_tally *tally)
+{
+    struct error err = {0};
+
+    if (!replay_export_line(bytes_of_text(line), with, tally, &err).ok) fail_msg("%s: %s", err.message, line);
+}
+
+static void the_vectors_agree(void **state)
+{
+    struct replay_tally tally = {0};
+    struct buffer OWNED_BUFFER text = BUFFER(4096);
+    char line[LINE_MAX_HERE];
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < json_array_size(events()); i++) {
+        write_line(json_array_get(events(), i), line);
+        count(line, &all_sets, &tally);
+    }
+    assert_true(replay_is_sound(&tally));
+    assert_true(replay_tally_text(&tally, &text, &err).ok);
+    assert_string_equal(buffer_text(&text), "8 decisions agree, 0 differ, 1 events are not replayable (1 of version 1, 0 whose policy set "
+                                            "is not at hand)\n");
+    buffer_clear(&text);
+    assert_true(replay_tally_json(&tally, &text, &err).ok);
+    assert_string_equal(buffer_text(&text), "{\"agree\":8,\"differ\":0,\"not_replayable\":{\"all\":1,\"lacking_set\":0,\"version_1\":1},"
+                                            "\"verified\":true}\n");
+}
+
+/* Each byte of each entry's facts, changed, is told; the first number stays. */
+static void changed_facts_are_told(void **state)
+{
+    static const char wanted[] = "\"judged\":";
+    struct replay_tally tally = {0};
+    struct buffer OWNED_BUFFER text = BUFFER(4096);
+    char line[LINE_MAX_HERE];
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        write_line(json_array_get(events(), i), line);
+        memcpy(strstr(line, wanted), "\"jugged\":", sizeof wanted - 1);
+        count(line, &all_sets, &tally);
+    }
+    assert_int_equal(tally.differ, 2);
+    assert_int_equal(tally.first, 0);
+    assert_false(replay_is_sound(&tally));
+    assert_true(replay_tally_text(&tally, &text, &err).ok);
+    assert_non_null(strstr(buffer_text(&text), "first to differ: event 0: the facts of its target 1 are not those that"));
+    assert_true(replay_tally_json(&tally, &text, &err).ok);
+    assert_non_null(strstr(buffer_text(&text), "\"first\":{\"seq\":0,\"what\":\"the facts"));
+}
+
+static void a_missing_set_is_told(void **state)
+{
+    const struct replay_sets none = {.count = 0};
+    struct replay_tally tally = {0};
+    struct buffer OWNED_BUFFER text = BUFFER(4096);
+    char line[LINE_MAX_HERE];
+    struct error err = {0};
+
+    (void)state;
+    write_line(json_array_get(events(), 0), line);
+    count(line, &none, &tally);
+    assert_int_equal(tally.lacking_set, 1);
+    assert_false(replay_is_sound(&tally));
+    assert_true(replay_tally_text(&tally, &text, &err).ok);
+    assert_non_null(strstr(buffer_text(&text), "first missing policy set: sha256:"));
+    assert_true(replay_tally_json(&tally, &text, &err).ok);
+    assert_non_null(strstr(buffer_text(&text), "\"missing_set\":\"sha256:"));
+}
+
+static void facts_that_are_gone_are_not_replayable(void **state)
+{
+    struct replay_tally tally = {0};
+    char line[LINE_MAX_HERE];
+
+    (void)state;
+    write_line(json_array_get(events(), 0), line);
+    char *facts = strstr(line, ",\"facts\":[{"); /* those beside the entry: it has its own in front of "k" */
+    assert_non_null(facts);
+    (void)snprintf(facts, (size_t)(line + sizeof line - facts), ",\"facts\":[null]}");
+    count(line, &all_sets, &tally);
+    assert_int_equal(tally.impossible, 1);
+    assert_int_equal(tally.old + tally.lacking_set, 0);
+}
+
+static const struct bad_row {
+    const char *name, *line;
+} bad_rows[] = {
+    {"nothing", ""}, {"no JSON", "{"}, {"no entry", "{\"facts\":[]}"}, {"a list", "[]"},
+    {"an entry that is none", "{\"entry\":{\"v\":2},\"facts\":[]}"}, {"a fraction", "{\"entry\":{\"v\":2.5},\"facts\":[]}"},
+};
+
+static void what_is_no_event_is_refused(void **state)
+{
+    const struct bad_row *row = *state;
+    struct replay_tally tally = {0};
+    struct error err = {0};
+
+    assert_false(replay_export_line(bytes_of_text(row->line), &all_sets, &tally, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+    assert_int_equal(tally.agree + tally.differ + tally.impossible, 0);
+}
+
+static void facts_that_are_no_list_are_refused(void **state)
+{
+    char line[LINE_MAX_HERE];
+    struct replay_tally tally = {0};
+    struct error err = {0};
+
+    (void)state;
+    (void)snprintf(line, sizeof line, "{\"entry\":%s,\"facts\":{}}", json_string_value(vector(json_array_get(events(), 0), "entry")));
+    assert_false(replay_export_line(bytes_of_text(line), &all_sets, &tally, &err).ok);
+    (void)snprintf(line, sizeof line, "{\"entry\":%s,\"facts\":[1,2,3,4,5]}", json_string_value(vector(json_array_get(events(), 0), "entry")));
+    assert_false(replay_export_line(bytes_of_text(line), &all_sets, &tally, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(the_vectors_agree),
+        cmocka_unit_test(changed_facts_are_told),
+        cmocka_unit_test(a_missing_set_is_told),
+        cmocka_unit_test(facts_that_are_gone_are_not_replayable),
+        cmocka_unit_test(facts_that_are_no_list_are_refused),
+    };
+
+    read_vectors();
+    read_sets();
+    const int failed = cmocka_run_group_tests_name("export", others, NULL, NULL) + RUN_TABLE(bad_rows, what_is_no_event_is_refused);
+    for (size_t i = 0; i < all_sets.count; i++) policy_set_free(sets[i]);
+    json_decref(vectors);
+    return failed;
+}
