@@ -3,7 +3,7 @@
  *
  * usage: audit_bench CONNINFO KEYD-SOCKET ORIGIN SUBMITTERS SECONDS [EPOCH]
  * Each submitter has one event under way at any time, as a suspended request has. Half of them are of one of 64
- * subjects and all concern one of 256 repositories. Prints events/s, p50, p99 and the largest wait.
+ * subjects and all concern one of 256 repositories of 16 projects, each with facts of its own. Prints events/s, p50, p99 and the largest wait.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -40,6 +40,13 @@ struct submitter {
 
 static uint64_t epoch = 1; /* of the rights, as the database has it */
 
+/* Of a read that was allowed, as the decider writes it; the project differs. */
+#define FACTS                                                                                                                    \
+    "{\"action\":\"blob.read\",\"digest\":true,\"judged\":[{\"label\":{\"attached\":[],\"class\":\"confidential\",\"lineage\":\"unknown\"," \
+    "\"pins\":[\"registry-default\"],\"subjects\":[]},\"operations\":[{\"op\":\"read\",\"target\":{\"assurance\":2,\"geo\":\"AE/DU\"," \
+    "\"recipient\":\"same-controller\"},\"target_id\":\"10.1.0.0/16\"}],\"project\":\"00000000-0000-4000-8000-00000000000%x\"}],"       \
+    "\"refused\":[],\"v\":1}"
+
 static struct decision *decide(unsigned number)
 {
     struct decision_parts parts = {
@@ -49,12 +56,16 @@ static struct decision *decide(unsigned number)
         .policy_digest = "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210",
         .pair_count = 1,
         .pairs = {{ACTION_BLOB_READ, {.kind = RESOURCE_REPOSITORY, .region = "local/main"}}}};
+    char facts[512];
     struct resource *resource = &parts.pairs[0].resource;
     struct decision *decision = NULL;
     struct error err = {0};
 
     (void)snprintf(resource->name, sizeof resource->name, "acme/models/repository-%u", number % 256);
     (void)snprintf(resource->detail, sizeof resource->detail, "sha256:%064x", number);
+    (void)snprintf(facts, sizeof facts, FACTS, number % 16);
+    parts.facts[0] = bytes_of_text(facts);
+    parts.decided_ms = clock_wall_ms();
     if (!decision_make(&parts, &decision, &err).ok) abort();
     return decision;
 }
