@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "crypto/certificate.h"
 #include "gateway/http/hosts.h"
-#include "gateway/http/tls_priv.h"
+#include "gateway/http/tls.h"
 #include "storage/pg.h"
 
 #define NAME_SIZE 256 /* RFC 1035: 253 letters of a name */
@@ -70,11 +70,12 @@ static void check_certificate(const struct settings *settings, struct problems *
 /* What can't be read was said by settings_examine(). */
 static void check_pair(const struct settings *settings, struct problems *problems)
 {
+    const struct tls_files files = {settings->tls_certificate, settings->tls_key, settings->tls_client_ca};
     OWNED(tls) *tls = NULL;
     struct error why = {0};
 
     if (access(settings->tls_certificate, R_OK) != 0 || access(settings->tls_key, R_OK) != 0) return;
-    if (!tls_new(settings, &tls, &why).ok)
+    if (!tls_new(&files, &tls, &why).ok)
         problems_say(problems, why.kind, "tls_certificate = %.70s, tls_key = %.70s: %.80s", settings->tls_certificate, settings->tls_key,
                      why.message);
 }

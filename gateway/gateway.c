@@ -19,11 +19,11 @@
 #include "gateway/background/region_watch.h"
 #include "gateway/background/upkeep.h"
 #include "gateway/http/quota.h"
-#include "gateway/http/server.h"
 #include "gateway/pipeline/allotment.h"
 #include "gateway/pipeline/gateway.h"
-#include "gateway/pipeline/route.h"
+#include "gateway/pipeline/serve.h"
 #include "gateway/regions.h"
+#include "gateway/routes.h"
 #include "gateway/tables.h"
 #include "policy/decider.h"
 #include "registry/registry.h"
@@ -275,11 +275,11 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
 
     TRY(gateway_open(gateway, err));
     TRY(record_start(gateway, err));
-    TRY(server_start(gateway, &server, err));
+    TRY(serve_start(gateway, &server, err));
     (void)snprintf(port, sizeof port, "%d", server_port(server));
     const struct result closed_off = sandbox_enter_gateway(err);
     if (!closed_off.ok) {
-        server_stop(server);
+        serve_stop(gateway, server);
         return closed_off;
     }
     log_line(LOG_INFO, "listening", "address", gateway->settings->listen_address, "port", port, "url",
@@ -288,13 +288,13 @@ static struct result gateway_serve(struct gateway *gateway, const sigset_t *sign
     (void)notify_tell("READY=1");
     serve(server, signals);
     (void)notify_tell("STOPPING=1");
-    server_stop(server);
+    serve_stop(gateway, server);
     return SUCCESS;
 }
 
 struct result gateway_run(const struct settings *settings, struct error *err)
 {
-    struct gateway gateway = {.settings = settings, .routes = &route_table};
+    struct gateway gateway = {.settings = settings, .routes = &route_table, .tables = gateway_tables};
     enum log_level level = LOG_INFO;
     sigset_t signals, before;
 

@@ -1,6 +1,5 @@
 /* The table of routes as data. Apart from the matching, so that tests can match tables of their own. */
-#include "gateway/pipeline/metrics.h"
-#include "gateway/pipeline/route.h"
+#include "gateway/routes.h"
 
 #define COUNT_ACTIONS(...) (sizeof((const enum action[]){0, ##__VA_ARGS__}) / sizeof(enum action) - 1)
 
@@ -14,11 +13,11 @@ static const struct route rows[ROUTE_COUNT] = {
 #define ROUTE(row, bits, shape, credentials, recording, kind, limit, function, served, ...)                  \
     [ROUTE_##row] = {.name = #row, .methods = (bits), .pattern = (shape), .credential = (credentials),       \
                      .record = (recording), .body = (kind), .body_limit = (limit), .target = (function),     \
-                     .handler = &(served), .duration = &metrics_duration[ROUTE_##row],     \
+                     .handler = &(served), .duration = &route_durations[ROUTE_##row],     \
                      .parameters = &parameters[ROUTE_##row],                                                 \
                      .action_count = COUNT_ACTIONS(__VA_ARGS__), .actions = {ACTION_COUNT, ##__VA_ARGS__}},
 #include "gateway/routes.def"
 #undef ROUTE
 };
 
-const struct route_table route_table = {ROUTE_COUNT, rows};
+const struct route_table route_table = {ROUTE_COUNT, rows, &route_durations[ROUTE_COUNT]};

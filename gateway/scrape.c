@@ -4,10 +4,12 @@
 #include "audit/metrics.h"
 #include "base/process.h"
 #include "crypto/metrics.h"
+#include "gateway/http/metrics.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/handler.h"
 #include "gateway/pipeline/metrics.h"
 #include "gateway/readiness.h"
+#include "gateway/routes.h"
 #include "policy/metrics.h"
 #include "registry/metrics.h"
 #include "registry/registry.h"
@@ -95,7 +97,7 @@ static bool is_local(const struct request *request)
 
 static struct result metrics(struct request *request, struct pg *pg, struct error *err)
 {
-    static const struct metric_table *const tables[] = {&metric_table_gateway, &metric_table_duration, &keyd_call_metrics,
+    static const struct metric_table *const tables[] = {&metric_table_http, &metric_table_gateway, &metric_table_duration, &keyd_call_metrics,
                                                          &keyd_failure_metrics, &audit_metrics,        &policy_metrics,
                                                          &registry_metrics};
     struct buffer OWNED_BUFFER text = BUFFER(METRICS_SIZE);

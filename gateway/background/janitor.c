@@ -14,7 +14,6 @@
 #include "crypto/keyd_client.h"
 #include "gateway/background/mint_watch.h"
 #include "gateway/pipeline/gateway.h"
-#include "gateway/tables.h"
 #include "registry/jobs/tidy.h"
 #include "registry/jobs/turn.h"
 #include "registry/registry.h"
@@ -131,7 +130,7 @@ struct result janitor_start(struct gateway *gateway, struct janitor **janitor_ou
     janitor->gateway = gateway;
     pthread_mutex_init(&janitor->mutex, NULL);
     clock_condition(&janitor->woken);
-    TRY(pg_open(gateway->settings->database, gateway_tables, &janitor->pg, err));
+    TRY(pg_open(gateway->settings->database, gateway->tables, &janitor->pg, err));
     janitor->has_thread = pthread_create(&janitor->thread, NULL, janitor_main, janitor) == 0;
     if (!janitor->has_thread) return failure(err, ERROR_NO_MEMORY, "can't start the thread that cleans up");
     *janitor_out = GIVE(janitor);

@@ -10,7 +10,6 @@
 #include "base/pace.h"
 #include "gateway/pipeline/allotment.h"
 #include "gateway/pipeline/gateway.h"
-#include "gateway/tables.h"
 #include "registry/jobs/forgotten.h"
 #include "registry/jobs/job.h"
 
@@ -238,7 +237,7 @@ static void *watcher_main(void *argument)
 
 static struct result start_watcher(struct upkeep *upkeep, struct error *err)
 {
-    TRY(pg_open(upkeep->gateway->settings->database, gateway_tables, &upkeep->watching, err));
+    TRY(pg_open(upkeep->gateway->settings->database, upkeep->gateway->tables, &upkeep->watching, err));
     TRY(pg_listen(upkeep->watching, FORGOTTEN_CHANNEL, err));
     upkeep->has_watcher = pthread_create(&upkeep->watcher, NULL, watcher_main, upkeep) == 0;
     return upkeep->has_watcher ? SUCCESS : failure(err, ERROR_NO_MEMORY, "can't start a thread for forgotten keys");
@@ -250,7 +249,7 @@ static struct result start_keeper(struct upkeep *upkeep, enum job_kind kind, str
 
     keeper->upkeep = upkeep;
     keeper->kind = kind;
-    TRY(pg_open(upkeep->gateway->settings->database, gateway_tables, &keeper->pg, err));
+    TRY(pg_open(upkeep->gateway->settings->database, upkeep->gateway->tables, &keeper->pg, err));
     keeper->has_thread = pthread_create(&keeper->thread, NULL, keeper_main, keeper) == 0;
     return keeper->has_thread ? SUCCESS : failure(err, ERROR_NO_MEMORY, "can't start a thread for jobs");
 }

@@ -34,22 +34,22 @@ bool entity_tags_name(const char *list, const char *etag, bool takes_weak)
 }
 
 /* In any line of the header: several lines are one list (RFC 9110, 5.3). */
-static bool header_names(const struct request *request, const char *name, const char *etag, bool takes_weak, bool *is_there_out)
+static bool header_names(const struct fields *headers, const char *name, const char *etag, bool takes_weak, bool *is_there_out)
 {
     const char *value = NULL;
 
     *is_there_out = false;
-    for (size_t at = 0; (value = request_next_header(request, name, &at)) != NULL;) {
+    for (size_t at = 0; (value = header_next(headers, name, &at)) != NULL;) {
         *is_there_out = true;
         if (etag != NULL && entity_tags_name(value, etag, takes_weak)) return true;
     }
     return false;
 }
 
-enum condition condition_of_request(const struct request *request, const char *etag)
+enum condition condition_of_request(const struct fields *headers, const char *etag)
 {
     bool is_stated = false;
 
-    if (!header_names(request, "If-Match", etag, false, &is_stated) && is_stated) return CONDITION_NO_MATCH;
-    return header_names(request, "If-None-Match", etag, true, &is_stated) ? CONDITION_A_MATCH : CONDITIONS_HOLD;
+    if (!header_names(headers, "If-Match", etag, false, &is_stated) && is_stated) return CONDITION_NO_MATCH;
+    return header_names(headers, "If-None-Match", etag, true, &is_stated) ? CONDITION_A_MATCH : CONDITIONS_HOLD;
 }

@@ -1,4 +1,4 @@
-#include "gateway/http/crowd_priv.h"
+#include "gateway/http/crowd.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

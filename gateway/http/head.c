@@ -1,9 +1,7 @@
 /* The head of a request: out of MHD's memory into the arena, and checked. */
 #include <string.h>
 
-#include "base/text.h"
 #include "gateway/http/exchange_priv.h"
-#include "gateway/http/server_priv.h"
 
 struct copying {
     struct arena *arena;
@@ -45,30 +43,18 @@ static bool trim_values(struct arena *arena, struct fields *fields)
     return true;
 }
 
-/* W3C Trace Context, version 00: "00-<32 hex>-<16 hex>-<2 hex>". */
-static void take_trace(struct request *request)
-{
-    const char *value = request_header(request, "traceparent");
-    uint8_t trace[16];
-
-    if (value == NULL || strlen(value) != 55 || strncmp(value, "00-", 3) != 0 || value[35] != '-') return;
-    if (text_from_hex((struct bytes){(const uint8_t *)value + 3, 32}, trace, sizeof trace))
-        memcpy(request->trace, value + 3, 32);
-}
-
-bool head_take(struct exchange *exchange, const char *method, const char *version,
+bool head_take(struct http_exchange *exchange, const char *method, const char *version,
                struct http_refusal *refusal_out)
 {
-    struct request *request = &exchange->request;
-    struct copying copying = {.arena = request->arena};
+    struct copying copying = {.arena = exchange->arena};
 
-    copying.fields.list = arena_take(request->arena, (REQUEST_HEADERS_MAX + 1) * sizeof(struct field));
+    copying.fields.list = arena_take(exchange->arena, (REQUEST_HEADERS_MAX + 1) * sizeof(struct field));
     *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"};
     if (copying.fields.list == NULL) return false;
     *refusal_out = (struct http_refusal){.status = 414, .why = "the request target is too long"};
     if (exchange->target == NULL) return false;
 
-    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, copy_field, &copying);
+    (void)MHD_get_connection_values_n(exchange->mhd, MHD_HEADER_KIND, copy_field, &copying);
     if (copying.fields.count > REQUEST_HEADERS_MAX) *refusal_out = (struct http_refusal){.status = 431, .why = "the headers are too large"};
     else *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"}; /* so few fit into an arena */
     if (copying.is_broken) return false;
@@ -79,11 +65,10 @@ bool head_take(struct exchange *exchange, const char *method, const char *versio
         .target = {(const uint8_t *)exchange->target, exchange->target_length},
         .headers = copying.fields,
     };
-    if (!http_check(&head, &exchange->server->limits, &exchange->framing, refusal_out)) return false;
+    if (!http_check(&head, &exchange->server->options.limits, &exchange->framing, refusal_out)) return false;
     *refusal_out = (struct http_refusal){.status = 503, .why = "no memory"};
-    if (!trim_values(request->arena, &copying.fields)) return false;
-    request->headers = copying.fields;
-    take_trace(request);
+    if (!trim_values(exchange->arena, &copying.fields)) return false;
+    exchange->headers = copying.fields;
     *refusal_out = (struct http_refusal){.status = 501, .why = "this method is not known here"};
-    return method_find(method, &request->method);
+    return method_find(method, &exchange->method);
 }

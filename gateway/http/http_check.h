@@ -1,13 +1,13 @@
 /*
  * gateway/http/http_check.h -- what must be true of a request's head before anybody believes any of it.
  *
- * How lines end and bodies are framed was judged on the bytes already (gateway/http/inlet.h); this judges what libmicrohttpd made of them. Whatever it refuses
+ * How lines end and bodies are framed was judged on the bytes already (gateway/http/framer.h); this judges what libmicrohttpd made of them. Whatever it refuses
  * is answered with the status that it names and the connection is closed, because where the next request begins is
  * then a matter of opinion (RFC 9112 section 11.2).
  */
 #pragma once
 
-#include "gateway/pipeline/request.h"
+#include "gateway/http/message.h"
 
 struct http_head {
     const char *method, *version;

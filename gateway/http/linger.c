@@ -1,4 +1,4 @@
-#include "gateway/http/linger_priv.h"
+#include "gateway/http/linger.h"
 
 #include <fcntl.h>
 #include <poll.h>

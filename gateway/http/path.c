@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "gateway/http/percent_priv.h"
+#include "gateway/http/percent.h"
 
 static bool has_prefix(struct bytes text, const char *prefix)
 {

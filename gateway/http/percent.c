@@ -1,4 +1,4 @@
-#include "gateway/http/percent_priv.h"
+#include "gateway/http/percent.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "gateway/http/percent_priv.h"
+#include "gateway/http/percent.h"
 
 static struct result printable(const char *text, struct error *err)
 {

@@ -6,15 +6,8 @@
 #pragma once
 
 #include "base/arena.h"
-#include "gateway/pipeline/request.h"
+#include "gateway/http/message.h"
 
 /** Appends to `fields`, which has room for REQUEST_ARGUMENTS_MAX once it is set up here. ERROR_INVALID, ERROR_LIMIT
  *  for too many arguments, ERROR_NO_MEMORY. */
 RESULT query_read(struct bytes text, struct arena *arena, struct fields *fields_out, struct error *err);
-
-/**
- * Whether a request of /api/v1 has only parameters that its route takes (gateway/parameters.def), and each once; other routes
- * may have any. ERROR_INVALID names the parameter and what there is.
- */
-struct route;
-RESULT query_check(const struct route *route, const struct fields *arguments, struct error *err);

@@ -46,14 +46,14 @@ enum range_kind range_read(const char *value, uint64_t size, struct range *range
     return RANGE_PART;
 }
 
-enum range_kind range_of_request(const struct request *request, uint64_t size, const char *etag,
+enum range_kind range_of_request(enum method method, const struct fields *headers, uint64_t size, const char *etag,
                                  struct range *range_out)
 {
-    const char *condition = request_header(request, "If-Range");
+    const char *condition = header_find(headers, "If-Range");
 
-    if (request->method != METHOD_GET) return RANGE_WHOLE; /* RFC 9110 section 14.2: defined for GET alone */
+    if (method != METHOD_GET) return RANGE_WHOLE; /* RFC 9110 section 14.2: defined for GET alone */
     if (condition != NULL && strcmp(condition, etag) != 0) return RANGE_WHOLE;
-    return range_read(request_header(request, "Range"), size, range_out);
+    return range_read(header_find(headers, "Range"), size, range_out);
 }
 
 static bool strict_number(const char **at, uint64_t *number_out)

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "gateway/pipeline/request.h"
+#include "gateway/http/message.h"
 
 enum range_kind {
     RANGE_WHOLE,        /* no range, or one that may be ignored (RFC 9110 section 14.2): plain 200 */
@@ -18,7 +18,7 @@ struct range {
 /** RFC 9110 section 14.1.2. Several ranges, other units and malformed ones are RANGE_WHOLE. `value` may be NULL. */
 enum range_kind range_read(const char *value, uint64_t size, struct range *range_out);
 /** The same for a request, with If-Range (RFC 9110 section 13.1.5) against a strong `etag` with its quotes. */
-enum range_kind range_of_request(const struct request *request, uint64_t size, const char *etag,
+enum range_kind range_of_request(enum method method, const struct fields *headers, uint64_t size, const char *etag,
                                  struct range *range_out);
 
 /**

@@ -2,9 +2,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "audit/sequencer.h"
 #include "gateway/http/exchange_priv.h"
-#include "gateway/http/server_priv.h"
 
 #define MHD_BLOCK_SIZE RESPONSE_BLOCK_SIZE /* one slot of the ring with each call */
 #define AT_ONCE_MAX    ((size_t)32 * 1024) /* refusals: some headers, and a message */
@@ -28,28 +26,25 @@ static void add_default(struct MHD_Response *reply, const struct response *respo
     if (!has_header(response, name)) add(reply, name, value);
 }
 
-static void add_headers(struct exchange *exchange, const struct response *response, struct MHD_Response *reply)
+static void add_to_reply(void *reply, const char *name, const char *value)
 {
-    const struct gateway *gateway = exchange->server->gateway;
-    char audit[sizeof gateway->origin + 24];
+    add(reply, name, value);
+}
 
+static void add_headers(struct http_exchange *exchange, const struct response *response, struct MHD_Response *reply)
+{
     for (size_t i = 0; i < response->headers.count; i++)
         add(reply, response->headers.list[i].name, response->headers.list[i].value);
-    add(reply, "X-Request-Id", exchange->request.id);
-    if (exchange->has_sequence) {
-        (void)snprintf(audit, sizeof audit, "%s/%llu", gateway->origin, (unsigned long long)exchange->sequence);
-        add(reply, "Sijil-Audit", audit);
-    }
-    if (exchange->request.speaks_oci) add(reply, "Docker-Distribution-Api-Version", "registry/2.0");
+    exchange->upper->headers(exchange, add_to_reply, reply);
     add(reply, "X-Content-Type-Options", "nosniff");
     add_default(reply, response, "Cache-Control", "no-store");
     add_default(reply, response, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
-    if (response->close_connection || exchange->is_given_up || exchange_is_malformed(exchange) ||
+    if (response->close_connection || exchange->body_state == HTTP_BODY_GIVEN_UP || http_is_malformed(exchange) ||
         atomic_load(&exchange->server->is_draining))
         add(reply, "Connection", "close");
 }
 
-static struct MHD_Response *reply_of(struct exchange *exchange, const struct response *response)
+static struct MHD_Response *reply_of(struct http_exchange *exchange, const struct response *response)
 {
     /* libmicrohttpd takes what it only reads through a pointer that is not const. */
     const union {
@@ -59,58 +54,56 @@ static struct MHD_Response *reply_of(struct exchange *exchange, const struct res
 
     /* libmicrohttpd sends the length alone, as for HEAD; it can't send a 304 without one on a connection that stays. */
     if (response->unsent_length > 0)
-        return MHD_create_response_from_callback(response->unsent_length, MHD_BLOCK_SIZE, outflow_give, exchange, NULL);
+        return MHD_create_response_from_callback(response->unsent_length, MHD_BLOCK_SIZE, body_out_give, exchange, NULL);
+    if (response->source != NULL && exchange->method != METHOD_GET) body_out_begin(exchange); /* else http_answer() did */
     if (response->source != NULL && response->source->length > 0)
-        return MHD_create_response_from_callback(response->source->length, MHD_BLOCK_SIZE, outflow_give, exchange, NULL);
+        return MHD_create_response_from_callback(response->source->length, MHD_BLOCK_SIZE, body_out_give, exchange, NULL);
     return MHD_create_response_from_buffer(response->source != NULL ? 0 : response->body.length,
                                            place.unchanged, MHD_RESPMEM_PERSISTENT);
 }
 
 static void count_status(unsigned status)
 {
-    static const enum gateway_metric classes[] = {METRIC_STATUS_2, METRIC_STATUS_3, METRIC_STATUS_4, METRIC_STATUS_5};
+    static const enum http_metric classes[] = {METRIC_STATUS_2, METRIC_STATUS_3, METRIC_STATUS_4, METRIC_STATUS_5};
 
-    if (status >= 200 && status < 600) metric_add(&metrics_gateway[classes[status / 100 - 2]], 1);
+    if (status >= 200 && status < 600) metric_add(&metrics_http[classes[status / 100 - 2]], 1);
 }
 
 /* What libmicrohttpd will send right after the head: it has a body from memory as a whole. */
-static void promise_body(struct exchange *exchange, const struct response *response)
+static void promise_body(struct http_exchange *exchange, const struct response *response)
 {
     const bool is_source = response->source != NULL;
     const uint64_t length = is_source ? response->source->length : response->body.length;
-    const bool follows = length > 0 && exchange->request.method != METHOD_HEAD && response->status != 204 &&
+    const bool follows = length > 0 && exchange->method != METHOD_HEAD && response->status != 204 &&
                          response->status != 304;
 
-    transport_answer(&exchange->link->transport, follows, is_source ? 0 : length);
+    transport_answer(&exchange->connection->transport, follows, is_source ? 0 : length);
 }
 
-/* A body that was permitted, and may take its time. */
-static bool moves_on(const struct exchange *exchange, const struct response *response)
+static bool has_body(const struct http_exchange *exchange, const struct response *response)
 {
     const bool is_empty = response->source != NULL ? response->source->length == 0 : response->body.length == 0;
 
-    return exchange->request.permit != NULL && exchange->request.method == METHOD_GET && !is_empty;
+    return exchange->method == METHOD_GET && !is_empty;
 }
 
-enum MHD_Result send_answer(struct exchange *exchange)
+enum MHD_Result send_answer(struct http_exchange *exchange)
 {
     static const char text[] = "the answer could not be made\n";
-    struct response broken = {.status = 500, .body = bytes_of_text(text), .close_connection = true};
-    const struct response *response = exchange->request.response;
+    const struct response broken = {.status = 500, .body = bytes_of_text(text), .close_connection = true};
+    const struct response *response = exchange->upper->answer(exchange);
 
-    if (response == NULL || response->is_broken) exchange->request.response = exchange->request.blank;
     if (response == NULL || response->is_broken) response = &broken;
     struct MHD_Response *reply = reply_of(exchange, response);
     if (reply == NULL) return MHD_NO;
     add_headers(exchange, response, reply);
     if (response == &broken) add(reply, "Content-Type", "text/plain; charset=utf-8");
-    exchange->request.blank->status = response->status;
     exchange->phase = PHASE_SENT;
-    exchange_count_unrecorded(exchange, METRIC_REFUSED_INPUT);
-    link_enter(exchange->link, LINK_ANSWER);
+    connection_enter(exchange->connection, CONNECTION_ANSWER);
     count_status(response->status);
-    if (moves_on(exchange, response)) lease_begin(exchange);
-    const enum MHD_Result queued = MHD_queue_response(exchange->connection, response->status, reply);
+    const bool is_by_right = exchange->upper->sending(exchange, response->status);
+    if (is_by_right && has_body(exchange, response)) lease_begin(exchange); /* it may take its time */
+    const enum MHD_Result queued = MHD_queue_response(exchange->mhd, response->status, reply);
     MHD_destroy_response(reply);
     promise_body(exchange, response);
     return queued;
@@ -135,45 +128,39 @@ static struct result write_answer(const struct response *response, struct MHD_Re
 }
 
 /* Nothing else was sent since the last answer, so the kernel has room for all of it. */
-static void write_out(const struct exchange *exchange, struct bytes text)
+static void write_out(const struct http_exchange *exchange, struct bytes text)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(exchange->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     gnutls_session_t session = info == NULL ? NULL : info->tls_session;
 
     for (size_t at = 0; at < text.length;) {
         const ssize_t sent = session != NULL ? gnutls_record_send(session, text.data + at, text.length - at)
-                                             : send(exchange->link->fd, text.data + at, text.length - at, MSG_NOSIGNAL);
+                                             : send(exchange->connection->fd, text.data + at, text.length - at, MSG_NOSIGNAL);
         if (sent <= 0) return;
         at += (size_t)sent;
     }
 }
 
-void send_at_once(struct exchange *exchange)
+void send_at_once(struct http_exchange *exchange)
 {
     struct buffer OWNED_BUFFER text = BUFFER(AT_ONCE_MAX);
-    const struct response *response = exchange->request.response;
+    const struct response *response = exchange->upper->answer(exchange);
     struct error err = {0};
 
     if (response == NULL || response->is_broken || response->source != NULL) return;
     struct MHD_Response *reply = reply_of(exchange, response);
     if (reply == NULL) return;
     add_headers(exchange, response, reply);
-    exchange->request.blank->status = response->status;
     exchange->phase = PHASE_SENT;
-    exchange_count_unrecorded(exchange, METRIC_REFUSED_INPUT);
     count_status(response->status);
-    transport_answer(&exchange->link->transport, false, 0);
+    (void)exchange->upper->sending(exchange, response->status);
+    transport_answer(&exchange->connection->transport, false, 0);
     if (write_answer(response, reply, &text, &err).ok) write_out(exchange, buffer_bytes(&text));
     MHD_destroy_response(reply);
 }
 
-enum MHD_Result send_refusal(struct exchange *exchange, const struct http_refusal *refusal)
+enum MHD_Result send_refusal(struct http_exchange *exchange, const struct http_refusal *refusal)
 {
-    struct request *request = &exchange->request;
-
-    request->speaks_oci = exchange->target != NULL && strncmp(exchange->target, "/v2/", 4) == 0;
-    response_error(request, refusal->status, refusal->is_of_path ? "NAME_INVALID" : "UNKNOWN", "The request is not well-formed", refusal->why);
-    request->response->close_connection = true;
-    exchange_count_unrecorded(exchange, METRIC_REFUSED_HEAD);
+    exchange->upper->refuse_head(exchange, refusal);
     return send_answer(exchange);
 }

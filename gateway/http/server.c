@@ -12,98 +12,97 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "audit/sequencer.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "gateway/http/crowd_priv.h"
+#include "gateway/http/crowd.h"
 #include "gateway/http/exchange_priv.h"
-#include "gateway/http/inlet_read.h"
-#include "gateway/http/linger_priv.h"
+#include "gateway/http/framer_read.h"
+#include "gateway/http/linger.h"
 #include "gateway/http/server_priv.h"
-#include "gateway/http/tls_priv.h"
-#include "gateway/pipeline/metrics.h"
+#include "gateway/http/tls.h"
+#include "gateway/http/metrics.h"
 
 #define CONNECTION_ROOM   ((size_t)16 * 1024) /* beside a head: what libmicrohttpd notes of each header, and an answer's head */
 #define EVENT_THREADS_MAX 4                   /* more event threads than cores only take turns */
 #define BACKLOG           1024                /* the kernel caps it at net.core.somaxconn */
 
 /* libmicrohttpd 0.9.75 closes connections whose head was wrong twice, or whose epoll_ctl(2) failed, without a word about the request. */
-static void end_forgotten(struct server *server, struct MHD_Connection *connection, struct link *link)
+static void end_forgotten(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
 {
-    void *forgotten = link->exchange;
+    void *forgotten = connection->exchange;
 
-    const bool is_head = link->exchange != NULL && link->exchange->phase == PHASE_HEAD; /* else a system call failed */
+    const bool is_head = connection->exchange != NULL && connection->exchange->phase == PHASE_HEAD; /* else a system call failed */
 
-    exchange_end(server, connection, &forgotten, is_head ? MHD_REQUEST_TERMINATED_WITH_ERROR : MHD_REQUEST_TERMINATED_READ_ERROR);
+    exchange_end(server, mhd, &forgotten, is_head ? MHD_REQUEST_TERMINATED_WITH_ERROR : MHD_REQUEST_TERMINATED_READ_ERROR);
 }
 
-static gnutls_session_t session_of(struct MHD_Connection *connection)
+static gnutls_session_t session_of(struct MHD_Connection *mhd)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
 
     return info == NULL ? NULL : info->tls_session;
 }
 
-static void connection_free(struct server *server, struct link *link)
+static void connection_close(struct server *server, struct connection *connection)
 {
-    crowd_leave(server->crowd, &link->place);
-    link_free(server->watcher, link);
+    crowd_leave(server->crowd, &connection->place);
+    connection_free(server->watcher, connection);
 }
 
 /* Several threads may have been told at once by may_connect() that there is room for one more. */
-static bool take_place(struct server *server, struct MHD_Connection *connection, struct link *link)
+static bool take_place(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-    return info != NULL && crowd_enter(server->crowd, info->client_addr, &link->place);
+    return info != NULL && crowd_enter(server->crowd, info->client_addr, &connection->place);
 }
 
 /* NULL: it is not served, for want of memory, of a place where its bytes are looked at, or of one for its network. */
-static struct link *connection_begin(struct server *server, struct MHD_Connection *connection, int fd)
+static struct connection *connection_begin(struct server *server, struct MHD_Connection *mhd, int fd)
 {
-    struct link *link = link_new(server->watcher, fd);
+    struct connection *connection = connection_new(server->watcher, fd);
 
-    if (link == NULL) return NULL;
-    inlet_begin(&link->inlet, &server->limits);
-    if (take_place(server, connection, link) && inlet_enter(&link->inlet, session_of(connection), link->fd)) {
-        tls_enter(server->tls, link, connection, server->blocks);
-        return link;
+    if (connection == NULL) return NULL;
+    framer_begin(&connection->framer, &server->options.limits);
+    if (take_place(server, mhd, connection) && framer_enter(&connection->framer, session_of(mhd), connection->fd)) {
+        tls_enter(server->tls, connection, mhd, server->blocks);
+        return connection;
     }
-    connection_free(server, link);
+    connection_close(server, connection);
     return NULL;
 }
 
 /* Nobody watches a connection that is not served, so it ends here. */
-static struct link *connection_serve(struct server *server, struct MHD_Connection *connection)
+static struct connection *connection_serve(struct server *server, struct MHD_Connection *mhd)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
     if (info == NULL) return NULL;
     const int fd = info->connect_fd;
-    struct link *link = connection_begin(server, connection, fd);
-    if (link == NULL) (void)shutdown(fd, SHUT_RDWR);
-    return link;
+    struct connection *connection = connection_begin(server, mhd, fd);
+    if (connection == NULL) (void)shutdown(fd, SHUT_RDWR);
+    return connection;
 }
 
-static void connection_end(struct server *server, struct MHD_Connection *connection, struct link *link)
+static void connection_end(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
 {
-    end_forgotten(server, connection, link);
-    inlet_leave(session_of(connection), link->fd);
-    tls_leave(link);
-    if (link->must_linger) lingerer_take(server->lingerer, link->fd);
-    connection_free(server, link);
+    end_forgotten(server, mhd, connection);
+    framer_leave(session_of(mhd), connection->fd);
+    tls_leave(connection);
+    if (connection->must_linger) lingerer_take(server->lingerer, connection->fd);
+    connection_close(server, connection);
 }
 
-static void connection_changed(void *context, struct MHD_Connection *connection, void **place,
+static void connection_changed(void *context, struct MHD_Connection *mhd, void **place,
                                enum MHD_ConnectionNotificationCode code)
 {
     struct server *server = context;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *place = connection_serve(server, connection);
+        *place = connection_serve(server, mhd);
     } else if (*place != NULL) {
-        connection_end(server, connection, *place);
+        connection_end(server, mhd, *place);
         *place = NULL;
     }
 }
@@ -122,17 +121,16 @@ static void server_log(void *context, const char *format, va_list args)
     char text[12];
 
     (void)snprintf(text, sizeof text, "%u", status);
-    metric_add(&metrics_gateway[METRIC_REFUSED_SERVER], 1);
-    metric_add(&metrics_gateway[METRIC_STATUS_4], 1);
-    sequencer_count_refused(server->gateway->sequencer);
+    metric_add(&metrics_http[METRIC_STATUS_4], 1);
+    server->options.upper->refused_by_library(server->options.context);
     log_line(LOG_INFO, "refused by the parser", "status", text, NULL);
 }
 
 /* Nothing is decoded by libmicrohttpd: gateway/http/path.h does it, once. */
-static size_t leave_escaped(void *context, struct MHD_Connection *connection, char *text)
+static size_t leave_escaped(void *context, struct MHD_Connection *mhd, char *text)
 {
     (void)context;
-    (void)connection;
+    (void)mhd;
     return strlen(text);
 }
 
@@ -143,30 +141,29 @@ static enum MHD_Result may_connect(void *context, const struct sockaddr *address
     (void)length;
     if (atomic_load(&server->is_draining)) return MHD_NO;
     if (crowd_has_room(server->crowd, address)) return MHD_YES;
-    metric_add(&metrics_gateway[METRIC_CROWDED], 1);
+    metric_add(&metrics_http[METRIC_CROWDED], 1);
     return MHD_NO;
 }
 
-static unsigned event_threads(const struct settings *settings)
+static unsigned event_threads(const struct http_options *options)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (settings->event_threads > 0) return (unsigned)settings->event_threads;
+    if (options->event_threads > 0) return options->event_threads;
     return cores < 1 ? 1 : cores > EVENT_THREADS_MAX ? EVENT_THREADS_MAX : (unsigned)cores;
 }
 
 /* A head at all of its limits. No more: libmicrohttpd fills all of it with zeros after each request. */
-static size_t connection_memory(const struct settings *settings)
+static size_t connection_memory(const struct http_limits *limits)
 {
-    return (size_t)settings->path_size_max + (size_t)settings->query_size_max + (size_t)settings->header_size_max +
-           CONNECTION_ROOM;
+    return limits->path + limits->query + limits->headers + CONNECTION_ROOM;
 }
 
 /* Takes over the socket among `own`, also when it fails: libmicrohttpd may have closed it then. */
 static struct result start_daemon(struct server *server, unsigned flags, struct MHD_OptionItem *own,
                                   struct MHD_Daemon **daemon_out, struct error *err)
 {
-    const struct settings *settings = server->gateway->settings;
+    const struct http_options *options = &server->options;
     const unsigned threads = server->threads;
     struct MHD_OptionItem common[] = {
         {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)server_log, server},
@@ -174,10 +171,10 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)exchange_end, server},
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)exchange_begin, server},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_escaped, server},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)connection_memory(settings), NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)settings->connections_max, NULL},
-        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)settings->idle_timeout, NULL},
-        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)settings->connections_per_address, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)connection_memory(&options->limits), NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)options->connections_max, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)options->idle_s, NULL},
+        {MHD_OPTION_PER_IP_CONNECTION_LIMIT, (intptr_t)options->connections_per_address, NULL},
         {MHD_OPTION_LISTEN_BACKLOG_SIZE, BACKLOG, NULL},
         {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_LISTEN_BACKLOG_SIZE, threads > 1 ? threads : BACKLOG,
          NULL},
@@ -194,15 +191,15 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
 }
 
 /* A numeric address only: a name would be resolved by somebody else. */
-static struct result address_of(const struct settings *settings, struct sockaddr_storage *address_out,
+static struct result address_of(const struct http_options *options, struct sockaddr_storage *address_out,
                                 socklen_t *length_out, struct error *err)
 {
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)settings->listen_port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)options->listen_port)};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = four.sin_port};
-    const bool is_four = inet_pton(AF_INET, settings->listen_address, &four.sin_addr) == 1;
+    const bool is_four = inet_pton(AF_INET, options->listen_address, &four.sin_addr) == 1;
 
-    if (!is_four && inet_pton(AF_INET6, settings->listen_address, &six.sin6_addr) != 1)
-        return failure(err, ERROR_INVALID, "listen_address = %s: a numeric IP address", settings->listen_address);
+    if (!is_four && inet_pton(AF_INET6, options->listen_address, &six.sin6_addr) != 1)
+        return failure(err, ERROR_INVALID, "listen_address = %s: a numeric IP address", options->listen_address);
     *length_out = is_four ? sizeof four : sizeof six;
     memcpy(address_out, is_four ? (const void *)&four : (const void *)&six, *length_out);
     return SUCCESS;
@@ -259,15 +256,15 @@ static struct result start_tls_on(struct server *server, int fd, struct error *e
 
 static struct result start_tls(struct server *server, struct error *err)
 {
-    const struct settings *settings = server->gateway->settings;
+    const struct http_options *options = &server->options;
     struct sockaddr_storage address;
     socklen_t length = 0;
 
-    TRY(address_of(settings, &address, &length, err));
+    TRY(address_of(options, &address, &length, err));
     const int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     char what[INET6_ADDRSTRLEN + 16];
 
-    (void)snprintf(what, sizeof what, "%.45s port %d", settings->listen_address, (int)settings->listen_port);
+    (void)snprintf(what, sizeof what, "%.45s port %d", options->listen_address, options->listen_port);
     TRY(listen_on(fd, (struct sockaddr *)&address, length, what, err));
     return start_tls_on(server, fd, err);
 }
@@ -275,7 +272,7 @@ static struct result start_tls(struct server *server, struct error *err)
 /* Plain HTTP for a proxy on this machine: whoever may open the socket file may speak. */
 static struct result start_unix(struct server *server, struct error *err)
 {
-    const char *path = server->gateway->settings->listen_socket;
+    const char *path = server->options.listen_socket;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
     if (path[0] == '\0') return SUCCESS;
@@ -300,7 +297,6 @@ static void server_free(struct server *server)
     lease_keeper_stop(server->leases);
     watcher_stop(server->watcher);
     lingerer_stop(server->lingerer);
-    pauser_stop(server->pauser);
     blocks_free(server->blocks);
     crowd_free(server->crowd);
     tls_free(server->tls);
@@ -309,39 +305,34 @@ static void server_free(struct server *server)
 
 static struct result server_fill(struct server *server, struct error *err)
 {
-    const struct settings *settings = server->gateway->settings;
-    const struct link_limits limits = {.idle_ms = settings->idle_timeout * 1000,
-                                       .handshake_ms = settings->handshake_timeout * 1000,
-                                       .head_ms = settings->header_timeout * 1000,
-                                       .window_ms = settings->rate_window * 1000,
-                                       .rate = settings->rate_minimum,
-                                       .rate_busy = settings->rate_minimum_busy,
-                                       .streams_many = settings->streams_max / 2,
-                                       .streams = &server->streams};
-    const struct lease_limits leases = {.time_ms = settings->lease_time * 1000, .size = settings->lease_size};
+    const struct http_options *options = &server->options;
+    const struct connection_limits limits = {.idle_ms = options->idle_s * 1000,
+                                             .handshake_ms = options->handshake_s * 1000,
+                                             .head_ms = options->head_s * 1000,
+                                             .window_ms = options->rate_window_s * 1000,
+                                             .rate = options->rate_minimum,
+                                             .rate_busy = options->rate_minimum_busy,
+                                             .streams_many = options->streams_many,
+                                             .streams = options->streams};
 
-    server->limits = (struct http_limits){.headers = (size_t)settings->header_size_max,
-                                          .path = (size_t)settings->path_size_max,
-                                          .query = (size_t)settings->query_size_max};
-    server->threads = event_threads(settings);
-    if (!inlet_is_in_place()) return failure(err, ERROR_INVALID, "libmicrohttpd does not read through this program; it must be linked dynamically");
+    server->threads = event_threads(options);
+    if (!framer_is_in_place()) return failure(err, ERROR_INVALID, "libmicrohttpd does not read through this program; it must be linked dynamically");
     TRY(blocks_new(BLOCK_SIZE, &server->blocks, err));
-    TRY(crowd_new(settings->connections_max, settings->connections_per_network, &server->crowd, err));
-    TRY(tls_new(settings, &server->tls, err));
+    TRY(crowd_new(options->connections_max, options->connections_per_network, &server->crowd, err));
+    TRY(tls_new(&options->tls, &server->tls, err));
     TRY(watcher_start(&limits, &server->watcher, err));
-    TRY(lease_keeper_start(server, &leases, &server->leases, err));
-    TRY(lingerer_start(settings->drain_size_max, &server->lingerer, err));
-    TRY(pauser_start(&server->pauser, err));
+    TRY(lease_keeper_start(server, &options->leases, &server->leases, err));
+    TRY(lingerer_start(options->drain_size_max, &server->lingerer, err));
     TRY(start_tls(server, err));
     return start_unix(server, err);
 }
 
-struct result server_start(struct gateway *gateway, struct server **server_out, struct error *err)
+struct result server_start(const struct http_options *options, struct server **server_out, struct error *err)
 {
     struct server *server = memory_zeroed(1, sizeof *server);
 
     if (server == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a server");
-    server->gateway = gateway;
+    server->options = *options;
     const struct result result = server_fill(server, err);
     atomic_store(&server->is_open, result.ok);
     if (result.ok)
@@ -354,7 +345,7 @@ struct result server_start(struct gateway *gateway, struct server **server_out, 
 struct result server_reload(struct server *server, struct error *err)
 {
     TRY(tls_reload(server->tls, err));
-    metric_add(&metrics_gateway[METRIC_RELOADS], 1);
+    metric_add(&metrics_http[METRIC_RELOADS], 1);
     return SUCCESS;
 }
 
@@ -380,7 +371,7 @@ static void cut_all(struct server *server, const char *message)
 static bool stop_listening(const struct server *server, struct MHD_Daemon *daemon)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-    const uint64_t limit_of_each = (uint64_t)server->gateway->settings->connections_max / server->threads;
+    const uint64_t limit_of_each = (uint64_t)server->options.connections_max / server->threads;
 
     /* Each thread may just let in one more. */
     if (info == NULL || info->num_connections + server->threads >= limit_of_each) return false;
@@ -411,7 +402,7 @@ static bool wait_for_none(struct server *server, const _Atomic int *count, int64
 
 void server_stop(struct server *server)
 {
-    const int64_t longest_ms = server->gateway->settings->shutdown_timeout * 1000;
+    const int64_t longest_ms = server->options.shutdown_s * 1000;
 
     atomic_store(&server->is_draining, true);
     if (!wait_for_none(server, &server->exchanges, longest_ms)) cut_all(server, "requests did not finish in time and are cut");
@@ -423,6 +414,6 @@ void server_stop(struct server *server)
     for (unsigned i = 0; i < server->daemon_count; i++) MHD_stop_daemon(server->daemons[i]);
     server->daemon_count = 0;
     while (!wait_for_none(server, &server->exchanges, longest_ms)) log_line(LOG_WARNING, "bodies are still being put away", NULL);
-    if (server->gateway->settings->listen_socket[0] != '\0') (void)unlink(server->gateway->settings->listen_socket);
+    if (server->options.listen_socket[0] != '\0') (void)unlink(server->options.listen_socket);
     server_free(server);
 }

@@ -4,30 +4,24 @@
 #include <microhttpd.h>
 #include <stdatomic.h>
 
-#include "gateway/http/http_check.h"
-#include "gateway/http/link_priv.h"
-#include "gateway/http/quota.h"
 #include "gateway/http/server.h"
-#include "gateway/pipeline/gateway.h"
 
 struct blocks;
 struct crowd;
 struct lease_keeper;
 struct lingerer;
-struct pauser;
 struct tls;
+struct watcher;
 
 #define SERVER_DAEMONS 2 /* TLS, and the unix socket */
 
 struct server {
-    struct gateway *gateway;
-    struct http_limits limits;
+    struct http_options options;
     struct tls *tls;
     struct crowd *crowd;
     struct watcher *watcher;
     struct lease_keeper *leases;
     struct lingerer *lingerer;
-    struct pauser *pauser;
     struct blocks *blocks;
     struct MHD_Daemon *daemons[SERVER_DAEMONS];
     unsigned daemon_count;
@@ -36,8 +30,6 @@ struct server {
     int port;
     _Atomic int suspended;    /* connections; MHD must not be stopped before there are none */
     _Atomic int exchanges;
-    _Atomic int streams;
-    _Atomic int64_t gathered_bytes[QUOTA_HELD]; /* memory of gathered bodies, by their kind: gateway/http/gather.c */
     _Atomic int first_reads;  /* of answers, on threads that others wait for */
     _Atomic bool is_out_of_descriptors; /* libmicrohttpd could not accept somebody, once */
     _Atomic bool is_open;     /* requests are taken in: all of it stands, and it does not end yet */

@@ -1,4 +1,4 @@
-#include "gateway/http/tls_priv.h"
+#include "gateway/http/tls.h"
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -11,7 +11,7 @@
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
 #include "crypto/secret.h"
-#include "gateway/pipeline/metrics.h"
+#include "gateway/http/metrics.h"
 
 #define PEM_MAX ((size_t)CERTIFICATE_PEM_MAX)
 
@@ -27,7 +27,7 @@ struct credentials {
 };
 
 struct tls {
-    const struct settings *settings;
+    struct tls_files files;
     pthread_mutex_t mutex;       /* for `current` and `generation` */
     struct credentials *current;
     uint64_t generation;
@@ -57,13 +57,13 @@ static struct credentials *credentials_keep(struct tls *tls)
     return credentials;
 }
 
-static struct result read_pair(const struct settings *settings, struct buffer *certificate, struct buffer *key,
+static struct result read_pair(const struct tls_files *files, struct buffer *certificate, struct buffer *key,
                                struct error *err)
 {
     struct certificate_facts facts;
 
-    TRY(file_read(settings->tls_certificate, certificate, err));
-    TRY(file_read(settings->tls_key, key, err));
+    TRY(file_read(files->certificate, certificate, err));
+    TRY(file_read(files->key, key, err));
     return certificate_check_pair(buffer_bytes(certificate), buffer_bytes(key), &facts, err);
 }
 
@@ -72,7 +72,7 @@ static gnutls_datum_t datum_of(const struct buffer *buffer)
     return (gnutls_datum_t){.data = buffer->data, .size = (unsigned)buffer->length};
 }
 
-static struct result fill(struct credentials *credentials, const struct settings *settings,
+static struct result fill(struct credentials *credentials, const struct tls_files *files,
                           const struct buffer *certificate, const struct buffer *key, struct error *err)
 {
     const gnutls_datum_t chain = datum_of(certificate), private_key = datum_of(key);
@@ -81,17 +81,17 @@ static struct result fill(struct credentials *credentials, const struct settings
         return failure(err, ERROR_NO_MEMORY, "no memory for TLS credentials");
     int code = gnutls_certificate_set_x509_key_mem(credentials->certificate, &chain, &private_key, GNUTLS_X509_FMT_PEM);
     if (code < 0)
-        return failure(err, ERROR_INVALID, "%s and %s: %s", settings->tls_certificate, settings->tls_key,
+        return failure(err, ERROR_INVALID, "%s and %s: %s", files->certificate, files->key,
                        gnutls_strerror(code));
-    if (settings->tls_client_ca[0] == '\0') return SUCCESS;
-    code = gnutls_certificate_set_x509_trust_file(credentials->certificate, settings->tls_client_ca,
+    if (files->client_ca[0] == '\0') return SUCCESS;
+    code = gnutls_certificate_set_x509_trust_file(credentials->certificate, files->client_ca,
                                                   GNUTLS_X509_FMT_PEM);
-    if (code <= 0) return failure(err, ERROR_INVALID, "%s holds no authority", settings->tls_client_ca);
+    if (code <= 0) return failure(err, ERROR_INVALID, "%s holds no authority", files->client_ca);
     credentials->asks_client = true;
     return SUCCESS;
 }
 
-static struct result credentials_new(const struct settings *settings, const struct buffer *certificate,
+static struct result credentials_new(const struct tls_files *files, const struct buffer *certificate,
                                      const struct buffer *key, struct credentials **credentials_out,
                                      struct error *err)
 {
@@ -99,7 +99,7 @@ static struct result credentials_new(const struct settings *settings, const stru
 
     if (credentials == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for TLS credentials");
     atomic_init(&credentials->uses, 1);
-    TRY(fill(credentials, settings, certificate, key, err));
+    TRY(fill(credentials, files, certificate, key, err));
     *credentials_out = GIVE(credentials);
     return SUCCESS;
 }
@@ -144,21 +144,21 @@ static int64_t authorities_expiry_s(const struct credentials *credentials)
 
 static void tell_expiry(const struct credentials *credentials)
 {
-    metric_set(&metrics_gateway[METRIC_EXPIRY_SERVER], chain_expiry_s(credentials));
-    metric_set(&metrics_gateway[METRIC_EXPIRY_CLIENTS], authorities_expiry_s(credentials));
+    metric_set(&metrics_http[METRIC_EXPIRY_SERVER], chain_expiry_s(credentials));
+    metric_set(&metrics_http[METRIC_EXPIRY_CLIENTS], authorities_expiry_s(credentials));
 }
 
-struct result tls_new(const struct settings *settings, struct tls **tls_out, struct error *err)
+struct result tls_new(const struct tls_files *files, struct tls **tls_out, struct error *err)
 {
     OWNED(tls) *tls = memory_zeroed(1, sizeof *tls);
 
     if (tls == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for TLS");
     pthread_mutex_init(&tls->mutex, NULL);
-    tls->settings = settings;
+    tls->files = *files;
     tls->certificate_pem = BUFFER(PEM_MAX);
     tls->key_pem = BUFFER(PEM_MAX);
-    TRY(read_pair(settings, &tls->certificate_pem, &tls->key_pem, err));
-    TRY(credentials_new(settings, &tls->certificate_pem, &tls->key_pem, &tls->current, err));
+    TRY(read_pair(files, &tls->certificate_pem, &tls->key_pem, err));
+    TRY(credentials_new(files, &tls->certificate_pem, &tls->key_pem, &tls->current, err));
     tls->current->generation = tls->generation = 1;
     tell_expiry(tls->current);
     *tls_out = GIVE(tls);
@@ -176,8 +176,8 @@ struct result tls_reload(struct tls *tls, struct error *err)
     struct buffer OWNED_BUFFER certificate = BUFFER(PEM_MAX), key = BUFFER(PEM_MAX);
     struct credentials *fresh = NULL;
 
-    struct result result = read_pair(tls->settings, &certificate, &key, err);
-    if (result.ok) result = credentials_new(tls->settings, &certificate, &key, &fresh, err);
+    struct result result = read_pair(&tls->files, &certificate, &key, err);
+    if (result.ok) result = credentials_new(&tls->files, &certificate, &key, &fresh, err);
     wipe(&key);
     if (!result.ok) return result;
 
@@ -202,9 +202,9 @@ char *tls_key_pem(struct tls *tls)
     return (char *)tls->key_pem.data;
 }
 
-static gnutls_session_t session_of(struct MHD_Connection *connection)
+static gnutls_session_t session_of(struct MHD_Connection *mhd)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     return info == NULL ? NULL : info->tls_session;
 }
 
@@ -216,44 +216,44 @@ static int end_handshake(gnutls_session_t session, unsigned message, unsigned wh
     (void)message;
     (void)when;
     (void)text;
-    if (is_incoming) link_enter(transport->owner, LINK_WAITING);
+    if (is_incoming) connection_enter(transport->owner, CONNECTION_WAITING);
     return 0;
 }
 
-void tls_enter(struct tls *tls, struct link *link, struct MHD_Connection *connection, struct blocks *blocks)
+void tls_enter(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd, struct blocks *blocks)
 {
     static const gnutls_datum_t protocol = {.data = protocol_name, .size = sizeof protocol_name - 1};
-    gnutls_session_t session = session_of(connection);
+    gnutls_session_t session = session_of(mhd);
 
     if (session == NULL) return; /* the unix socket */
-    link->credentials = credentials_keep(tls);
-    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, link->credentials->certificate);
-    gnutls_certificate_server_set_request(session, link->credentials->asks_client ? GNUTLS_CERT_REQUEST
+    connection->credentials = credentials_keep(tls);
+    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, connection->credentials->certificate);
+    gnutls_certificate_server_set_request(session, connection->credentials->asks_client ? GNUTLS_CERT_REQUEST
                                                                                   : GNUTLS_CERT_IGNORE);
     (void)gnutls_alpn_set_protocols(session, &protocol, 1, 0);
-    link_enter(link, LINK_HANDSHAKE);
-    transport_enter(&link->transport, session, link->fd, blocks);
-    link->transport.owner = link;
+    connection_enter(connection, CONNECTION_HANDSHAKE);
+    transport_enter(&connection->transport, session, connection->fd, blocks);
+    connection->transport.owner = connection;
     gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, end_handshake);
 }
 
-void tls_leave(struct link *link)
+void tls_leave(struct connection *connection)
 {
-    transport_leave(&link->transport);
-    credentials_drop(link->credentials);
-    link->credentials = NULL;
+    transport_leave(&connection->transport);
+    credentials_drop(connection->credentials);
+    connection->credentials = NULL;
 }
 
 /* RFC 8705: base64url of the SHA-256 of the DER. */
-static bool set_confirmation(struct link *link, const gnutls_datum_t *certificate)
+static bool set_confirmation(struct connection *connection, const gnutls_datum_t *certificate)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(sizeof link->confirmation);
+    struct buffer OWNED_BUFFER text = BUFFER(sizeof connection->confirmation);
     struct error err = {0};
     uint8_t digest[SHA256_SIZE];
 
     sha256_of((struct bytes){certificate->data, certificate->size}, digest);
     if (!text_base64(&text, BASE64_URL, (struct bytes){digest, sizeof digest}, &err).ok) return false;
-    memcpy(link->confirmation, buffer_text(&text), text.length + 1);
+    memcpy(connection->confirmation, buffer_text(&text), text.length + 1);
     return true;
 }
 
@@ -297,22 +297,22 @@ static bool is_trusted(struct tls *tls, const gnutls_datum_t *chain, unsigned co
     return verified && status == 0;
 }
 
-bool tls_check_client(struct tls *tls, struct link *link, struct MHD_Connection *connection)
+bool tls_check_client(struct tls *tls, struct connection *connection, struct MHD_Connection *mhd)
 {
-    gnutls_session_t session = session_of(connection);
+    gnutls_session_t session = session_of(mhd);
     unsigned count = 0;
 
-    if (session == NULL || link->credentials == NULL || !link->credentials->asks_client) return true;
+    if (session == NULL || connection->credentials == NULL || !connection->credentials->asks_client) return true;
     pthread_mutex_lock(&tls->mutex);
     const uint64_t newest = tls->generation;
     pthread_mutex_unlock(&tls->mutex);
-    if (link->verified_by == newest) return true;
+    if (connection->verified_by == newest) return true;
 
     const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
     if (chain != NULL && count > 0) {
-        if (!is_trusted(tls, chain, count) || !set_confirmation(link, &chain[0])) return false;
+        if (!is_trusted(tls, chain, count) || !set_confirmation(connection, &chain[0])) return false;
     }
-    link->verified_by = newest;
+    connection->verified_by = newest;
     return true;
 }
 

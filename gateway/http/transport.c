@@ -1,11 +1,11 @@
-#include "gateway/http/transport_priv.h"
+#include "gateway/http/transport.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#define INBOX_SIZE  (BLOCK_SIZE / 2) /* a slot of the intake: what comes at once is taken at once */
+#define INBOX_SIZE  (BLOCK_SIZE / 2) /* a slot of the ring: what comes at once is taken at once */
 #define GATHER_FROM ((uint64_t)32 * 1024) /* less is sent as it comes: two records gain nothing */
 
 /* ---- In ---- */

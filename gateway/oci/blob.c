@@ -109,7 +109,7 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
 
     write_etag(request, etag);
     const enum range_kind kind =
-        request->method == METHOD_GET ? range_of_request(request, size, etag, &range) : RANGE_WHOLE;
+        request->method == METHOD_GET ? range_of_request(request->method, &request->headers, size, etag, &range) : RANGE_WHOLE;
     if (outgoing == NULL || kind == RANGE_UNSATISFIABLE) {
         stored_blob_free(blob);
         return outgoing == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
@@ -177,7 +177,7 @@ static struct result delete(struct request *request, struct pg *pg, struct error
 
     (void)pg;
     write_etag(request, etag); /* of the blob, if it is here: it can have no other */
-    if (condition_of_request(request, etag) != CONDITIONS_HOLD)
+    if (condition_of_request(&request->headers, etag) != CONDITIONS_HOLD)
         return oci_refuse(request, 412, "PRECONDITION_FAILED", "If-Match or If-None-Match does not hold");
     blob_unlink_prepare(oci_where(request), request->reference, &unlink);
     if (!request_record(request, &unlink.change, err).ok) return oci_fail_to_delete(request, "BLOB_UNKNOWN", err);

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gateway/http/percent_priv.h"
+#include "gateway/http/percent.h"
 #include "gateway/oci/oci_priv.h"
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"

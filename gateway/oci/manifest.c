@@ -100,7 +100,7 @@ static bool holds(const struct manifest_condition *condition, const char *digest
     char etag[ETAG_SIZE];
 
     if (digest != NULL) write_etag(digest, media_type, etag);
-    return condition_of_request(self->request, digest == NULL ? NULL : etag) == CONDITIONS_HOLD;
+    return condition_of_request(&self->request->headers, digest == NULL ? NULL : etag) == CONDITIONS_HOLD;
 }
 
 static struct condition_on_manifest condition_of(const struct request *request)

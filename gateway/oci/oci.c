@@ -149,7 +149,7 @@ void oci_warn_of_expiry(struct request *request)
 
 bool oci_is_answered_by_condition(struct request *request, const char *etag, uint64_t size)
 {
-    const enum condition condition = condition_of_request(request, etag);
+    const enum condition condition = condition_of_request(&request->headers, etag);
 
     if (condition == CONDITION_NO_MATCH)
         (void)oci_refuse(request, 412, "PRECONDITION_FAILED", "it is not what If-Match names").ok;

@@ -5,8 +5,7 @@
 
 #include "authz/role.h"
 #include "base/clock.h"
-#include "gateway/http/exchange_priv.h"
-#include "gateway/http/server_priv.h"
+#include "gateway/pipeline/exchange_priv.h"
 #include "policy/decider.h"
 
 #define QUEUE_SHARED 64 /* a shorter queue has no parts */
@@ -72,12 +71,12 @@ static struct result enter_principal(struct exchange *exchange, struct error *er
 
     realm_of(&request->principal, realm);
     (void)snprintf(key, sizeof key, "%s %s", request->principal.issuer, request->principal.subject);
-    return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->tickets[TICKET_PRINCIPAL], err);
+    return quota_enter(request->gateway->quota, "principal", key, &limits, &exchange->shares.tickets[TICKET_PRINCIPAL], err);
 }
 
 unsigned budget_of_queue(const struct exchange *exchange, unsigned else_most)
 {
-    const struct gateway *gateway = exchange->server->gateway;
+    const struct gateway *gateway = exchange->request.gateway;
     const unsigned most = (unsigned)gateway->settings->queue_max, share = most / 8 > 0 ? most / 8 : 1;
     const bool is_pressed = most >= QUEUE_SHARED && work_waiting(gateway->readers) >= most / 2;
 
@@ -92,7 +91,7 @@ static struct result enter_organisation(struct exchange *exchange, const char *r
                                         .rate = (unsigned)settings->request_rate_per_organisation,
                                         .realm = realm};
 
-    return quota_enter(exchange->request.gateway->quota, "organisation", realm, &limits, &exchange->tickets[TICKET_ORGANISATION], err);
+    return quota_enter(exchange->request.gateway->quota, "organisation", realm, &limits, &exchange->shares.tickets[TICKET_ORGANISATION], err);
 }
 
 struct result budget_enter(struct exchange *exchange, enum gateway_metric *metric_out, struct error *err)
@@ -107,15 +106,15 @@ struct result budget_enter(struct exchange *exchange, enum gateway_metric *metri
     *metric_out = METRIC_REFUSED_ORGANISATION;
     TRY(enter_organisation(exchange, realm, err));
     if (request->route->record == RECORD_NONE) return SUCCESS;
-    exchange->is_without_role = !decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
+    exchange->shares.is_without_role = !decider_has_role(request->gateway->decider, &request->principal, clock_wall_ms());
     *metric_out = METRIC_REFUSED_DENIED;
-    if (!exchange->is_without_role || takes_of_denials(exchange)) return SUCCESS;
+    if (!exchange->shares.is_without_role || takes_of_denials(exchange)) return SUCCESS;
     return failure(err, ERROR_LIMIT, "too many requests of somebody who has no role; ask for less, or slower");
 }
 
 bool budget_allows_denial(struct exchange *exchange)
 {
-    if (exchange->request.principal.kind == PRINCIPAL_NONE || exchange->is_without_role) return true;
+    if (exchange->request.principal.kind == PRINCIPAL_NONE || exchange->shares.is_without_role) return true;
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW || denial_will_pass(exchange->decision)) return true;
     return takes_of_denials(exchange);
 }
@@ -129,7 +128,7 @@ bool budget_of_workers(struct exchange *exchange)
     if (request->pair_count == 0) return true;
     if (uuid_is_nil(organisation)) realm_of(&request->principal, key);
     else uuid_format(organisation, key);
-    return work_own(&exchange->job, quota_number(request->gateway->quota, "workers", key), request->route->handler->is_long);
+    return work_own(&exchange->http.job, quota_number(request->gateway->quota, "workers", key), request->route->handler->is_long);
 }
 
 /* What is asked for, as far as it is known by now. */
@@ -156,9 +155,9 @@ static void counted(struct record *record)
     static const struct error unavailable = {ERROR_UNAVAILABLE, "the audit log can't be written now"};
     struct exchange *exchange = (struct exchange *)(void *)((char *)record - offsetof(struct exchange, record));
 
-    exchange->is_recorded = true;
+    exchange->recorded = RECORDED_COUNTED;
     if (record->status != RECORD_DONE) metric_add(&metrics_gateway[METRIC_UNRECORDED], 1);
-    pipeline_answer(exchange, record->status == RECORD_DONE ? NULL : &unavailable);
+    exchange_answer(exchange, record->status == RECORD_DONE ? NULL : &unavailable);
 }
 
 void budget_refuse(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
@@ -177,7 +176,7 @@ struct result budget_count(struct exchange *exchange, enum gateway_metric metric
 
     prepare(exchange, &record);
     sequencer_submit_and_wait(exchange->request.gateway->sequencer, &record);
-    exchange->is_recorded = true;
+    exchange->recorded = RECORDED_COUNTED;
     metric_add(&metrics_gateway[record.status == RECORD_DONE ? metric : METRIC_UNRECORDED], 1);
     if (record.status == RECORD_DONE) return SUCCESS;
     return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now, so nothing was done");

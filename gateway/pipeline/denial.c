@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "authz/challenge.h"
-#include "gateway/http/exchange_priv.h"
 #include "gateway/http/hosts.h"
+#include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/token_endpoint.h"
 
 /* RFC 6750 section 3; built from the route and the client's name for us alone, so that it is the same whether or not the thing exists. */

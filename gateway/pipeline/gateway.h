@@ -5,7 +5,10 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/work.h"
+#include "gateway/http/quota.h"
 #include "gateway/settings/settings.h"
 
 struct allotment;
@@ -15,17 +18,18 @@ struct decider;
 struct janitor;
 struct places;
 struct keyd_client;
-struct quota;
+struct pauser;
+struct pg_table;
 struct registry;
 struct route_table;
 struct sequencer;
-struct server;
 struct upkeep;
 struct log_patrol;
 
 struct gateway {
     const struct settings *settings;
     const struct route_table *routes;
+    const struct pg_table *const *tables; /* of statements, for those who open connections: NULL-terminated */
     char origin[128];                    /* of the audit log, from keyd: Sijil-Audit is "<origin>/<sequence>" */
     struct keyd_client *keyd;
     struct sequencer *sequencer;
@@ -42,4 +46,7 @@ struct gateway {
     struct places *places;               /* asks how the regions are */
     struct upkeep *upkeep;               /* works on jobs: scrubs, re-wraps, collections */
     struct allotment *allotment;         /* requests of projects with a quota of events */
+    struct pauser *pauser;               /* requests that wait for a time */
+    _Atomic int streams;                 /* bodies that come in: gateway/pipeline/streams.c */
+    _Atomic int64_t gathered_bytes[QUOTA_HELD]; /* memory of gathered bodies, by their kind: gateway/pipeline/body_memory.c */
 };

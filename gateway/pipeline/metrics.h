@@ -11,6 +11,4 @@ enum gateway_metric {
 };
 
 extern struct metric metrics_gateway[METRIC_GATEWAY_COUNT];
-/** How long requests took, one histogram a route; the last one is for requests without a route. */
-extern struct metric metrics_duration[];
-extern const struct metric_table metric_table_gateway, metric_table_duration;
+extern const struct metric_table metric_table_gateway;

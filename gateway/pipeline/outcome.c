@@ -1,13 +1,14 @@
 /* What a handler came to: the events that say so, and the answer. */
 #include <stdio.h>
 
-#include "gateway/http/exchange_priv.h"
+#include "gateway/pipeline/exchange_priv.h"
+
 
 struct result outcome_ensure(struct exchange *exchange, struct error *err)
 {
     struct request *request = &exchange->request;
 
-    if (exchange->is_recorded || request->route->record != RECORD_WITH_CHANGE) return SUCCESS;
+    if (exchange->recorded != RECORDED_NOT || request->route->record != RECORD_WITH_CHANGE) return SUCCESS;
     return request_record(request, NULL, err);
 }
 
@@ -22,7 +23,7 @@ static struct result record_failure(struct exchange *exchange, const struct erro
     const bool failed = handler_failure != NULL || (request->response != NULL && request->response->status >= 400);
     char note[32];
 
-    if (!changes || !failed || exchange->has_failure || request->permit == NULL) return SUCCESS;
+    if (!changes || !failed || exchange->objection == OBJECTION_FAILED || exchange->objection == OBJECTION_DENIED || request->permit == NULL) return SUCCESS;
     if (handler_failure != NULL)
         (void)snprintf(note, sizeof note, "%s", error_kind_name(handler_failure->kind));
     else
@@ -32,9 +33,9 @@ static struct result record_failure(struct exchange *exchange, const struct erro
 
 void outcome_answer(struct exchange *exchange, const struct error *err)
 {
-    if (exchange->is_denied_late)
+    if (exchange->objection == OBJECTION_DENIED)
         denial_answer(exchange, exchange->record.decision);
-    else if (exchange->is_denied_too_often)
+    else if (exchange->objection == OBJECTION_DENIED_OFTEN)
         exchange_refuse(exchange, 429, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
     else
         response_failure(&exchange->request, err);
@@ -50,6 +51,6 @@ void outcome_conclude(struct exchange *exchange, struct result result, const str
     if (!outcome_ensure(exchange, &unrecorded).ok ||
         !record_failure(exchange, result.ok ? NULL : err, &unrecorded).ok)
         outcome_answer(exchange, is_unknown ? err : &unrecorded);
-    else if (!result.ok || exchange->is_denied_late)
+    else if (!result.ok || exchange->objection == OBJECTION_DENIED)
         outcome_answer(exchange, err);
 }

@@ -1,8 +1,7 @@
-/* Query parameters of /api/v1 are held to gateway/parameters.def; clients of /v2 send more than the specification has. */
-#include <string.h>
+/* Clients of /v2 send more than the specification has. */
+#include "gateway/pipeline/parameters.h"
 
-#include "gateway/http/query.h"
-#include "gateway/pipeline/route.h"
+#include <string.h>
 
 static bool is_among(const char *names, const char *name)
 {
@@ -24,7 +23,7 @@ static bool stands_before(const struct fields *arguments, size_t index)
     return false;
 }
 
-struct result query_check(const struct route *route, const struct fields *arguments, struct error *err)
+struct result parameters_check(const struct route *route, const struct fields *arguments, struct error *err)
 {
     if (route->parameters == NULL || strncmp(route->pattern, "/api/v1/", strlen("/api/v1/")) != 0) return SUCCESS;
     const char *taken = *route->parameters;

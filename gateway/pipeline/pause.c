@@ -7,8 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "gateway/http/exchange_priv.h"
-#include "gateway/http/server_priv.h"
+#include "gateway/pipeline/exchange_priv.h"
 
 struct pauser {
     pthread_mutex_t mutex;
@@ -28,8 +27,8 @@ static void put_in(struct pauser *pauser, struct exchange *exchange)
 {
     struct exchange **place = &pauser->first;
 
-    while (*place != NULL && (*place)->pause_ends_ms <= exchange->pause_ends_ms) place = &(*place)->pause_next;
-    exchange->pause_next = *place;
+    while (*place != NULL && (*place)->pause.ends_ms <= exchange->pause.ends_ms) place = &(*place)->pause.next;
+    exchange->pause.next = *place;
     *place = exchange;
 }
 
@@ -38,11 +37,11 @@ static struct exchange *wait_for_one(struct pauser *pauser)
 {
     while (!pauser->is_stopping) {
         struct exchange *first = pauser->first;
-        const int64_t ends_ms = first == NULL ? 0 : first->pause_ends_ms;
+        const int64_t ends_ms = first == NULL ? 0 : first->pause.ends_ms;
         const struct timespec until = {.tv_sec = (time_t)(ends_ms / 1000), .tv_nsec = (long)(ends_ms % 1000) * 1000000L};
 
         if (first != NULL && ends_ms <= clock_monotonic_ms()) {
-            pauser->first = first->pause_next;
+            pauser->first = first->pause.next;
             return first;
         }
         if (first == NULL) (void)pthread_cond_wait(&pauser->woken, &pauser->mutex);
@@ -58,8 +57,8 @@ static void *pauser_main(void *argument)
     (void)pthread_mutex_lock(&pauser->mutex);
     for (struct exchange *exchange; (exchange = wait_for_one(pauser)) != NULL;) {
         (void)pthread_mutex_unlock(&pauser->mutex);
-        if (exchange->request.response != NULL) pipeline_answer(exchange, NULL);
-        else pipeline_continue(exchange);
+        if (exchange->request.response != NULL) exchange_answer(exchange, NULL);
+        else exchange->pause.then(exchange);
         (void)pthread_mutex_lock(&pauser->mutex);
     }
     (void)pthread_mutex_unlock(&pauser->mutex);
@@ -99,11 +98,12 @@ void pauser_stop(struct pauser *pauser)
     pauser_free(pauser);
 }
 
-void pause_begin(struct exchange *exchange)
+void pause_begin(struct exchange *exchange, void (*then)(struct exchange *exchange))
 {
-    struct pauser *pauser = exchange->server->pauser;
+    struct pauser *pauser = exchange->request.gateway->pauser;
 
-    exchange->pause_ends_ms = clock_monotonic_ms() + exchange->request.wait_ms;
+    exchange->pause.then = then;
+    exchange->pause.ends_ms = clock_monotonic_ms() + exchange->request.wait_ms;
     (void)pthread_mutex_lock(&pauser->mutex);
     put_in(pauser, exchange);
     if (pauser->first == exchange) (void)pthread_cond_signal(&pauser->woken);

@@ -7,35 +7,34 @@
 #include "authz/authenticate.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "gateway/http/exchange_priv.h"
 #include "gateway/http/path.h"
 #include "gateway/http/query.h"
-#include "gateway/http/server_priv.h"
+#include "gateway/pipeline/exchange_priv.h"
+#include "gateway/pipeline/parameters.h"
 #include "gateway/pipeline/resolve.h"
 #include "gateway/pipeline/token_endpoint.h"
 
-enum way {
-    WAY_NEXT, /* the next step */
-    WAY_WORKER, /* the same step again, on a worker */
-    WAY_WAIT, /* whoever is waited for goes on with the next step; the exchange is not ours any more */
-    WAY_ANSWER /* there is an answer */
+enum step_result {
+    STEP_NEXT,   /* the next step */
+    STEP_WORKER, /* the same step again, on a worker */
+    STEP_WAIT,   /* whoever is waited for goes on with the next step; the exchange is not ours any more */
+    STEP_ANSWER  /* there is an answer */
 };
 
-static enum way answer_failure(struct exchange *exchange, const struct error *err)
+static enum step_result answer_failure(struct exchange *exchange, const struct error *err)
 {
-    failure_tell(&exchange->request, err);
-    response_failure(&exchange->request, err);
-    return WAY_ANSWER;
+    exchange_fail(exchange, err);
+    return STEP_ANSWER;
 }
 
-static enum way unrouted(struct exchange *exchange, const struct route_match *match)
+static enum step_result unrouted(struct exchange *exchange, const struct route_match *match)
 {
     if (match->answer == ROUTE_METHOD)
         response_not_allowed(&exchange->request, match->methods);
     else
         response_unknown(&exchange->request);
     exchange_count_unrecorded(exchange, METRIC_REFUSED_ROUTE);
-    return WAY_ANSWER;
+    return STEP_ANSWER;
 }
 
 /* Below /v2 what stands in a path is a name, or what belongs to one. */
@@ -53,7 +52,7 @@ static bool split_path(struct request *request, struct bytes path, struct path *
 static struct result find_route(struct exchange *exchange, struct route_match *match_out, struct error *err)
 {
     struct request *request = &exchange->request;
-    const struct bytes target = {(const uint8_t *)exchange->target, exchange->target_length};
+    const struct bytes target = {(const uint8_t *)exchange->http.target, exchange->http.target_length};
     struct bytes path = {0}, query = {0};
     struct path *split = arena_take(request->arena, sizeof *split);
 
@@ -64,7 +63,7 @@ static struct result find_route(struct exchange *exchange, struct route_match *m
     return route_find(request->gateway->routes, split, request->method, request->arena, match_out, err);
 }
 
-static enum way step_route(struct exchange *exchange, struct pg *pg)
+static enum step_result step_route(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
     struct route_match match = {0};
@@ -72,43 +71,50 @@ static enum way step_route(struct exchange *exchange, struct pg *pg)
 
     (void)pg;
     if (!find_route(exchange, &match, &err).ok) {
-        if (request->response != NULL) return WAY_ANSWER;
+        if (request->response != NULL) return STEP_ANSWER;
         if (err.kind != ERROR_LIMIT) return answer_failure(exchange, &err);
         response_error(request, 414, "UNSUPPORTED", "The query is too long", err.message);
-        return WAY_ANSWER;
+        return STEP_ANSWER;
     }
     if (match.answer != ROUTE_FOUND) return unrouted(exchange, &match);
     request->route = match.route;
     request->name = match.name;
     request->reference = match.reference;
-    if (!query_check(match.route, &request->arguments, &err).ok) return answer_failure(exchange, &err);
-    if (exchange->framing.has_body && match.route->body == BODY_NONE) {
+    if (!parameters_check(match.route, &request->arguments, &err).ok) return answer_failure(exchange, &err);
+    if (exchange->http.framing.has_body && match.route->body == BODY_NONE) {
         const struct error unasked = {ERROR_INVALID, "this request has no body"};
         return answer_failure(exchange, &unasked);
     }
-    if (match.route->body_limit != 0 && exchange->framing.length > match.route->body_limit) {
+    if (match.route->body_limit != 0 && exchange->http.framing.length > match.route->body_limit) {
         err.kind = ERROR_LIMIT;
         (void)snprintf(err.message, sizeof err.message, "the body may have at most %zu bytes", match.route->body_limit);
         return answer_failure(exchange, &err);
     }
-    return WAY_NEXT;
+    return STEP_NEXT;
 }
 
-static enum way step_form(struct exchange *exchange, struct pg *pg)
+static void gather(struct exchange *exchange)
+{
+    const struct route *route = exchange->request.route;
+
+    http_gather(&exchange->http, route->body_limit, route->body != BODY_FORM); /* forms come before any right */
+}
+
+static enum step_result step_form(struct exchange *exchange, struct pg *pg)
 {
     (void)pg;
-    if (exchange->request.route->body != BODY_FORM || !exchange->framing.has_body) return WAY_NEXT;
-    gather_begin(exchange);
-    return WAY_WAIT;
+    if (exchange->request.route->body != BODY_FORM || !exchange->http.framing.has_body) return STEP_NEXT;
+    gather(exchange);
+    return STEP_WAIT;
 }
 
 /* What has to block, or may have to, goes on where that is allowed. */
-static enum way step_place(struct exchange *exchange, struct pg *pg)
+static enum step_result step_place(struct exchange *exchange, struct pg *pg)
 {
     const struct request *request = &exchange->request;
 
     (void)pg;
-    return request->is_on_worker || request->route->handler->decides_at_once ? WAY_NEXT : WAY_WORKER;
+    return request->is_on_worker || request->route->handler->decides_at_once ? STEP_NEXT : STEP_WORKER;
 }
 
 static enum credential_place place_of(enum credential_kind kind)
@@ -139,37 +145,37 @@ static struct result check_credential(struct exchange *exchange, struct error *e
     return SUCCESS;
 }
 
-static enum way too_many(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
+static enum step_result too_many(struct exchange *exchange, const char *why, unsigned wait_s, enum gateway_metric metric)
 {
     budget_refuse(exchange, why, wait_s, metric);
-    return WAY_WAIT;
+    return STEP_WAIT;
 }
 
-static enum way step_authenticate(struct exchange *exchange, struct pg *pg)
+static enum step_result step_authenticate(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
     enum gateway_metric metric = METRIC_REFUSED_PRINCIPAL;
     struct error err = {0};
 
     (void)pg;
-    if (request->route->credential == CREDENTIAL_NONE) return WAY_NEXT;
+    if (request->route->credential == CREDENTIAL_NONE) return STEP_NEXT;
     if (!check_credential(exchange, &err).ok) return answer_failure(exchange, &err);
     const struct authentication *found = request->authentication;
     if (found->error == OAUTH_TOO_MANY) return too_many(exchange, found->description, found->wait_s, METRIC_REFUSED_SECRET);
-    if (budget_enter(exchange, &metric, &err).ok) return WAY_NEXT;
+    if (budget_enter(exchange, &metric, &err).ok) return STEP_NEXT;
     return too_many(exchange, err.message, 1, metric);
 }
 
 /* Who has no good credential does not get his body stored, only drained. */
-static enum way step_gather(struct exchange *exchange, struct pg *pg)
+static enum step_result step_gather(struct exchange *exchange, struct pg *pg)
 {
     const struct request *request = &exchange->request;
 
     (void)pg;
-    if (request->route->body != BODY_GATHERED || !exchange->framing.has_body) return WAY_NEXT;
-    if (request->principal.kind == PRINCIPAL_NONE) return WAY_NEXT;
-    gather_begin(exchange);
-    return WAY_WAIT;
+    if (request->route->body != BODY_GATHERED || !exchange->http.framing.has_body) return STEP_NEXT;
+    if (request->principal.kind == PRINCIPAL_NONE) return STEP_NEXT;
+    gather(exchange);
+    return STEP_WAIT;
 }
 
 /* A target function that names what routes.def does not is a bug. */
@@ -180,54 +186,54 @@ static void require_actions(const struct request *request)
         assert(route_has_action(request->route, request->pairs[i].action));
 }
 
-static enum way step_decide(struct exchange *exchange, struct pg *pg)
+static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
     bool is_later = false;
     struct error err = {0};
 
-    if (request->route->record == RECORD_NONE) return WAY_NEXT;
+    if (request->route->record == RECORD_NONE) return STEP_NEXT;
     request->pair_count = 0;
     if (!request->route->target(request, pg, &err).ok) return answer_failure(exchange, &err);
-    if (request->response != NULL) return WAY_ANSWER;
+    if (request->response != NULL) return STEP_ANSWER;
     require_actions(request);
     if (!resolve_repositories(request, pg, &is_later, &err).ok) return answer_failure(exchange, &err);
-    if (is_later) return WAY_WORKER;
+    if (is_later) return STEP_WORKER;
     if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
     if (decision_verdict(exchange->decision) == VERDICT_DENY && request->route->handler->instead != NULL &&
         !exchange_decide_instead(exchange, &err).ok)
         return answer_failure(exchange, &err);
-    if (budget_allows_denial(exchange)) return WAY_NEXT;
+    if (budget_allows_denial(exchange)) return STEP_NEXT;
     return too_many(exchange, DENIED_TOO_OFTEN, 1, METRIC_REFUSED_DENIED);
 }
 
 static size_t step_of_decide(void);
 
 /* Who may not send it is told so before any of it is stored. It may come slowly, so whether he still may is decided again. */
-static enum way step_take(struct exchange *exchange, struct pg *pg)
+static enum step_result step_take(struct exchange *exchange, struct pg *pg)
 {
     const bool is_missing =
-        exchange->request.route->body == BODY_ALLOWED && exchange->framing.has_body && !exchange->is_body_done;
+        exchange->request.route->body == BODY_ALLOWED && exchange->http.framing.has_body && exchange->http.body_state != HTTP_BODY_DONE;
 
     (void)pg;
-    if (!is_missing || decision_verdict(exchange->decision) != VERDICT_ALLOW) return WAY_NEXT;
+    if (!is_missing || decision_verdict(exchange->decision) != VERDICT_ALLOW) return STEP_NEXT;
     exchange->step = step_of_decide();
-    gather_begin(exchange);
-    return WAY_WAIT;
+    gather(exchange);
+    return STEP_WAIT;
 }
 
-static enum way admit_stream(struct exchange *exchange)
+static enum step_result admit_stream(struct exchange *exchange)
 {
     const bool is_one = exchange->request.route->body == BODY_STREAMED && decision_verdict(exchange->decision) == VERDICT_ALLOW;
     struct stream_refusal refusal = {.status = 0};
 
-    if (!is_one || stream_enter(exchange, &refusal)) return WAY_NEXT;
+    if (!is_one || stream_enter(exchange, &refusal)) return STEP_NEXT;
     if (refusal.status == 429) return too_many(exchange, refusal.why, 1, refusal.metric);
     exchange_refuse(exchange, refusal.status, refusal.why, 1, refusal.metric);
-    return WAY_ANSWER;
+    return STEP_ANSWER;
 }
 
-static enum way step_allot(struct exchange *exchange, struct pg *pg)
+static enum step_result step_allot(struct exchange *exchange, struct pg *pg)
 {
     static const char why[] = "the project's quota of requests for this minute is used up; Retry-After says when to come again";
     struct allotted_now now = {.allotted = ALLOTTED};
@@ -236,7 +242,7 @@ static enum way step_allot(struct exchange *exchange, struct pg *pg)
     if (ration_is_used_up(exchange)) return too_many(exchange, RIGHTS_TOO_FAST, 1, METRIC_REFUSED_RIGHTS);
     if (!exchange_allot(exchange, pg, &now, &err).ok) return answer_failure(exchange, &err);
     if (now.allotted == ALLOTTED) return admit_stream(exchange);
-    return now.allotted == ALLOTTED_LATER ? WAY_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);
+    return now.allotted == ALLOTTED_LATER ? STEP_WORKER : too_many(exchange, why, now.wait_s, METRIC_REFUSED_PROJECT);
 }
 
 static void continue_later(struct exchange *exchange);
@@ -247,47 +253,48 @@ static void recorded(struct record *record)
     struct exchange *exchange = (struct exchange *)(void *)((char *)record - offsetof(struct exchange, record));
     const bool is_allowed = record->status == RECORD_DONE && decision_verdict(record->decision) == VERDICT_ALLOW;
 
-    if (record->status != RECORD_STALE) exchange->is_recorded = true; /* also if nobody waits for the answer any more */
+    if (record->status != RECORD_STALE && exchange->recorded == RECORDED_NOT)
+        exchange->recorded = RECORDED_COUNTED; /* also if nobody waits for the answer any more; step_recorded() says more */
     if (is_allowed && exchange->request.route->handler->recall != NULL)
-        exchange_resume(exchange, PHASE_RECALL);
+        http_resume(&exchange->http, PHASE_RECALL);
     else
         continue_later(exchange);
 }
 
-static enum way step_record(struct exchange *exchange, struct pg *pg)
+static enum step_result step_record(struct exchange *exchange, struct pg *pg)
 {
     const struct request *request = &exchange->request;
 
     (void)pg;
     exchange->record.done = NULL;
-    if (request->route->record == RECORD_NONE) return WAY_NEXT;
+    if (request->route->record == RECORD_NONE) return STEP_NEXT;
     const bool is_allowed = decision_verdict(exchange->decision) == VERDICT_ALLOW;
-    if (is_allowed && !budget_of_workers(exchange)) return WAY_WORKER;
-    if (request->route->record == RECORD_WITH_CHANGE && is_allowed) return WAY_NEXT;
+    if (is_allowed && !budget_of_workers(exchange)) return STEP_WORKER;
+    if (request->route->record == RECORD_WITH_CHANGE && is_allowed) return STEP_NEXT;
     struct change *(*search)(struct request *) = request->route->handler->search;
     exchange_record_prepare(exchange, is_allowed && search != NULL ? search(&exchange->request) : NULL);
     exchange->record.done = recorded;
     sequencer_submit(request->gateway->sequencer, &exchange->record);
-    return WAY_WAIT;
+    return STEP_WAIT;
 }
 
-static enum way step_recorded(struct exchange *exchange, struct pg *pg)
+static enum step_result step_recorded(struct exchange *exchange, struct pg *pg)
 {
     static const struct error unavailable = {ERROR_UNAVAILABLE, "the audit log can't be written now"};
     static const struct error unstable = {ERROR_UNAVAILABLE, "the rights change too fast to decide"};
     struct record *record = &exchange->record;
 
     (void)pg;
-    if (record->done == NULL) return WAY_NEXT; /* nothing was recorded yet: a change will be */
+    if (record->done == NULL) return STEP_NEXT; /* nothing was recorded yet: a change will be */
     exchange_record_take(exchange);
     switch (record->status) {
     case RECORD_DONE:
-        if (decision_verdict(record->decision) == VERDICT_ALLOW) return WAY_NEXT;
+        if (decision_verdict(record->decision) == VERDICT_ALLOW) return STEP_NEXT;
         denial_answer(exchange, record->decision);
-        return WAY_ANSWER;
+        return STEP_ANSWER;
     case RECORD_STALE:
         exchange->step = step_of_decide();
-        return exchange_may_decide_again(exchange) ? WAY_NEXT : answer_failure(exchange, &unstable);
+        return exchange_may_decide_again(exchange) ? STEP_NEXT : answer_failure(exchange, &unstable);
     case RECORD_REFUSED:
     case RECORD_UNAVAILABLE: break;
     }
@@ -301,29 +308,25 @@ static struct result begin_handler(struct exchange *exchange, struct pg *pg, str
     return exchange->request.route->handler->begin(&exchange->request, pg, err);
 }
 
-static enum way begin_stream(struct exchange *exchange, struct pg *pg)
+static enum step_result begin_stream(struct exchange *exchange, struct pg *pg)
 {
     struct error err = {0};
     const struct result result = begin_handler(exchange, pg, &err);
 
     if (!result.ok || exchange->request.response != NULL) {
         outcome_conclude(exchange, result, &err);
-        return WAY_ANSWER;
+        return STEP_ANSWER;
     }
     if (!outcome_ensure(exchange, &err).ok) {
         outcome_answer(exchange, &err);
-        return WAY_ANSWER;
+        return STEP_ANSWER;
     }
-    if (!exchange->framing.has_body) {
-        pipeline_finish(exchange, pg);
-        return WAY_WAIT;
-    }
-    lease_begin(exchange);
-    exchange_resume(exchange, PHASE_STREAM);
-    return WAY_WAIT;
+    if (exchange->http.framing.has_body) http_stream(&exchange->http);
+    else pipeline_finish(exchange, pg, true);
+    return STEP_WAIT;
 }
 
-static enum way step_handle(struct exchange *exchange, struct pg *pg)
+static enum step_result step_handle(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
     struct error err = {0};
@@ -335,14 +338,14 @@ static enum way step_handle(struct exchange *exchange, struct pg *pg)
     const bool waits = result.ok && request->wait_ms > 0, has_answer = request->response != NULL;
     if (has_answer || !waits) outcome_conclude(exchange, result, &err);
     else exchange->step--; /* it is run again */
-    if (!waits) return WAY_ANSWER;
-    pause_begin(exchange);
-    return WAY_WAIT;
+    if (!waits) return STEP_ANSWER;
+    pause_begin(exchange, pipeline_continue);
+    return STEP_WAIT;
 }
 
 static const struct step {
     const char *name;
-    enum way (*run)(struct exchange *exchange, struct pg *pg);
+    enum step_result (*run)(struct exchange *exchange, struct pg *pg);
 } steps[] = {
     {"route", step_route},   {"form", step_form},     {"place", step_place},
     {"authenticate", step_authenticate}, {"gather", step_gather}, {"decide", step_decide}, {"take", step_take},
@@ -358,70 +361,58 @@ static size_t step_of_decide(void)
     return step;
 }
 
-static bool has_stream(const struct request *request)
+void pipeline_finish(struct exchange *exchange, struct pg *pg, bool is_whole)
 {
-    return request->response != NULL && request->response->source != NULL && request->method == METHOD_GET;
-}
-
-void pipeline_answer(struct exchange *exchange, const struct error *failed)
-{
-    if (failed != NULL) response_failure(&exchange->request, failed);
-    if (has_stream(&exchange->request)) outflow_begin(exchange);
-    else exchange_resume(exchange, PHASE_ANSWER);
-}
-
-void pipeline_finish(struct exchange *exchange, struct pg *pg)
-{
+    static const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
     struct request *request = &exchange->request;
     struct error err = {0};
 
-    const struct error no_memory = {ERROR_NO_MEMORY, "no memory for a body"};
-    if (exchange_is_malformed(exchange) && request->response == NULL) exchange_refuse_malformed(exchange);
-    if (!exchange->intake.has_failed)
+    if (is_whole)
         outcome_conclude(exchange, request->route->handler->finish(request, pg, &err), &err);
     else
         outcome_conclude(exchange, (struct result){.ok = request->response != NULL}, &no_memory);
-    pipeline_answer(exchange, NULL);
+    exchange_answer(exchange, NULL);
 }
 
 static bool waited_too_long(const struct exchange *exchange)
 {
     const int64_t longest_ms = exchange->request.gateway->settings->queue_timeout;
 
-    return !exchange->has_begun && clock_monotonic_ms() - exchange->queued_ms > longest_ms;
+    return !exchange->has_begun && clock_monotonic_ms() - exchange->http.queued_ms > longest_ms;
 }
 
 static void run_steps(struct exchange *exchange, struct pg *pg)
 {
-    enum way way = WAY_NEXT;
+    enum step_result result = STEP_NEXT;
 
-    while (way == WAY_NEXT && exchange->step < STEP_COUNT) way = steps[exchange->step++].run(exchange, pg);
-    if (way == WAY_WORKER) {
+    while (result == STEP_NEXT && exchange->step < STEP_COUNT) result = steps[exchange->step++].run(exchange, pg);
+    if (result == STEP_WORKER) {
         exchange->step--;
         continue_later(exchange);
-    } else if (way != WAY_WAIT) {
-        pipeline_answer(exchange, NULL);
+    } else if (result != STEP_WAIT) {
+        exchange_answer(exchange, NULL);
     }
 }
 
-static void run_on_worker(struct exchange *exchange, struct pg *pg)
+static void run_on_worker(struct http_exchange *http, void *worker_state)
 {
+    struct exchange *exchange = exchange_of(http);
     const struct error late = {ERROR_UNAVAILABLE, "no worker was free in time"};
 
     exchange->request.is_on_worker = true;
     if (!waited_too_long(exchange)) {
-        run_steps(exchange, pg);
+        run_steps(exchange, worker_state);
         return;
     }
     exchange_count_unrecorded(exchange, METRIC_REFUSED_BUSY);
-    pipeline_answer(exchange, &late);
+    exchange_answer(exchange, &late);
 }
 
 static void continue_later(struct exchange *exchange)
 {
     const struct error busy = {ERROR_UNAVAILABLE, "too many requests wait already; try again in a second"};
 
-    if (!exchange_submit(exchange, exchange->server->gateway->readers, run_on_worker)) pipeline_answer(exchange, &busy);
+    if (!http_submit(&exchange->http, exchange->request.gateway->readers, run_on_worker)) exchange_answer(exchange, &busy);
 }
 
 void pipeline_start(struct exchange *exchange)
@@ -435,12 +426,12 @@ bool pipeline_recall(struct exchange *exchange)
 
     exchange_record_take(exchange);
     exchange->has_begun = true;
-    exchange->phase = PHASE_ANSWER;
+    exchange->http.phase = PHASE_ANSWER;
     const bool is_at_hand = request->route->handler->recall(request);
-    if (is_at_hand && (!has_stream(request) || outflow_begin_at_once(exchange))) return true;
-    exchange->phase = PHASE_WORK;
+    if (is_at_hand && http_answer_at_once(&exchange->http)) return true;
+    exchange->http.phase = PHASE_WORK;
     exchange->step = is_at_hand ? STEP_COUNT : STEP_COUNT - 1; /* what is not done: to read the first bytes, or to handle, too */
-    exchange_suspend(exchange);
+    http_suspend(&exchange->http);
     continue_later(exchange);
     return false;
 }

@@ -4,8 +4,7 @@
  * an issuer has no such limit: it must work at once, and there is only so much to revoke as was made.
  */
 #include "authz/role.h"
-#include "gateway/http/exchange_priv.h"
-#include "gateway/http/server_priv.h"
+#include "gateway/pipeline/exchange_priv.h"
 
 static bool makes_rights(enum action action)
 {
@@ -20,7 +19,7 @@ static bool makes_rights(enum action action)
 
 static bool is_within(struct exchange *exchange, const char *kind, const char *key, const char *realm, int64_t rate)
 {
-    struct quota *quota = exchange->server->gateway->quota;
+    struct quota *quota = exchange->request.gateway->quota;
     const struct quota_limits limits = {.at_a_time = UINT32_MAX, .rate = (unsigned)rate, .realm = realm};
     struct quota_ticket ticket = {0};
     struct error err = {0};
@@ -36,10 +35,10 @@ bool ration_is_used_up(struct exchange *exchange)
     const struct settings *settings = request->gateway->settings;
     char organisation[UUID_TEXT_SIZE], principal[PRINCIPAL_KEY_SIZE];
 
-    if (exchange->is_rationed || request->pair_count == 0 || !makes_rights(request->pairs[0].action) ||
+    if (exchange->shares.is_rationed || request->pair_count == 0 || !makes_rights(request->pairs[0].action) ||
         decision_verdict(exchange->decision) != VERDICT_ALLOW)
         return false;
-    exchange->is_rationed = true;
+    exchange->shares.is_rationed = true;
     uuid_format(&request->pairs[0].resource.organisation, organisation);
     principal_key(&request->principal, principal);
     return !is_within(exchange, "rights of an organisation", organisation, organisation, settings->rights_rate_per_organisation) ||

@@ -6,12 +6,12 @@
 #include "authz/authenticate.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "gateway/http/exchange_priv.h"
+#include "gateway/pipeline/exchange_priv.h"
 #include "policy/decider.h"
 
 #define STALE_MAX 100 /* a loop, whatever the clock says */
 
-static struct exchange *exchange_of(struct request *request)
+static struct exchange *exchange_of_request(struct request *request)
 {
     return (struct exchange *)(void *)((char *)request - offsetof(struct exchange, request));
 }
@@ -68,32 +68,17 @@ void exchange_right(const struct exchange *exchange, char rule_out[65])
     (void)snprintf(rule_out, 65, "%s", rule);
 }
 
-struct event_context exchange_context(const struct exchange *exchange)
-{
-    const struct request *request = &exchange->request;
-    struct event_context context = {.client_address = request->client_address,
-                                    .user_agent = request_header(request, "User-Agent")};
-
-    if (request->principal.kind != PRINCIPAL_NONE) {
-        context.issuer = request->principal.issuer;
-        context.subject = request->principal.subject;
-    }
-    if (request->authentication != NULL && request->authentication->tried[0] != '\0') context.tried = request->authentication->tried;
-    memcpy(context.request_id, request->id, sizeof context.request_id);
-    return context;
-}
-
 /* What is denied is not a project's: strangers could use up its quota. Nor is what its administrators do. */
 struct result exchange_allot(struct exchange *exchange, struct pg *pg, struct allotted_now *now_out, struct error *err)
 {
     const struct request *request = &exchange->request;
     struct allotted_now now = {.allotted = ALLOTTED};
 
-    const bool counts = request->route->record != RECORD_NONE && request->speaks_oci && !exchange->is_allotted &&
+    const bool counts = request->route->record != RECORD_NONE && request->speaks_oci && !exchange->shares.is_allotted &&
                         !uuid_is_nil(&request->pairs[0].resource.project) &&
                         decision_verdict(exchange->decision) == VERDICT_ALLOW;
     if (counts) TRY(allotment_take(request->gateway->allotment, &request->pairs[0].resource.project, pg, &now, err));
-    if (counts && now.allotted != ALLOTTED_LATER) exchange->is_allotted = true;
+    if (counts && now.allotted != ALLOTTED_LATER) exchange->shares.is_allotted = true;
     *now_out = now;
     return SUCCESS;
 }
@@ -125,12 +110,12 @@ void exchange_record_take(struct exchange *exchange)
         meet_newer_rights(request, record->outdated_epoch);
         return;
     }
-    exchange->is_recorded = true;
     if (record->status == RECORD_UNAVAILABLE) {
+        if (exchange->recorded == RECORDED_NOT) exchange->recorded = RECORDED_COUNTED;
         metric_add(&metrics_gateway[METRIC_UNRECORDED], 1);
         return;
     }
-    exchange->has_sequence = !record->folded;
+    exchange->recorded = record->folded ? RECORDED_COUNTED : RECORDED_EVENT;
     exchange->sequence = record->sequence;
     if (record->permit == NULL) return;
     permit_free(request->permit);
@@ -160,6 +145,12 @@ static struct result not_recorded(const struct record *record, struct error *err
     return failure(err, ERROR_UNAVAILABLE, "the audit log can't be written now, so nothing was done");
 }
 
+/* An event says that it failed; a denial that was recorded before says more. */
+static void object(struct exchange *exchange)
+{
+    if (exchange->objection == OBJECTION_NONE) exchange->objection = OBJECTION_FAILED;
+}
+
 static struct result record_and_wait(struct exchange *exchange, struct change *change, struct error *err)
 {
     exchange_record_prepare(exchange, change);
@@ -168,7 +159,7 @@ static struct result record_and_wait(struct exchange *exchange, struct change *c
     switch (exchange->record.status) {
     case RECORD_DONE: meet_own_change(&exchange->request, &exchange->record); return SUCCESS;
     case RECORD_REFUSED:
-        exchange->has_failure = true;
+        object(exchange);
         *err = exchange->record.error;
         return (struct result){.ok = false};
     case RECORD_STALE: return failure(err, ERROR_CONFLICT, "the rights changed meanwhile");
@@ -182,13 +173,13 @@ static struct result decide_again(struct exchange *exchange, struct error *err)
 {
     TRY(exchange_decide(exchange, err));
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
-    if (!exchange->is_recorded && !budget_allows_denial(exchange)) {
+    if (exchange->recorded == RECORDED_NOT && !budget_allows_denial(exchange)) {
         TRY(budget_count(exchange, METRIC_REFUSED_DENIED, err));
-        exchange->is_denied_too_often = true;
+        exchange->objection = OBJECTION_DENIED_OFTEN;
         return failure(err, ERROR_LIMIT, DENIED_TOO_OFTEN);
     }
     TRY(record_and_wait(exchange, NULL, err));
-    exchange->is_denied_late = exchange->has_failure = true;
+    exchange->objection = OBJECTION_DENIED;
     return failure(err, ERROR_DENIED, "not allowed any more");
 }
 
@@ -197,8 +188,8 @@ static uint64_t bytes_gone(const struct exchange *exchange)
 {
     const struct response *response = exchange->request.response;
 
-    if (response == NULL) return exchange->body_bytes;
-    return response->source == NULL ? response->body.length : exchange->sent_bytes;
+    if (response == NULL) return exchange->http.body_bytes;
+    return response->source == NULL ? response->body.length : exchange->http.sent_bytes;
 }
 
 /* What was permitted has failed. What was not permitted yet is denied now; without pairs nothing was decided, and it is counted. */
@@ -208,7 +199,7 @@ void exchange_record_lost(struct exchange *exchange)
     struct error err = {0};
     char note[80];
 
-    (void)snprintf(note, sizeof note, "%llu bytes had gone: %.44s", (unsigned long long)bytes_gone(exchange), exchange->lease.rule);
+    (void)snprintf(note, sizeof note, "%llu bytes had gone: %.44s", (unsigned long long)bytes_gone(exchange), exchange->http.lease.rule);
     if (request->permit != NULL)
         (void)request_record_outcome(request, OUTCOME_FAILED, note, NULL, &err).ok;
     else if (request->pair_count > 0 && exchange_decide(exchange, &err).ok &&
@@ -222,13 +213,13 @@ bool exchange_may_decide_again(struct exchange *exchange)
 {
     const int64_t now_ms = clock_monotonic_ms(), longest_ms = exchange->request.gateway->settings->record_timeout;
 
-    if (exchange->stale_count++ == 0) exchange->stale_since_ms = now_ms;
-    return exchange->stale_count < STALE_MAX && now_ms - exchange->stale_since_ms < longest_ms;
+    if (exchange->stale.count++ == 0) exchange->stale.since_ms = now_ms;
+    return exchange->stale.count < STALE_MAX && now_ms - exchange->stale.since_ms < longest_ms;
 }
 
 static struct result record_decision(struct exchange *exchange, struct change *change, struct error *err)
 {
-    exchange->stale_count = 0;
+    exchange->stale.count = 0;
     do {
         if (exchange->decision == NULL) TRY(decide_again(exchange, err));
         const struct result result = record_and_wait(exchange, change, err);
@@ -240,7 +231,7 @@ static struct result record_decision(struct exchange *exchange, struct change *c
 struct result request_record(struct request *request, struct change *change, struct error *err)
 {
     if (request->permit != NULL) return request_record_outcome(request, OUTCOME_COMPLETED, "", change, err);
-    return record_decision(exchange_of(request), change, err);
+    return record_decision(exchange_of_request(request), change, err);
 }
 
 /* What a request was decided on, while something else is decided and recorded in its place. */
@@ -254,7 +245,7 @@ static void set_aside(struct exchange *exchange, const struct action_pair *pairs
 {
     struct request *request = &exchange->request;
 
-    assert(pair_count <= ACTION_PAIRS_MAX && !exchange->is_recorded);
+    assert(pair_count <= ACTION_PAIRS_MAX && exchange->recorded == RECORDED_NOT);
     *own_out = (struct own){.decision = exchange->decision, .pair_count = request->pair_count};
     memcpy(own_out->pairs, request->pairs, sizeof own_out->pairs);
     memcpy(request->pairs, pairs, pair_count * sizeof *pairs);
@@ -268,8 +259,8 @@ static void take_back(struct exchange *exchange, const struct own *own)
 
     decision_free(exchange->decision);
     exchange->decision = own->decision;
-    exchange->is_denied_late = exchange->is_denied_too_often = exchange->has_failure = false;
-    exchange->is_recorded = exchange->has_sequence = false;
+    exchange->objection = OBJECTION_NONE;
+    exchange->recorded = RECORDED_NOT;
     memcpy(request->pairs, own->pairs, sizeof own->pairs);
     request->pair_count = own->pair_count;
 }
@@ -277,7 +268,7 @@ static void take_back(struct exchange *exchange, const struct own *own)
 struct result request_record_instead(struct request *request, const struct action_pair *pairs, size_t pair_count,
                                      struct change *change, struct error *err)
 {
-    struct exchange *exchange = exchange_of(request);
+    struct exchange *exchange = exchange_of_request(request);
     struct own own;
 
     set_aside(exchange, pairs, pair_count, &own);
@@ -291,12 +282,12 @@ struct result request_record_instead(struct request *request, const struct actio
 
 struct result request_record_denial(struct request *request, const struct action_pair *pair, struct error *err)
 {
-    struct exchange *exchange = exchange_of(request);
+    struct exchange *exchange = exchange_of_request(request);
     struct own own;
     struct result result = SUCCESS;
 
     set_aside(exchange, pair, 1, &own);
-    exchange->stale_count = 0;
+    exchange->stale.count = 0;
     do {
         result = decide_again(exchange, err);
     } while (!result.ok && err->kind == ERROR_CONFLICT && exchange_may_decide_again(exchange));
@@ -319,7 +310,7 @@ static struct result outcome_of(struct record *record, struct error *err)
 struct result request_record_outcome(struct request *request, enum outcome outcome, const char *note,
                                      struct change *change, struct error *err)
 {
-    struct exchange *exchange = exchange_of(request);
+    struct exchange *exchange = exchange_of_request(request);
     struct record record = {.under = request->permit, .outcome = outcome, .context = exchange_context(exchange),
                             .change = change};
 
@@ -329,7 +320,7 @@ struct result request_record_outcome(struct request *request, enum outcome outco
     const enum record_status status = record.status;
     const uint64_t outdated_epoch = record.outdated_epoch;
     if (status == RECORD_DONE && !record.folded) exchange->sequence = record.sequence;
-    if (status == RECORD_REFUSED || outcome == OUTCOME_FAILED) exchange->has_failure = true;
+    if (status == RECORD_REFUSED || outcome == OUTCOME_FAILED) object(exchange);
     record_done(&record);
     if (status != RECORD_STALE) return result;
 

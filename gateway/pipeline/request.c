@@ -4,26 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const method_names[METHOD_COUNT] = {
-    [METHOD_GET] = "GET", [METHOD_HEAD] = "HEAD",   [METHOD_POST] = "POST",
-    [METHOD_PUT] = "PUT", [METHOD_PATCH] = "PATCH", [METHOD_DELETE] = "DELETE",
-};
-
-const char *method_name(enum method method)
-{
-    return method_names[method];
-}
-
-bool method_find(const char *name, enum method *method_out)
-{
-    for (int method = 0; method < METHOD_COUNT; method++) {
-        if (strcmp(name, method_names[method]) != 0) continue;
-        *method_out = (enum method)method;
-        return true;
-    }
-    return false;
-}
-
 const char *request_next_argument(const struct request *request, const char *key, size_t *at)
 {
     while (*at < request->arguments.count) {
@@ -41,17 +21,12 @@ const char *request_argument(const struct request *request, const char *key)
 
 const char *request_next_header(const struct request *request, const char *name, size_t *at)
 {
-    while (*at < request->headers.count) {
-        const struct field *field = &request->headers.list[(*at)++];
-        if (strcasecmp(field->name, name) == 0) return field->value;
-    }
-    return NULL;
+    return header_next(&request->headers, name, at);
 }
 
 const char *request_header(const struct request *request, const char *name)
 {
-    size_t at = 0;
-    return request_next_header(request, name, &at);
+    return header_find(&request->headers, name);
 }
 
 struct resource *request_add_pair(struct request *request, enum action action, const char *name)

@@ -14,32 +14,12 @@
 #include "authz/principal.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "gateway/http/message.h"
 
 struct gateway;  /* everything that is shared: gateway/gateway.h */
 struct route;    /* a row of gateway/routes.def: gateway/pipeline/route.h */
-struct response; /* gateway/pipeline/response.h */
-struct response_source;
 struct authentication; /* authz/authenticate.h */
 struct asked_label;    /* policy/label.h */
-
-enum method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_PUT, METHOD_PATCH, METHOD_DELETE, METHOD_COUNT };
-#define METHOD_BIT(method) (1U << (method))
-/** "GET" and so on. */
-const char *method_name(enum method method);
-/** Exact, in capitals (RFC 9110 section 9.1). */
-bool method_find(const char *name, enum method *method_out);
-
-/** A header or an argument, as it came; both are text without NUL. */
-struct field {
-    const char *name, *value;
-};
-#define REQUEST_HEADERS_MAX   100 /* more is 431: real clients send under thirty */
-#define REQUEST_ARGUMENTS_MAX 64  /* more is 414: a push may name ten tags, a token request several scopes */
-
-struct fields {
-    size_t count;
-    struct field *list;
-};
 
 struct request {
     struct gateway *gateway;

@@ -11,36 +11,7 @@
 #include "base/json.h"
 #include "gateway/pipeline/request.h"
 
-/**
- * Bytes that are produced while they are sent: by the event thread what needs no waiting, else by workers, ahead of
- * the client, through a ring of two blocks.
- * The first block is produced before the status line goes out, so that damage there is a 500; a failure later aborts
- * the connection, so that the client never takes a part for the whole.
- */
-struct response_source {
-    void *state;
-    uint64_t length;           /* known before; exactly so many bytes are read */
-    /** Fills `length` bytes from `offset` of this answer (not of the object); called in order, by one thread at a time; once, for
-     *  none, where the answer is empty. */
-    RESULT (*read)(void *state, uint64_t offset, uint8_t *place, size_t length, struct error *err);
-    /** The same if it needs no waiting; false: read() has to. May be NULL: it always has to. */
-    bool (*read_at_once)(void *state, uint64_t offset, uint8_t *place, size_t length);
-    /** Called exactly once, on a worker, also when nothing was read (HEAD, or the client went away). May be NULL. */
-    void (*close)(void *state);
-};
-#define RESPONSE_BLOCK_SIZE ((size_t)4 * 65520) /* a read asks for so much, but for the last one: four records of SJB1 */
-
 #define RESPONSE_HEADERS_MAX 29 /* a pushed index with twelve OCI-Tag values and warnings, and what each answer has */
-
-struct response {
-    unsigned status;
-    struct fields headers;
-    struct bytes body;                     /* ignored if `source` is set */
-    uint64_t unsent_length;                /* of 304: the Content-Length that 200 would have (RFC 9110, 8.6) */
-    const struct response_source *source;
-    bool close_connection;                 /* the answer is the last one on its connection */
-    bool is_broken;                        /* memory ran out while it was made */
-};
 
 /** No body. */
 void response_empty(struct request *request, unsigned status);

@@ -58,19 +58,12 @@ struct route {
 /** Whether the row lists `action`. */
 bool route_has_action(const struct route *route, enum action action);
 
-enum route_number {
-#define ROUTE(name, ...) ROUTE_##name,
-#include "gateway/routes.def"
-#undef ROUTE
-    ROUTE_COUNT
-};
-
 /** Rows that are tried from the first to the last. Tests have tables of their own. */
 struct route_table {
     size_t count;
     const struct route *rows;
+    struct metric *unrouted; /* histogram of requests without a route; NULL: not observed */
 };
-extern const struct route_table route_table;
 
 enum route_answer { ROUTE_FOUND, ROUTE_UNKNOWN, ROUTE_METHOD };
 

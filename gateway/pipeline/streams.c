@@ -7,8 +7,7 @@
 
 #include "authz/role.h"
 #include "base/share.h"
-#include "gateway/http/exchange_priv.h"
-#include "gateway/http/server_priv.h"
+#include "gateway/pipeline/exchange_priv.h"
 
 static int64_t lower(int64_t one, int64_t other)
 {
@@ -24,7 +23,7 @@ static bool enter(struct exchange *exchange, unsigned ticket, const char *kind, 
     struct error err = {0};
 
     uuid_format(&exchange->request.pairs[0].resource.organisation, realm);
-    if (quota_enter(exchange->server->gateway->quota, kind, key, &limits, &exchange->tickets[ticket], &err).ok) return true;
+    if (quota_enter(exchange->request.gateway->quota, kind, key, &limits, &exchange->shares.tickets[ticket], &err).ok) return true;
     (void)snprintf(refusal->why, sizeof refusal->why, "%lld bodies are coming in %s already, and more of its bodies don't fit now",
                    (long long)most, ticket == TICKET_STREAM_ORGANISATION ? "for this organisation" : "from this client");
     return false;
@@ -32,7 +31,7 @@ static bool enter(struct exchange *exchange, unsigned ticket, const char *kind, 
 
 static bool enter_shares(struct exchange *exchange, int now, struct stream_refusal *refusal)
 {
-    const struct settings *settings = exchange->server->gateway->settings;
+    const struct settings *settings = exchange->request.gateway->settings;
     const int64_t most = share_most(settings->streams_max, now, SHARE_LITTLE(settings->streams_max));
     char organisation[UUID_TEXT_SIZE], principal[PRINCIPAL_KEY_SIZE];
 
@@ -50,11 +49,11 @@ static bool enter_shares(struct exchange *exchange, int now, struct stream_refus
 
 bool stream_enter(struct exchange *exchange, struct stream_refusal *refusal_out)
 {
-    const int64_t most = exchange->server->gateway->settings->streams_max;
+    const int64_t most = exchange->request.gateway->settings->streams_max;
 
-    if (exchange->is_stream) return true; /* it was decided again */
-    const int now = atomic_fetch_add(&exchange->server->streams, 1);
-    exchange->is_stream = true;
+    if (exchange->shares.is_stream) return true; /* it was decided again */
+    const int now = atomic_fetch_add(&exchange->request.gateway->streams, 1);
+    exchange->shares.is_stream = true;
     metric_add(&metrics_gateway[METRIC_STREAMS_NOW], 1);
     if (now < most && enter_shares(exchange, now, refusal_out)) return true;
     stream_leave(exchange); /* at once: its answer may take as long as its client likes */
@@ -67,10 +66,10 @@ bool stream_enter(struct exchange *exchange, struct stream_refusal *refusal_out)
 
 void stream_leave(struct exchange *exchange)
 {
-    if (!exchange->is_stream) return;
-    exchange->is_stream = false;
-    quota_leave(exchange->server->gateway->quota, &exchange->tickets[TICKET_STREAM_ORGANISATION]);
-    quota_leave(exchange->server->gateway->quota, &exchange->tickets[TICKET_STREAM_PRINCIPAL]);
-    atomic_fetch_sub(&exchange->server->streams, 1);
+    if (!exchange->shares.is_stream) return;
+    exchange->shares.is_stream = false;
+    quota_leave(exchange->request.gateway->quota, &exchange->shares.tickets[TICKET_STREAM_ORGANISATION]);
+    quota_leave(exchange->request.gateway->quota, &exchange->shares.tickets[TICKET_STREAM_PRINCIPAL]);
+    atomic_fetch_sub(&exchange->request.gateway->streams, 1);
     metric_add(&metrics_gateway[METRIC_STREAMS_NOW], -1);
 }

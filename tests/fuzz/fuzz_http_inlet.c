@@ -3,37 +3,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/http/inlet.h"
+#include "gateway/http/framer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct http_limits limits = {.headers = 2048, .path = 256, .query = 512};
 
 struct run {
-    struct inlet inlet;
+    struct framer framer;
     uint8_t *bytes;
     size_t length;
 };
 
 static void pay(struct run *run)
 {
-    while (run->inlet.owed_count > 0) run->length += inlet_pay(&run->inlet, run->bytes + run->length, 3);
+    while (run->framer.owed_count > 0) run->length += framer_pay(&run->framer, run->bytes + run->length, 3);
 }
 
-/* As gateway/http/inlet_read.c does it, with pieces of `piece` bytes. */
+/* As gateway/http/framer_read.c does it, with pieces of `piece` bytes. */
 static struct run run_over(const uint8_t *data, size_t size, size_t piece)
 {
-    struct run run = {.bytes = malloc(size + INLET_END_MAX + 1)};
+    struct run run = {.bytes = malloc(size + FRAMER_END_MAX + 1)};
 
     assert(run.bytes != NULL);
-    inlet_begin(&run.inlet, &limits);
+    framer_begin(&run.framer, &limits);
     for (size_t at = 0; at < size;) {
-        const size_t part = inlet_is_holding(&run.inlet) ? 1 : size - at < piece ? size - at : piece;
-        if (inlet_is_holding(&run.inlet)) {
-            inlet_pass_one(&run.inlet, data[at]);
+        const size_t part = framer_is_holding(&run.framer) ? 1 : size - at < piece ? size - at : piece;
+        if (framer_is_holding(&run.framer)) {
+            framer_pass_one(&run.framer, data[at]);
         } else {
             memcpy(run.bytes + run.length, data + at, part);
-            const size_t passed = inlet_pass(&run.inlet, run.bytes + run.length, part);
+            const size_t passed = framer_pass(&run.framer, run.bytes + run.length, part);
             assert(passed <= part);
             run.length += passed;
         }
@@ -46,8 +46,8 @@ static struct run run_over(const uint8_t *data, size_t size, size_t piece)
 static void check_same(const struct run *a, const struct run *b)
 {
     assert(a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0);
-    assert(a->inlet.refusal.status == b->inlet.refusal.status && a->inlet.refusal.why == b->inlet.refusal.why);
-    assert(a->inlet.requests == b->inlet.requests && a->inlet.stage == b->inlet.stage && a->inlet.left == b->inlet.left);
+    assert(a->framer.refusal.status == b->framer.refusal.status && a->framer.refusal.why == b->framer.refusal.why);
+    assert(a->framer.requests == b->framer.requests && a->framer.stage == b->framer.stage && a->framer.left == b->framer.left);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -56,14 +56,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct run whole = run_over(data + 1, size - 1, size);
     struct run pieces = run_over(data + 1, size - 1, 1 + data[0] % 32);
     struct run single = run_over(data + 1, size - 1, 1);
-    struct run again = run_over(whole.bytes, whole.length, size + INLET_END_MAX);
+    struct run again = run_over(whole.bytes, whole.length, size + FRAMER_END_MAX);
 
     check_same(&whole, &pieces);
     check_same(&whole, &single);
-    assert(again.inlet.requests == whole.inlet.requests);
-    assert((whole.inlet.stage == INLET_REFUSED) == (whole.inlet.refusal.status >= 400));
-    if (whole.inlet.stage != INLET_REFUSED) check_same(&whole, &again);
-    else assert(whole.inlet.requests > 0 && again.inlet.stage != INLET_METHOD && again.inlet.stage != INLET_TARGET && again.inlet.stage != INLET_VALUE);
+    assert(again.framer.requests == whole.framer.requests);
+    assert((whole.framer.stage == FRAMER_REFUSED) == (whole.framer.refusal.status >= 400));
+    if (whole.framer.stage != FRAMER_REFUSED) check_same(&whole, &again);
+    else assert(whole.framer.requests > 0 && again.framer.stage != FRAMER_METHOD && again.framer.stage != FRAMER_TARGET && again.framer.stage != FRAMER_VALUE);
     free(whole.bytes);
     free(pieces.bytes);
     free(single.bytes);

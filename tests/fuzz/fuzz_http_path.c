@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "gateway/http/path.h"
-#include "gateway/pipeline/route.h"
+#include "gateway/routes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

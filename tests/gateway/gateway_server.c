@@ -21,9 +21,9 @@
 #include "crypto/certificate.h"
 #include "crypto/digest.h"
 #include "gateway/http/quota.h"
-#include "gateway/http/server.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/route.h"
+#include "gateway/pipeline/serve.h"
 #include "tests/gateway/doubles.h"
 
 static uint64_t number_of(const struct request *request, const char *key)
@@ -286,7 +286,7 @@ static const struct route rows[] = {
     {.name = "echo", .methods = ANY, .pattern = "/{reference}", .record = RECORD_FIRST, .body = BODY_FORM,
      .body_limit = 100000, .handler = &handler_echo, TEST_ROUTE},
 };
-static const struct route_table table = {sizeof rows / sizeof rows[0], rows};
+static const struct route_table table = {.count = sizeof rows / sizeof rows[0], .rows = rows};
 
 /* ---- set-up ---- */
 static struct result write_pem(const char *folder, const char *name, const struct buffer *pem, char *path,
@@ -384,12 +384,12 @@ static struct result serve(struct gateway *gateway, const sigset_t *signals, str
     struct server *server = NULL;
     int caught = 0;
 
-    TRY(server_start(gateway, &server, err));
+    TRY(serve_start(gateway, &server, err));
     (void)printf("PORT %d\n", server_port(server));
     (void)fflush(stdout);
     while (sigwait(signals, &caught) == 0 && caught == SIGHUP)
         if (!server_reload(server, err).ok) log_error("reload", err);
-    server_stop(server);
+    serve_stop(gateway, server);
     return SUCCESS;
 }
 

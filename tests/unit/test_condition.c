@@ -2,6 +2,7 @@
 #include "tests/support/unit.h"
 
 #include "gateway/http/condition.h"
+#include "gateway/pipeline/request.h"
 
 static const struct condition_row {
     const char *name, *match, *none_match; /* NULL: the header is not there */
@@ -46,7 +47,7 @@ static void conditions_are_judged(void **state)
 
     if (row->match != NULL) list[0] = (struct field){"if-match", row->match};
     if (row->none_match != NULL) list[1] = (struct field){"IF-NONE-MATCH", row->none_match};
-    assert_int_equal(condition_of_request(&request, row->etag), row->condition);
+    assert_int_equal(condition_of_request(&request.headers, row->etag), row->condition);
 }
 
 static void lines_of_one_condition_are_one_list(void **state)
@@ -55,8 +56,8 @@ static void lines_of_one_condition_are_one_list(void **state)
     const struct request request = {.headers = {.list = list, .count = 2}};
 
     (void)state;
-    assert_int_equal(condition_of_request(&request, "\"a\""), CONDITIONS_HOLD);
-    assert_int_equal(condition_of_request(&request, "\"c\""), CONDITION_NO_MATCH);
+    assert_int_equal(condition_of_request(&request.headers, "\"a\""), CONDITIONS_HOLD);
+    assert_int_equal(condition_of_request(&request.headers, "\"c\""), CONDITION_NO_MATCH);
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "gateway/http/crowd_priv.h"
+#include "gateway/http/crowd.h"
 
 static struct sockaddr_storage address_of(const char *text)
 {

@@ -12,7 +12,7 @@
 #include "crypto/ecdsa.h"
 #include "crypto/keyd_client.h"
 #include "gateway/http/quota.h"
-#include "gateway/http/tls_priv.h"
+#include "gateway/http/tls.h"
 #include "gateway/pipeline/allotment.h"
 #include "gateway/pipeline/response.h"
 #include "gateway/settings/settings.h"
@@ -34,10 +34,11 @@ static struct result read_settings(void *context, struct error *err)
 
 static struct result load_credentials(void *context, struct error *err)
 {
+    const struct tls_files files = {settings.tls_certificate, settings.tls_key, settings.tls_client_ca};
     OWNED(tls) *tls = NULL;
 
     (void)context;
-    TRY_UNTOUCHED_BYTES(tls, tls_new(&settings, &tls, err));
+    TRY_UNTOUCHED_BYTES(tls, tls_new(&files, &tls, err));
     return tls_reload(tls, err);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "base/memory.h"
-#include "gateway/http/transport_priv.h"
+#include "gateway/http/transport.h"
 #include "tests/support/unit.h"
 
 #define RECORD ((size_t)16384)

@@ -1,5 +1,5 @@
 /*
- * gateway/http/linger_priv.h -- connections that were answered and closed while their client was still sending.
+ * gateway/http/linger.h -- connections that were answered and closed while their client was still sending.
  *
  * A socket that is closed with bytes unread makes the kernel send a reset, which may overtake the answer. So such a connection is kept for
  * a while: our end of it says that nothing more comes, and what the client sends is thrown away, until the client closes, or a

@@ -1,4 +1,4 @@
-/* gateway/http/percent_priv.h -- percent-encoding (RFC 3986 section 2.1), decoded exactly once, or encoded. */
+/* gateway/http/percent.h -- percent-encoding (RFC 3986 section 2.1), decoded exactly once, or encoded. */
 #pragma once
 
 #include "base/arena.h"

@@ -1,4 +1,4 @@
-#include "gateway/http/inlet_read.h"
+#include "gateway/http/framer_read.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ static struct {
     read_socket *socket;
 } real = {.once = PTHREAD_ONCE_INIT};
 
-static _Atomic(struct inlet *) of_socket[SOCKETS_MAX];
+static _Atomic(struct framer *) of_socket[SOCKETS_MAX];
 
 /* ISO C has no way from a pointer to a function; POSIX has dlsym(3). */
 static void find_real(void)
@@ -64,18 +64,18 @@ static ssize_t throw_away(const struct origin *origin, uint8_t *place, size_t si
 }
 
 /* Reads once and passes it. While something is held back, one byte from beside the place: what it sets free may be more. */
-static ssize_t read_and_pass(struct inlet *inlet, const struct origin *origin, uint8_t *place, size_t size, size_t *passed_out)
+static ssize_t read_and_pass(struct framer *framer, const struct origin *origin, uint8_t *place, size_t size, size_t *passed_out)
 {
     uint8_t byte = 0;
 
     *passed_out = 0;
-    if (inlet_is_holding(inlet)) {
+    if (framer_is_holding(framer)) {
         const ssize_t got = read_real(origin, &byte, 1);
-        if (got > 0) inlet_pass_one(inlet, byte);
+        if (got > 0) framer_pass_one(framer, byte);
         return got;
     }
     const ssize_t got = read_real(origin, place, size);
-    if (got > 0) *passed_out = inlet_pass(inlet, place, (size_t)got);
+    if (got > 0) *passed_out = framer_pass(framer, place, (size_t)got);
     return got;
 }
 
@@ -83,43 +83,43 @@ static ssize_t read_and_pass(struct inlet *inlet, const struct origin *origin, u
  * As much as there is for `place`, and nothing but what passed. Ends only when the origin had less than it was asked for or the place is
  * full: from a socket of which less came, libmicrohttpd expects no more before epoll(7) says so.
  */
-static ssize_t read_through(struct inlet *inlet, const struct origin *origin, uint8_t *place, size_t size)
+static ssize_t read_through(struct framer *framer, const struct origin *origin, uint8_t *place, size_t size)
 {
     size_t total = 0;
 
     for (;;) {
-        total += inlet_pay(inlet, place + total, size - total);
+        total += framer_pay(framer, place + total, size - total);
         if (total == size) return (ssize_t)total;
-        if (inlet->stage == INLET_REFUSED) return total > 0 ? (ssize_t)total : throw_away(origin, place, size);
-        const size_t asked = inlet_is_holding(inlet) ? 1 : size - total;
+        if (framer->stage == FRAMER_REFUSED) return total > 0 ? (ssize_t)total : throw_away(origin, place, size);
+        const size_t asked = framer_is_holding(framer) ? 1 : size - total;
         size_t passed = 0;
-        const ssize_t got = read_and_pass(inlet, origin, place + total, size - total, &passed);
+        const ssize_t got = read_and_pass(framer, origin, place + total, size - total, &passed);
         total += passed;
         if (got <= 0) return total > 0 ? (ssize_t)total : got;
-        if (total > 0 && (size_t)got < asked && inlet->owed_count == 0) return (ssize_t)total;
+        if (total > 0 && (size_t)got < asked && framer->owed_count == 0) return (ssize_t)total;
     }
 }
 
 /* The parameters are named as in the headers of GnuTLS and of the C library. */
 STANDS_BEFORE ssize_t gnutls_record_recv(gnutls_session_t session, void *data, size_t size)
 {
-    struct inlet *inlet = gnutls_db_get_ptr(session);
+    struct framer *framer = gnutls_db_get_ptr(session);
     const struct origin origin = {.session = session};
 
     (void)pthread_once(&real.once, find_real);
-    return inlet == NULL || size == 0 ? real.session(session, data, size) : read_through(inlet, &origin, data, size);
+    return framer == NULL || size == 0 ? real.session(session, data, size) : read_through(framer, &origin, data, size);
 }
 
 STANDS_BEFORE ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
     const struct origin origin = {.fd = fd, .flags = flags};
-    struct inlet *inlet = fd >= 0 && fd < SOCKETS_MAX ? atomic_load_explicit(&of_socket[fd], memory_order_acquire) : NULL;
+    struct framer *framer = fd >= 0 && fd < SOCKETS_MAX ? atomic_load_explicit(&of_socket[fd], memory_order_acquire) : NULL;
 
     (void)pthread_once(&real.once, find_real);
-    return inlet == NULL || n == 0 ? real.socket(fd, buf, n, flags) : read_through(inlet, &origin, buf, n);
+    return framer == NULL || n == 0 ? real.socket(fd, buf, n, flags) : read_through(framer, &origin, buf, n);
 }
 
-bool inlet_is_in_place(void)
+bool framer_is_in_place(void)
 {
     read_session *session = gnutls_record_recv;
     read_socket *socket = recv;
@@ -130,18 +130,18 @@ bool inlet_is_in_place(void)
 }
 
 /* Nobody keeps sessions for resumption here, so the pointer for their database is free. */
-bool inlet_enter(struct inlet *inlet, gnutls_session_t session, int fd)
+bool framer_enter(struct framer *framer, gnutls_session_t session, int fd)
 {
     if (session != NULL) {
-        gnutls_db_set_ptr(session, inlet);
+        gnutls_db_set_ptr(session, framer);
         return true;
     }
     if (fd < 0 || fd >= SOCKETS_MAX) return false;
-    atomic_store_explicit(&of_socket[fd], inlet, memory_order_release);
+    atomic_store_explicit(&of_socket[fd], framer, memory_order_release);
     return true;
 }
 
-void inlet_leave(gnutls_session_t session, int fd)
+void framer_leave(gnutls_session_t session, int fd)
 {
     if (session != NULL) gnutls_db_set_ptr(session, NULL);
     else if (fd >= 0 && fd < SOCKETS_MAX) atomic_store_explicit(&of_socket[fd], NULL, memory_order_release);

@@ -1,5 +1,5 @@
 /*
- * gateway/http/transport_priv.h -- how TLS records get to the socket and from it: several with one call of the kernel.
+ * gateway/http/transport.h -- how TLS records get to the socket and from it: several with one call of the kernel.
  *
  * GnuTLS asks twice for each record that comes (its head, then the rest) and sends each record by itself. Here one
  * recv() brings what is there, while a body is taken in, and records gather until the last byte that libmicrohttpd

@@ -1,5 +1,5 @@
 /*
- * gateway/http/inlet_read.h -- how gateway/http/inlet.h gets to the bytes of a connection.
+ * gateway/http/framer_read.h -- how gateway/http/framer.h gets to the bytes of a connection.
  *
  * libmicrohttpd reads with gnutls_record_recv() and recv(), and has no place between those and itself. Both are defined here, in
  * the program, where the dynamic linker finds them before those of the libraries (docs/decisions/0029). Sessions and sockets that
@@ -9,11 +9,11 @@
 
 #include <gnutls/gnutls.h>
 
-#include "gateway/http/inlet.h"
+#include "gateway/http/framer.h"
 
 /** False: libmicrohttpd would not read through this. Then nothing may be served. */
-bool inlet_is_in_place(void);
-/** From now on what is read of `session`, or of the socket `fd` where that is NULL, passes `inlet`. False: there is no room for it. */
-bool inlet_enter(struct inlet *inlet, gnutls_session_t session, int fd);
+bool framer_is_in_place(void);
+/** From now on what is read of `session`, or of the socket `fd` where that is NULL, passes `framer`. False: there is no room for it. */
+bool framer_enter(struct framer *framer, gnutls_session_t session, int fd);
 /** Before the descriptor is closed. */
-void inlet_leave(gnutls_session_t session, int fd);
+void framer_leave(gnutls_session_t session, int fd);

@@ -1,4 +1,4 @@
-#include "gateway/pipeline/lease_priv.h"
+#include "gateway/http/lease.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "gateway/http/exchange_priv.h"
-#include "gateway/http/server_priv.h"
 
 /* Leases stand in the order in which they end. As all last equally long, a new one and a renewed one go to the end. */
 struct lease_keeper {
@@ -21,9 +20,9 @@ struct lease_keeper {
     struct lease *first, *last;
 };
 
-static struct exchange *exchange_of(struct lease *lease)
+static struct http_exchange *exchange_of(struct lease *lease)
 {
-    return (struct exchange *)(void *)((char *)lease - offsetof(struct exchange, lease));
+    return (struct http_exchange *)(void *)((char *)lease - offsetof(struct http_exchange, lease));
 }
 
 static void take_out(struct lease_keeper *keeper, struct lease *lease)
@@ -50,14 +49,14 @@ static void settle(struct lease_keeper *keeper, struct lease *lease, const char 
     if (!lease->is_held) return; /* somebody else found it lost */
     take_out(keeper, lease);
     if (rule[0] == '\0') {
-        metric_add(&metrics_gateway[METRIC_LEASES_RENEWED], 1);
+        metric_add(&metrics_http[METRIC_LEASES_RENEWED], 1);
         put_last(keeper, lease);
         return;
     }
     (void)snprintf(lease->rule, sizeof lease->rule, "%s", rule);
     atomic_store(&lease->is_lost, true);
-    metric_add(&metrics_gateway[METRIC_LEASES_LOST], 1);
-    watcher_cut(keeper->server->watcher, exchange_of(lease)->link);
+    metric_add(&metrics_http[METRIC_LEASES_LOST], 1);
+    watcher_cut(keeper->server->watcher, exchange_of(lease)->connection);
 }
 
 /* True: there was one to end. The mutex is given away after each, so that bodies that begin or end do not wait for all. */
@@ -67,7 +66,7 @@ static bool end_one(struct lease_keeper *keeper, int64_t now_ms)
     char rule[sizeof lease->rule];
 
     if (lease == NULL || lease->ends_ms > now_ms) return false;
-    exchange_right(exchange_of(lease), rule);
+    exchange_of(lease)->upper->right(exchange_of(lease), rule);
     settle(keeper, lease, rule);
     return true;
 }
@@ -138,7 +137,7 @@ void lease_keeper_stop(struct lease_keeper *keeper)
     keeper_free(keeper);
 }
 
-void lease_begin(struct exchange *exchange)
+void lease_begin(struct http_exchange *exchange)
 {
     struct lease_keeper *keeper = exchange->server->leases;
     struct lease *lease = &exchange->lease;
@@ -150,18 +149,18 @@ void lease_begin(struct exchange *exchange)
     (void)pthread_mutex_unlock(&keeper->mutex);
 }
 
-static void renew(struct exchange *exchange)
+static void renew(struct http_exchange *exchange)
 {
     struct lease_keeper *keeper = exchange->server->leases;
     char rule[sizeof exchange->lease.rule];
 
-    exchange_right(exchange, rule);
+    exchange->upper->right(exchange, rule);
     (void)pthread_mutex_lock(&keeper->mutex);
     settle(keeper, &exchange->lease, rule);
     (void)pthread_mutex_unlock(&keeper->mutex);
 }
 
-bool lease_move(struct exchange *exchange, uint64_t bytes)
+bool lease_move(struct http_exchange *exchange, uint64_t bytes)
 {
     struct lease *lease = &exchange->lease;
 
@@ -173,7 +172,7 @@ bool lease_move(struct exchange *exchange, uint64_t bytes)
     return !atomic_load(&lease->is_lost);
 }
 
-bool lease_end(struct exchange *exchange)
+bool lease_end(struct http_exchange *exchange)
 {
     struct lease_keeper *keeper = exchange->server->leases;
     struct lease *lease = &exchange->lease;

@@ -1,11 +1,10 @@
 /*
- * gateway/pipeline/lease_priv.h -- for how long a body may move before its right is decided again.
+ * gateway/http/lease.h -- for how long a body may move before its right is decided again.
  *
  * A body can take hours, and what was decided at its head may not be so any more. So what was decided holds for so many
- * bytes or so much time, whichever ends first; then it is decided again, from the snapshot in memory: no event, no
- * database. A body whose right is gone is cut off, also when nothing moves, and one event says how much had gone.
+ * bytes or so much time, whichever ends first; then those above are asked again (upper->right), who answer from memory. A body whose right is gone is cut off, also when nothing moves, and one event says how much had gone.
  *
- * The rule: between lease_begin() and lease_end() nobody changes the request's pairs, principal or client.
+ * The rule: between lease_begin() and lease_end() nobody changes what the right was decided on.
  */
 #pragma once
 
@@ -15,7 +14,7 @@
 
 #include "base/result.h"
 
-struct exchange;
+struct http_exchange;
 struct server;
 
 struct lease {
@@ -41,8 +40,8 @@ RESULT lease_keeper_start(struct server *server, const struct lease_limits *limi
 void lease_keeper_stop(struct lease_keeper *keeper);
 
 /** The body of this exchange begins to move; its connection may be cut from now on. Before the exchange is given to another thread. */
-void lease_begin(struct exchange *exchange);
+void lease_begin(struct http_exchange *exchange);
 /** So many bytes more moved; decides again when that is due. False: the right is gone, and no byte may follow. */
-bool lease_move(struct exchange *exchange, uint64_t bytes);
+bool lease_move(struct http_exchange *exchange, uint64_t bytes);
 /** The body is over, or the connection is. False: the right was lost before. Also where none was begun. */
-bool lease_end(struct exchange *exchange);
+bool lease_end(struct http_exchange *exchange);

@@ -1,5 +1,5 @@
 /*
- * gateway/http/crowd_priv.h -- how many connections one network has, counted before TLS: from one network nobody takes the places of all.
+ * gateway/http/crowd.h -- how many connections one network has, counted before TLS: from one network nobody takes the places of all.
  *
  * A network is the /24 of an IPv4 address, also of one that is written as an IPv6 address, or the /64 of another IPv6 address. It has
  * its share of all connections. Once three quarters of all are taken, a network with a sixteenth or more gets no other one.

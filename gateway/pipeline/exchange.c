@@ -1,0 +1,60 @@
+#include "gateway/pipeline/exchange_priv.h"
+
+#include <string.h>
+
+#include "authz/authenticate.h"
+
+struct event_context exchange_context(const struct exchange *exchange)
+{
+    const struct request *request = &exchange->request;
+    struct event_context context = {.client_address = request->client_address,
+                                    .user_agent = request_header(request, "User-Agent")};
+
+    if (request->principal.kind != PRINCIPAL_NONE) {
+        context.issuer = request->principal.issuer;
+        context.subject = request->principal.subject;
+    }
+    if (request->authentication != NULL && request->authentication->tried[0] != '\0') context.tried = request->authentication->tried;
+    memcpy(context.request_id, request->id, sizeof context.request_id);
+    return context;
+}
+
+void exchange_count_unrecorded(struct exchange *exchange, enum gateway_metric metric)
+{
+    const struct route *route = exchange->request.route;
+
+    if (exchange->http.is_refused_by_library || exchange->recorded != RECORDED_NOT ||
+        (route != NULL && route->record == RECORD_NONE))
+        return;
+    exchange->recorded = RECORDED_COUNTED;
+    metric_add(&metrics_gateway[metric], 1);
+    sequencer_count_refused(exchange->request.gateway->sequencer);
+}
+
+void exchange_say_later(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s)
+{
+    struct request *request = &exchange->request;
+    const bool is_too_much = status == 429;
+
+    response_error(request, status, is_too_much ? "TOOMANYREQUESTS" : "UNAVAILABLE",
+                   is_too_much ? "Too many requests" : "The server is busy", why);
+    response_header(request, "Retry-After", "%u", wait_s);
+}
+
+void exchange_refuse(struct exchange *exchange, unsigned status, const char *why, unsigned wait_s, enum gateway_metric metric)
+{
+    exchange_say_later(exchange, status, why, wait_s);
+    exchange_count_unrecorded(exchange, metric);
+}
+
+void exchange_fail(struct exchange *exchange, const struct error *err)
+{
+    failure_tell(&exchange->request, err);
+    response_failure(&exchange->request, err);
+}
+
+void exchange_answer(struct exchange *exchange, const struct error *failed)
+{
+    if (failed != NULL) response_failure(&exchange->request, failed);
+    http_answer(&exchange->http);
+}

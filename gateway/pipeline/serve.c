@@ -1,0 +1,68 @@
+#include "gateway/pipeline/serve.h"
+
+#include "gateway/pipeline/exchange_priv.h"
+#include "gateway/pipeline/upper_priv.h"
+
+static struct http_limits limits_of(const struct settings *settings)
+{
+    return (struct http_limits){.headers = (size_t)settings->header_size_max,
+                                .path = (size_t)settings->path_size_max,
+                                .query = (size_t)settings->query_size_max};
+}
+
+static struct tls_files tls_of(const struct settings *settings)
+{
+    return (struct tls_files){settings->tls_certificate, settings->tls_key, settings->tls_client_ca};
+}
+
+static struct http_options options_of(struct gateway *gateway)
+{
+    const struct settings *settings = gateway->settings;
+
+    return (struct http_options){
+        .upper = &pipeline_upper,
+        .context = gateway,
+        .listen_address = settings->listen_address,
+        .listen_port = (int)settings->listen_port,
+        .listen_socket = settings->listen_socket,
+        .tls = tls_of(settings),
+        .event_threads = (unsigned)settings->event_threads,
+        .readers = gateway->readers,
+        .movers = gateway->movers,
+        .senders = gateway->senders,
+        .queue_max = (unsigned)settings->queue_max,
+        .queue_timeout_ms = settings->queue_timeout,
+        .first_reads_max = (int)settings->reader_threads / 2,
+        .limits = limits_of(settings),
+        .leases = {.time_ms = settings->lease_time * 1000, .size = settings->lease_size},
+        .connections_max = settings->connections_max,
+        .connections_per_address = settings->connections_per_address,
+        .connections_per_network = settings->connections_per_network,
+        .drain_size_max = settings->drain_size_max,
+        .idle_s = settings->idle_timeout,
+        .handshake_s = settings->handshake_timeout,
+        .head_s = settings->header_timeout,
+        .shutdown_s = settings->shutdown_timeout,
+        .rate_window_s = settings->rate_window,
+        .rate_minimum = settings->rate_minimum,
+        .rate_minimum_busy = settings->rate_minimum_busy,
+        .streams_many = settings->streams_max / 2,
+        .streams = &gateway->streams,
+    };
+}
+
+struct result serve_start(struct gateway *gateway, struct server **server_out, struct error *err)
+{
+    const struct http_options options = options_of(gateway);
+
+    TRY(pauser_start(&gateway->pauser, err));
+    const struct result result = server_start(&options, server_out, err);
+    if (!result.ok) pauser_stop(GIVE(gateway->pauser));
+    return result;
+}
+
+void serve_stop(struct gateway *gateway, struct server *server)
+{
+    server_stop(server);
+    pauser_stop(GIVE(gateway->pauser));
+}
