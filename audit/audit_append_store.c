@@ -4,6 +4,7 @@
 
 #include "audit/audit_store.h"
 #include "audit/log_check_priv.h"
+#include "storage/pg_table.h"
 
 #define ADVANCE                                                                                               \
     "WITH fenced AS (UPDATE audit_log SET size = $3, last_ts = $4, frontier = $5, altered = greatest(altered, $6)" \
@@ -28,45 +29,59 @@
 /* Two locks in one statement are taken in the order in which they are written. */
 #define LOCKS(epoch) "SELECT 1::int8 FROM (SELECT " epoch "(7307, 1), pg_advisory_xact_lock(7307, 2) OFFSET 0) AS held"
 
-static const struct pg_statement statements[] = {
-    {"audit_hold_epoch", LOCKS("pg_advisory_xact_lock_shared"), "", "int8"},
-    {"audit_lock_epoch", LOCKS("pg_advisory_xact_lock"), "", "int8"},
-    {"audit_lock_log", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 2)", "", "int8"},
-    {"audit_read_state",
-     "SELECT l.size, l.epoch, l.last_ts, (extract(epoch FROM clock_timestamp()) * 1000)::int8, a.epoch, l.frontier,"
-     " l.origin, l.altered FROM audit_log l, authorization_epoch a",
-     "", "int8 int8 int8 int8 int8 bytea text int8"},
-    {"audit_read_heads",
-     "SELECT coalesce(head.n, 0), coalesce(head.last, -1), (SELECT e.leaf FROM audit_entry e WHERE e.seq = head.last)"
-     " FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place) LEFT JOIN LATERAL (SELECT r.n, r.last FROM audit_run r"
-     " WHERE r.key = wanted.key AND r.last < (SELECT size FROM audit_log) ORDER BY r.last DESC LIMIT 1) AS head ON true"
-     " ORDER BY wanted.place",
-     "bytea[]", "int8 int8 bytea"},
-    {"audit_read_rights",
-     "SELECT coalesce(c.epoch, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)"
-     " LEFT JOIN authorization_change c ON c.organisation_id = wanted.id ORDER BY wanted.place",
-     "uuid[]", "int8"},
-    {"audit_append", ADVANCE APPEND, ADVANCE_TYPES APPEND_TYPES, "int8"},
-    {"audit_append_unread",
-     ADVANCE " AND (SELECT epoch FROM authorization_epoch) BETWEEN $20 AND $21"
-             " AND NOT EXISTS (SELECT FROM authorization_change WHERE organisation_id = ANY($22) AND epoch > $23)" APPEND,
-     ADVANCE_TYPES APPEND_TYPES " int8 int8 uuid[] int8", "int8"},
-    {"audit_insert_tiles",
-     "INSERT INTO audit_tile (level, idx, hashes, root)"
-     " SELECT t.level::int4, t.idx, t.hashes, t.root FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::bytea[])"
-     " AS t (level, idx, hashes, root)",
-     "int8[] int8[] bytea[] bytea[]", ""},
-    {"audit_insert_facts",
-     "INSERT INTO audit_facts (digest, facts) SELECT * FROM unnest($1::bytea[], $2::bytea[]) ON CONFLICT DO NOTHING",
-     "bytea[] bytea[]", ""},
-    {"audit_find_entry", "SELECT leaf_hash FROM audit_entry WHERE seq = $1", "int8", "bytea"},
-    {"audit_entry_leaf", "SELECT leaf FROM audit_entry WHERE seq = $1", "int8", "bytea"},
-    {"audit_end_backend",
-     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-     " WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::int8 = $2 AND pid <> pg_backend_pid()",
-     "int8 int8", "int8"},
-    {"audit_next_boot", "SELECT nextval('audit_boot')", "", "int8"},
-    {"audit_name_log", "UPDATE audit_log SET origin = $1 WHERE size = 0 AND origin = '' AND $1 <> ''", "text", ""},
+static const struct pg_statement audit_hold_epoch_sql = {"audit_hold_epoch", LOCKS("pg_advisory_xact_lock_shared"), "", "int8"};
+static const struct pg_statement audit_lock_epoch_sql = {"audit_lock_epoch", LOCKS("pg_advisory_xact_lock"), "", "int8"};
+static const struct pg_statement audit_lock_log_sql = {
+    "audit_lock_log", "SELECT 1::int8 FROM pg_advisory_xact_lock(7307, 2)", "", "int8"};
+static const struct pg_statement audit_read_state_sql = {
+    "audit_read_state",
+    "SELECT l.size, l.epoch, l.last_ts, (extract(epoch FROM clock_timestamp()) * 1000)::int8, a.epoch, l.frontier,"
+    " l.origin, l.altered FROM audit_log l, authorization_epoch a",
+    "", "int8 int8 int8 int8 int8 bytea text int8"};
+static const struct pg_statement audit_read_heads_sql = {
+    "audit_read_heads",
+    "SELECT coalesce(head.n, 0), coalesce(head.last, -1), (SELECT e.leaf FROM audit_entry e WHERE e.seq = head.last)"
+    " FROM unnest($1::bytea[]) WITH ORDINALITY AS wanted (key, place) LEFT JOIN LATERAL (SELECT r.n, r.last FROM audit_run r"
+    " WHERE r.key = wanted.key AND r.last < (SELECT size FROM audit_log) ORDER BY r.last DESC LIMIT 1) AS head ON true"
+    " ORDER BY wanted.place",
+    "bytea[]", "int8 int8 bytea"};
+static const struct pg_statement audit_read_rights_sql = {
+    "audit_read_rights",
+    "SELECT coalesce(c.epoch, 0) FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, place)"
+    " LEFT JOIN authorization_change c ON c.organisation_id = wanted.id ORDER BY wanted.place",
+    "uuid[]", "int8"};
+static const struct pg_statement audit_append_sql = {"audit_append", ADVANCE APPEND, ADVANCE_TYPES APPEND_TYPES, "int8"};
+static const struct pg_statement audit_append_unread_sql = {
+    "audit_append_unread",
+    ADVANCE " AND (SELECT epoch FROM authorization_epoch) BETWEEN $20 AND $21"
+            " AND NOT EXISTS (SELECT FROM authorization_change WHERE organisation_id = ANY($22) AND epoch > $23)" APPEND,
+    ADVANCE_TYPES APPEND_TYPES " int8 int8 uuid[] int8", "int8"};
+static const struct pg_statement audit_insert_tiles_sql = {
+    "audit_insert_tiles",
+    "INSERT INTO audit_tile (level, idx, hashes, root)"
+    " SELECT t.level::int4, t.idx, t.hashes, t.root FROM unnest($1::int8[], $2::int8[], $3::bytea[], $4::bytea[])"
+    " AS t (level, idx, hashes, root)",
+    "int8[] int8[] bytea[] bytea[]", ""};
+static const struct pg_statement audit_insert_facts_sql = {
+    "audit_insert_facts",
+    "INSERT INTO audit_facts (digest, facts) SELECT * FROM unnest($1::bytea[], $2::bytea[]) ON CONFLICT DO NOTHING",
+    "bytea[] bytea[]", ""};
+static const struct pg_statement audit_find_entry_sql = {
+    "audit_find_entry", "SELECT leaf_hash FROM audit_entry WHERE seq = $1", "int8", "bytea"};
+static const struct pg_statement audit_entry_leaf_sql = {
+    "audit_entry_leaf", "SELECT leaf FROM audit_entry WHERE seq = $1", "int8", "bytea"};
+static const struct pg_statement audit_end_backend_sql = {
+    "audit_end_backend",
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+    " WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::int8 = $2 AND pid <> pg_backend_pid()",
+    "int8 int8", "int8"};
+static const struct pg_statement audit_next_boot_sql = {"audit_next_boot", "SELECT nextval('audit_boot')", "", "int8"};
+static const struct pg_statement audit_name_log_sql = {
+    "audit_name_log", "UPDATE audit_log SET origin = $1 WHERE size = 0 AND origin = '' AND $1 <> ''", "text", ""};
+static const struct pg_statement *const statements[] = {
+    &audit_hold_epoch_sql, &audit_lock_epoch_sql, &audit_lock_log_sql, &audit_read_state_sql, &audit_read_heads_sql,
+    &audit_read_rights_sql, &audit_append_sql, &audit_append_unread_sql, &audit_insert_tiles_sql, &audit_insert_facts_sql,
+    &audit_find_entry_sql, &audit_entry_leaf_sql, &audit_end_backend_sql, &audit_next_boot_sql, &audit_name_log_sql,
 };
 const struct pg_table audit_append_table = PG_TABLE(statements);
 
@@ -119,7 +134,7 @@ static struct result read_rights(const struct pg_rows *rows, const struct audit_
 static struct result add_locks(struct pg *pg, bool exclusive_epoch, struct error *err)
 {
     TRY(pg_pipeline_begin(pg, err));
-    return pg_pipeline_add(pg, exclusive_epoch ? "audit_lock_epoch" : "audit_hold_epoch", NULL, err);
+    return pg_pipeline_add(pg, exclusive_epoch ? &audit_lock_epoch_sql : &audit_hold_epoch_sql, NULL, err);
 }
 
 static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads,
@@ -130,9 +145,9 @@ static struct result add_begin(struct pg *pg, bool exclusive_epoch, const struct
     pg_add_bytes_array(&arguments, heads->keys, heads->count);
     pg_add_uuid_array(&organisations, rights->organisations, rights->count);
     TRY(add_locks(pg, exclusive_epoch, err));
-    TRY(pg_pipeline_add(pg, "audit_read_state", NULL, err));
-    TRY(pg_pipeline_add(pg, "audit_read_heads", &arguments, err));
-    return pg_pipeline_add(pg, "audit_read_rights", &organisations, err);
+    TRY(pg_pipeline_add(pg, &audit_read_state_sql, NULL, err));
+    TRY(pg_pipeline_add(pg, &audit_read_heads_sql, &arguments, err));
+    return pg_pipeline_add(pg, &audit_read_rights_sql, &organisations, err);
 }
 
 struct result audit_begin(struct pg *pg, bool exclusive_epoch, const struct audit_heads *heads, const struct audit_rights *rights,
@@ -192,12 +207,12 @@ static struct result add_append(struct pg *pg, const struct audit_append *append
     add_entries(&arguments, append);
     add_runs(&arguments, append);
     add_payloads(&arguments, append);
-    if (fence == NULL) return pg_pipeline_add(pg, "audit_append", &arguments, err);
+    if (fence == NULL) return pg_pipeline_add(pg, &audit_append_sql, &arguments, err);
     pg_add_int8(&arguments, (int64_t)fence->from);
     pg_add_int8(&arguments, (int64_t)fence->until);
     pg_add_uuid_array(&arguments, fence->organisations, fence->count);
     pg_add_int8(&arguments, (int64_t)fence->oldest);
-    return pg_pipeline_add(pg, "audit_append_unread", &arguments, err);
+    return pg_pipeline_add(pg, &audit_append_unread_sql, &arguments, err);
 }
 
 static struct result add_tiles(struct pg *pg, const struct audit_append *append, struct error *err)
@@ -209,7 +224,7 @@ static struct result add_tiles(struct pg *pg, const struct audit_append *append,
     pg_add_int8_array(&tiles, append->tile_indices, append->tile_count);
     pg_add_bytes_array(&tiles, append->tile_hashes, append->tile_count);
     pg_add_bytes_array(&tiles, append->tile_roots, append->tile_count);
-    return pg_pipeline_add(pg, "audit_insert_tiles", &tiles, err);
+    return pg_pipeline_add(pg, &audit_insert_tiles_sql, &tiles, err);
 }
 
 static struct result add_facts(struct pg *pg, const struct audit_append *append, struct error *err)
@@ -219,7 +234,7 @@ static struct result add_facts(struct pg *pg, const struct audit_append *append,
     if (append->facts_count == 0) return SUCCESS;
     pg_add_bytes_array(&facts, append->facts_digests, append->facts_count);
     pg_add_bytes_array(&facts, append->facts, append->facts_count);
-    return pg_pipeline_add(pg, "audit_insert_facts", &facts, err);
+    return pg_pipeline_add(pg, &audit_insert_facts_sql, &facts, err);
 }
 
 #define COMMIT_STEPS_MAX 3 /* tiles, facts, COMMIT */
@@ -286,9 +301,9 @@ static struct result find_entry(struct pg *pg, uint64_t sequence, const struct m
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
-    TRY(pg_run(pg, "audit_lock_log", NULL, NULL, err));
+    TRY(pg_run(pg, &audit_lock_log_sql, NULL, NULL, err));
     pg_add_int8(&arguments, (int64_t)sequence);
-    TRY(pg_run(pg, "audit_find_entry", &arguments, &rows, err));
+    TRY(pg_run(pg, &audit_find_entry_sql, &arguments, &rows, err));
     *has_out = pg_rows_count(rows) == 1 &&
                bytes_equal(pg_bytes(rows, 0, 0), (struct bytes){hash->bytes, sizeof hash->bytes});
     return SUCCESS;
@@ -302,7 +317,7 @@ static struct result end_backend(struct pg *pg, const struct pg_backend *backend
 
     pg_add_int8(&arguments, backend->id);
     pg_add_int8(&arguments, backend->began_us);
-    return pg_run(pg, "audit_end_backend", &arguments, NULL, err);
+    return pg_run(pg, &audit_end_backend_sql, &arguments, NULL, err);
 }
 
 struct result audit_has_entry(struct pg *pg, const struct pg_backend *backend, uint64_t sequence, const struct merkle_hash *hash,
@@ -320,14 +335,14 @@ struct result audit_entry_leaf(struct pg *pg, uint64_t sequence, struct pg_rows 
     struct pg_arguments arguments = {0};
 
     pg_add_int8(&arguments, (int64_t)sequence);
-    return pg_run(pg, "audit_entry_leaf", &arguments, rows_out, err);
+    return pg_run(pg, &audit_entry_leaf_sql, &arguments, rows_out, err);
 }
 
 struct result audit_next_boot(struct pg *pg, uint64_t *boot_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, "audit_next_boot", NULL, &rows, err));
+    TRY(pg_run(pg, &audit_next_boot_sql, NULL, &rows, err));
     *boot_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
 }
@@ -338,8 +353,8 @@ struct result audit_name_log(struct pg *pg, const char *origin, struct error *er
     struct pg_arguments arguments = {0};
 
     pg_add_text(&arguments, origin);
-    TRY(pg_run(pg, "audit_name_log", &arguments, NULL, err));
-    TRY(pg_run(pg, "audit_read_state", NULL, &rows, err));
+    TRY(pg_run(pg, &audit_name_log_sql, &arguments, NULL, err));
+    TRY(pg_run(pg, &audit_read_state_sql, NULL, &rows, err));
     if (pg_rows_count(rows) != 1 || strcmp(pg_text(rows, 0, 6), origin) != 0)
         return failure(err, ERROR_FORKED, "the database holds the log \"%.60s\", not \"%.60s\": connect to the right one",
                        pg_rows_count(rows) == 1 ? pg_text(rows, 0, 6) : "", origin);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "audit/query_priv.h"
+#include "storage/pg_table.h"
 
 #define EVENT "SELECT e.seq, e.leaf, p.salt, p.box, s.subject, s.key_version, s.wrapped_key, e.leaf_hash FROM "
 #define PAYLOAD " LEFT JOIN audit_payload p ON p.seq = e.seq LEFT JOIN audit_subject s ON s.subject = p.subject "
@@ -20,29 +21,39 @@
     " LIMIT 1) f ON i.seq = ANY (f.seqs) "
 
 /* First the page of numbers, in index order, then what belongs to them. */
-static const struct pg_statement statements[] = {
-    {"audit_list_up", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq LIMIT $3",
-     "int8 int8 int8", COLUMNS},
-    {"audit_list_down", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq DESC LIMIT $3",
-     "int8 int8 int8", COLUMNS},
-    {"audit_list_key_up", EVENT RUNS ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8", COLUMNS},
-    {"audit_list_key_down", EVENT RUNS ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8", COLUMNS},
-    {"audit_list_both_up", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8 bytea", COLUMNS},
-    {"audit_list_both_down", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8 bytea", COLUMNS},
-    {"audit_select_facts", "SELECT digest, facts FROM audit_facts WHERE digest = ANY($1) ORDER BY digest", "bytea[]", "bytea bytea"},
-    {"audit_count_mints", "SELECT count(*), count(*) FILTER (WHERE position(convert_to('registry:admin:*', 'UTF8') IN leaf) > 0)"
-                          ", (SELECT size FROM audit_log) FROM audit_entry"
-                          " WHERE action = 'token.mint' AND outcome = 'allowed' AND seq >= $1 AND seq < $2",
-     "int8 int8", "int8 int8 int8"},
+static const struct pg_statement audit_list_up_sql = {
+    "audit_list_up", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq LIMIT $3",
+    "int8 int8 int8", COLUMNS};
+static const struct pg_statement audit_list_down_sql = {
+    "audit_list_down", EVENT "audit_entry e" PAYLOAD "WHERE e.seq >= $1 AND e.seq < $2 ORDER BY e.seq DESC LIMIT $3",
+    "int8 int8 int8", COLUMNS};
+static const struct pg_statement audit_list_key_up_sql = {
+    "audit_list_key_up", EVENT RUNS ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8", COLUMNS};
+static const struct pg_statement audit_list_key_down_sql = {
+    "audit_list_key_down", EVENT RUNS ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8", COLUMNS};
+static const struct pg_statement audit_list_both_up_sql = {
+    "audit_list_both_up", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE UP, "bytea int8 int8 int8 bytea", COLUMNS};
+static const struct pg_statement audit_list_both_down_sql = {
+    "audit_list_both_down", EVENT RUNS OTHER ENTRY PAYLOAD KEY_RANGE DOWN, "bytea int8 int8 int8 bytea", COLUMNS};
+static const struct pg_statement audit_select_facts_sql = {
+    "audit_select_facts", "SELECT digest, facts FROM audit_facts WHERE digest = ANY($1) ORDER BY digest", "bytea[]", "bytea bytea"};
+static const struct pg_statement audit_count_mints_sql = {
+    "audit_count_mints", "SELECT count(*), count(*) FILTER (WHERE position(convert_to('registry:admin:*', 'UTF8') IN leaf) > 0)"
+                         ", (SELECT size FROM audit_log) FROM audit_entry"
+                         " WHERE action = 'token.mint' AND outcome = 'allowed' AND seq >= $1 AND seq < $2",
+    "int8 int8", "int8 int8 int8"};
+static const struct pg_statement *const statements[] = {
+    &audit_list_up_sql, &audit_list_down_sql, &audit_list_key_up_sql, &audit_list_key_down_sql, &audit_list_both_up_sql,
+    &audit_list_both_down_sql, &audit_select_facts_sql, &audit_count_mints_sql,
 };
 const struct pg_table audit_query_table = PG_TABLE(statements);
 
 struct result audit_select(struct pg *pg, const struct audit_selection *selection, struct pg_rows **rows_out,
                            struct error *err)
 {
-    static const char *const names[3][2] = {{"audit_list_down", "audit_list_up"},
-                                            {"audit_list_key_down", "audit_list_key_up"},
-                                            {"audit_list_both_down", "audit_list_both_up"}};
+    static const struct pg_statement *const lists[3][2] = {{&audit_list_down_sql, &audit_list_up_sql},
+                                            {&audit_list_key_down_sql, &audit_list_key_up_sql},
+                                            {&audit_list_both_down_sql, &audit_list_both_up_sql}};
     struct pg_arguments arguments = {0};
 
     if (selection->key_count > 0) pg_add_bytes(&arguments, (struct bytes){selection->keys[0], LEAF_KEY_ID_SIZE});
@@ -50,7 +61,7 @@ struct result audit_select(struct pg *pg, const struct audit_selection *selectio
     pg_add_int8(&arguments, (int64_t)selection->until);
     pg_add_int8(&arguments, (int64_t)selection->limit);
     if (selection->key_count > 1) pg_add_bytes(&arguments, (struct bytes){selection->keys[1], LEAF_KEY_ID_SIZE});
-    return pg_run(pg, names[selection->key_count][selection->ascending ? 1 : 0], &arguments, rows_out, err);
+    return pg_run(pg, lists[selection->key_count][selection->ascending ? 1 : 0], &arguments, rows_out, err);
 }
 
 struct result audit_select_facts(struct pg *pg, const struct bytes *digests, size_t count, struct pg_rows **rows_out, struct error *err)
@@ -58,7 +69,7 @@ struct result audit_select_facts(struct pg *pg, const struct bytes *digests, siz
     struct pg_arguments arguments = {0};
 
     pg_add_bytes_array(&arguments, digests, count);
-    return pg_run(pg, "audit_select_facts", &arguments, rows_out, err);
+    return pg_run(pg, &audit_select_facts_sql, &arguments, rows_out, err);
 }
 
 void audit_read_row(const struct pg_rows *rows, size_t row, struct audit_row *row_out)
@@ -82,7 +93,7 @@ static struct result count_mints(struct pg *pg, int64_t from, int64_t until, str
 
     pg_add_int8(&arguments, from);
     pg_add_int8(&arguments, until);
-    TRY(pg_run(pg, "audit_count_mints", &arguments, &rows, err));
+    TRY(pg_run(pg, &audit_count_mints_sql, &arguments, &rows, err));
     *mints_out = (struct audit_mints){(uint64_t)pg_int8(rows, 0, 0), (uint64_t)pg_int8(rows, 0, 1), (uint64_t)pg_int8(rows, 0, 2)};
     return SUCCESS;
 }

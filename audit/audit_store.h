@@ -115,6 +115,8 @@ struct audit_signing_state {
     int64_t now_ms, last_time_ms;
 };
 RESULT audit_signing_state(struct pg *pg, struct audit_signing_state *state_out, struct error *err);
+/** Origin, size and last time of the log; no row when its state is missing. */
+RESULT audit_look(struct pg *pg, struct pg_rows **rows_out, struct error *err);
 /** Rows of checkpoints over logs of at least so many events, newest first, a few: size and note. Anybody may have written them. */
 RESULT audit_checkpoints_from(struct pg *pg, uint64_t size, struct pg_rows **rows_out, struct error *err);
 RESULT audit_store_checkpoint(struct pg *pg, uint64_t size, const struct merkle_hash *root, const char *note,

@@ -149,7 +149,7 @@ struct result sequencer_look(const char *conninfo, const struct keyd_identity *i
     OWNED(pg_rows) *rows = NULL;
 
     TRY(pg_open(conninfo, tables, &pg, err));
-    TRY(pg_run(pg, "audit_look", NULL, &rows, err));
+    TRY(audit_look(pg, &rows, err));
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_FORKED, "the state of the log is missing from the database");
     const char *origin = pg_text(rows, 0, 0);
     if (origin[0] != '\0' && strcmp(origin, identity->origin) != 0)

@@ -3,14 +3,19 @@
 #include <stdio.h>
 
 #include "authz/binding.h"
+#include "storage/pg_table.h"
 
-static const struct pg_statement statements[] = {
-    {"administrator_end_bindings",
-     "UPDATE binding SET revoked_at = now() WHERE revoked_at IS NULL"
-     " AND robot_id IN (SELECT robot_id FROM robot WHERE name = $1 AND revoked_at IS NULL)",
-     "text", ""},
-    {"administrator_end", "UPDATE robot SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL", "text", ""},
-    {"administrator_was_made", "SELECT count(*) FROM robot WHERE name = $1", "text", "int8"},
+static const struct pg_statement administrator_end_bindings_sql = {
+    "administrator_end_bindings",
+    "UPDATE binding SET revoked_at = now() WHERE revoked_at IS NULL"
+    " AND robot_id IN (SELECT robot_id FROM robot WHERE name = $1 AND revoked_at IS NULL)",
+    "text", ""};
+static const struct pg_statement administrator_end_sql = {
+    "administrator_end", "UPDATE robot SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL", "text", ""};
+static const struct pg_statement administrator_was_made_sql = {
+    "administrator_was_made", "SELECT count(*) FROM robot WHERE name = $1", "text", "int8"};
+static const struct pg_statement *const statements[] = {
+    &administrator_end_bindings_sql, &administrator_end_sql, &administrator_was_made_sql,
 };
 const struct pg_table administrator_table = PG_TABLE(statements);
 
@@ -19,8 +24,8 @@ static struct result end_old(struct pg *pg, struct error *err)
     struct pg_arguments arguments = {0};
 
     pg_add_text(&arguments, ADMINISTRATOR_NAME);
-    TRY(pg_run(pg, "administrator_end_bindings", &arguments, NULL, err));
-    return pg_run(pg, "administrator_end", &arguments, NULL, err);
+    TRY(pg_run(pg, &administrator_end_bindings_sql, &arguments, NULL, err));
+    return pg_run(pg, &administrator_end_sql, &arguments, NULL, err);
 }
 
 static struct result bind(struct pg *pg, const struct authz_robot *robot, enum role role, struct error *err)
@@ -67,7 +72,7 @@ struct result administrator_was_made(struct pg *pg, bool *was_made_out, struct e
     struct pg_arguments arguments = {0};
 
     pg_add_text(&arguments, ADMINISTRATOR_NAME);
-    TRY(pg_run(pg, "administrator_was_made", &arguments, &rows, err));
+    TRY(pg_run(pg, &administrator_was_made_sql, &arguments, &rows, err));
     *was_made_out = pg_int8(rows, 0, 0) > 0;
     return SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "authz/epoch_priv.h"
 #include "authz/last_priv.h"
 #include "base/memory.h"
+#include "storage/pg_table.h"
 
 #define ROW                                                                                                       \
     "SELECT b.binding_id, b.robot_id, coalesce(b.issuer, ''), coalesce(b.subject, ''), b.role,"                   \
@@ -21,33 +22,44 @@
 #define OF_ROBOT    " AND organisation_id IS NOT DISTINCT FROM $1 AND robot_id = $2"
 #define OF_SUBJECT  " AND organisation_id IS NOT DISTINCT FROM $1 AND robot_id IS NULL AND issuer = $2 AND subject = $3"
 
-static const struct pg_statement statements[] = {
-    {"binding_robot_fits",
-     "SELECT 1::int8 FROM robot WHERE robot_id = $1 AND revoked_at IS NULL"
-     " AND (organisation_id IS NULL OR organisation_id = $2)",
-     "uuid uuid", "int8"},
-    /* Of robots and of others by a statement each: no index serves IS NOT DISTINCT FROM, and everybody waits for a scan. */
-    {"binding_end_expired_robot", END_EXPIRED OF_ROBOT, "uuid uuid", ""},
-    {"binding_end_expired_subject", END_EXPIRED OF_SUBJECT, "uuid text text", ""},
-    {"binding_count_robot", "SELECT count(*) FROM binding WHERE revoked_at IS NULL" OF_ROBOT, "uuid uuid", "int8"},
-    {"binding_count_subject", "SELECT count(*) FROM binding WHERE revoked_at IS NULL" OF_SUBJECT, "uuid text text", "int8"},
-    {"binding_insert",
-     "INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern,"
-     " granted_by, expires_at)"
-     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,"
-     " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END) ON CONFLICT DO NOTHING"
-     " RETURNING expires_at",
-     "uuid uuid text text text uuid uuid text text int8", "timestamptz"},
-    {"binding_revoke",
-     "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL RETURNING organisation_id", "uuid",
-     "uuid"},
-    RAISE_EPOCH("binding_raise_epoch"),
-    COUNT_ADMINISTRATORS("binding_administrators"),
-    {"binding_list",
-     ROW " AND ($1::uuid IS NULL OR b.organisation_id = $1) AND ($2::uuid IS NULL OR b.project_id = $2)"
-         " AND b.binding_id > $3 ORDER BY b.binding_id LIMIT $4",
-     "uuid uuid uuid int8", ROW_TYPES},
-    {"binding_find", ROW " AND b.binding_id = $1", "uuid", ROW_TYPES},
+static const struct pg_statement binding_robot_fits_sql = {
+    "binding_robot_fits",
+    "SELECT 1::int8 FROM robot WHERE robot_id = $1 AND revoked_at IS NULL"
+    " AND (organisation_id IS NULL OR organisation_id = $2)",
+    "uuid uuid", "int8"};
+/* Of robots and of others by a statement each: no index serves IS NOT DISTINCT FROM, and everybody waits for a scan. */
+static const struct pg_statement binding_end_expired_robot_sql = {
+    "binding_end_expired_robot", END_EXPIRED OF_ROBOT, "uuid uuid", ""};
+static const struct pg_statement binding_end_expired_subject_sql = {
+    "binding_end_expired_subject", END_EXPIRED OF_SUBJECT, "uuid text text", ""};
+static const struct pg_statement binding_count_robot_sql = {
+    "binding_count_robot", "SELECT count(*) FROM binding WHERE revoked_at IS NULL" OF_ROBOT, "uuid uuid", "int8"};
+static const struct pg_statement binding_count_subject_sql = {
+    "binding_count_subject", "SELECT count(*) FROM binding WHERE revoked_at IS NULL" OF_SUBJECT, "uuid text text", "int8"};
+static const struct pg_statement binding_insert_sql = {
+    "binding_insert",
+    "INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern,"
+    " granted_by, expires_at)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,"
+    " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END) ON CONFLICT DO NOTHING"
+    " RETURNING expires_at",
+    "uuid uuid text text text uuid uuid text text int8", "timestamptz"};
+static const struct pg_statement binding_revoke_sql = {
+    "binding_revoke",
+    "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL RETURNING organisation_id", "uuid",
+    "uuid"};
+static const struct pg_statement binding_raise_epoch_sql = RAISE_EPOCH("binding_raise_epoch");
+static const struct pg_statement binding_administrators_sql = COUNT_ADMINISTRATORS("binding_administrators");
+static const struct pg_statement binding_list_sql = {
+    "binding_list",
+    ROW " AND ($1::uuid IS NULL OR b.organisation_id = $1) AND ($2::uuid IS NULL OR b.project_id = $2)"
+        " AND b.binding_id > $3 ORDER BY b.binding_id LIMIT $4",
+    "uuid uuid uuid int8", ROW_TYPES};
+static const struct pg_statement binding_find_sql = {"binding_find", ROW " AND b.binding_id = $1", "uuid", ROW_TYPES};
+static const struct pg_statement *const statements[] = {
+    &binding_robot_fits_sql, &binding_end_expired_robot_sql, &binding_end_expired_subject_sql, &binding_count_robot_sql,
+    &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql, &binding_raise_epoch_sql, &binding_administrators_sql,
+    &binding_list_sql, &binding_find_sql,
 };
 const struct pg_table binding_table = PG_TABLE(statements);
 
@@ -112,7 +124,7 @@ static struct result check_robot(struct pg *pg, const struct authz_binding *bind
     if (binding->kind != PRINCIPAL_ROBOT) return SUCCESS;
     pg_add_uuid(&arguments, &binding->robot);
     pg_add_uuid(&arguments, or_null(&binding->organisation));
-    TRY(pg_run(pg, "binding_robot_fits", &arguments, &rows, err));
+    TRY(pg_run(pg, &binding_robot_fits_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_NOT_FOUND, "there is no such robot in the organisation of this scope");
     return SUCCESS;
@@ -130,8 +142,8 @@ static struct result check_not_too_many(struct pg *pg, const struct authz_bindin
     if (is_robot) pg_add_uuid(&arguments, &binding->robot);
     else pg_add_text(&arguments, binding->issuer);
     if (!is_robot) pg_add_text(&arguments, binding->subject);
-    TRY(pg_run(pg, is_robot ? "binding_end_expired_robot" : "binding_end_expired_subject", &arguments, NULL, err));
-    TRY(pg_run(pg, is_robot ? "binding_count_robot" : "binding_count_subject", &arguments, &rows, err));
+    TRY(pg_run(pg, is_robot ? &binding_end_expired_robot_sql : &binding_end_expired_subject_sql, &arguments, NULL, err));
+    TRY(pg_run(pg, is_robot ? &binding_count_robot_sql : &binding_count_subject_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) >= BINDINGS_PER_PRINCIPAL_MAX)
         return failure(err, ERROR_LIMIT, "a principal has at most %d bindings in one organisation; bind a wider scope",
                        BINDINGS_PER_PRINCIPAL_MAX);
@@ -170,11 +182,11 @@ struct result binding_insert(struct pg *pg, struct binding_create *create, struc
     pg_add_text(&arguments, text_or_null(binding->pattern));
     pg_add_text(&arguments, binding->granted_by);
     pg_add_int8(&arguments, create->lifetime_s);
-    TRY(pg_run(pg, "binding_insert", &arguments, &rows, err));
+    TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
-    return raise_epoch(pg, "binding_raise_epoch", &binding->organisation, err);
+    return raise_epoch(pg, &binding_raise_epoch_sql, &binding->organisation, err);
 }
 
 static struct result run_create(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
@@ -221,13 +233,13 @@ static struct result run_revoke(struct change *change, struct pg *pg, const stru
     int64_t before = 0;
 
     assert(uuid_parse(bytes_of_text(scope->detail), &decided) && uuid_equal(&decided, &revoke->binding));
-    TRY(administrators_count(pg, "binding_administrators", &before, err));
+    TRY(administrators_count(pg, &binding_administrators_sql, &before, err));
     pg_add_uuid(&arguments, &revoke->binding);
-    TRY(pg_run(pg, "binding_revoke", &arguments, &rows, err));
+    TRY(pg_run(pg, &binding_revoke_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
-    TRY(administrators_are_left(pg, "binding_administrators", before, err));
+    TRY(administrators_are_left(pg, &binding_administrators_sql, before, err));
     const struct uuid organisation = pg_uuid(rows, 0, 0); /* its own, whatever was said of it */
-    return raise_epoch(pg, "binding_raise_epoch", &organisation, err);
+    return raise_epoch(pg, &binding_raise_epoch_sql, &organisation, err);
 }
 
 void binding_revoke_init(struct binding_revoke *revoke, const struct uuid *binding)
@@ -296,7 +308,7 @@ struct result binding_list(struct pg *pg, const struct resource *scope, const st
     pg_add_uuid(&arguments, or_null(&scope->project));
     pg_add_uuid(&arguments, after == NULL ? &first : after);
     pg_add_int8(&arguments, (int64_t)limit);
-    TRY(pg_run(pg, "binding_list", &arguments, &rows, err));
+    TRY(pg_run(pg, &binding_list_sql, &arguments, &rows, err));
     struct binding_page page = {.count = pg_rows_count(rows)};
     TRY(rows_of(rows, &page.rows, err));
     *page_out = page;
@@ -309,7 +321,7 @@ struct result binding_find(struct pg *pg, const struct uuid *id, struct binding_
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, id);
-    TRY(pg_run(pg, "binding_find", &arguments, &rows, err));
+    TRY(pg_run(pg, &binding_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");
     return row_of(rows, 0, row_out, err);
 }

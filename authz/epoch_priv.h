@@ -7,7 +7,7 @@
 #include "storage/pg.h"
 
 /** Runs a statement of the form below. An id that is nil stands for the registry. */
-static inline RESULT raise_epoch(struct pg *pg, const char *statement, const struct uuid *organisation, struct error *err)
+static inline RESULT raise_epoch(struct pg *pg, const struct pg_statement *statement, const struct uuid *organisation, struct error *err)
 {
     struct pg_arguments arguments = {0};
 

@@ -1,6 +1,6 @@
 #include "authz/last_priv.h"
 
-struct result administrators_count(struct pg *pg, const char *statement, int64_t *count_out, struct error *err)
+struct result administrators_count(struct pg *pg, const struct pg_statement *statement, int64_t *count_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
 
@@ -9,7 +9,7 @@ struct result administrators_count(struct pg *pg, const char *statement, int64_t
     return SUCCESS;
 }
 
-struct result administrators_are_left(struct pg *pg, const char *statement, int64_t before, struct error *err)
+struct result administrators_are_left(struct pg *pg, const struct pg_statement *statement, int64_t before, struct error *err)
 {
     int64_t after = 0;
 

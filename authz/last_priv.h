@@ -16,6 +16,6 @@
             "", "int8"                                                                                                \
     }
 
-RESULT administrators_count(struct pg *pg, const char *statement, int64_t *count_out, struct error *err);
+RESULT administrators_count(struct pg *pg, const struct pg_statement *statement, int64_t *count_out, struct error *err);
 /** After a change that may have ended the last of `before`: then ERROR_CONFLICT, and the change is undone. */
-RESULT administrators_are_left(struct pg *pg, const char *statement, int64_t before, struct error *err);
+RESULT administrators_are_left(struct pg *pg, const struct pg_statement *statement, int64_t before, struct error *err);

@@ -7,19 +7,22 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "crypto/random.h"
+#include "storage/pg_table.h"
 
 /* Until a token has been signed that was granted just before. It is a whole second, because tokens know no less of when they were made. */
 #define MARGIN_S "2"
 
-static const struct pg_statement statements[] = {
-    {"robot_rotate",
-     "UPDATE robot SET secret_hash = $3, secret_since = now(), expires_at = now() + $4::int8 * interval '1 second',"
-     " previous_hash = CASE WHEN $5::int8 > 0 THEN secret_hash END, previous_until ="
-     " date_trunc('second', clock_timestamp() + CASE WHEN $5::int8 > 0 THEN $5::int8 ELSE " MARGIN_S " END * interval '1 second')"
-     " WHERE robot_id = $1 AND organisation_id IS NOT DISTINCT FROM $2 AND revoked_at IS NULL"
-     " RETURNING name, expires_at, previous_until",
-     "uuid uuid bytea int8 int8", "text timestamptz timestamptz"},
-    RAISE_EPOCH("robot_rotate_raise_epoch"),
+static const struct pg_statement robot_rotate_sql = {
+    "robot_rotate",
+    "UPDATE robot SET secret_hash = $3, secret_since = now(), expires_at = now() + $4::int8 * interval '1 second',"
+    " previous_hash = CASE WHEN $5::int8 > 0 THEN secret_hash END, previous_until ="
+    " date_trunc('second', clock_timestamp() + CASE WHEN $5::int8 > 0 THEN $5::int8 ELSE " MARGIN_S " END * interval '1 second')"
+    " WHERE robot_id = $1 AND organisation_id IS NOT DISTINCT FROM $2 AND revoked_at IS NULL"
+    " RETURNING name, expires_at, previous_until",
+    "uuid uuid bytea int8 int8", "text timestamptz timestamptz"};
+static const struct pg_statement robot_rotate_raise_epoch_sql = RAISE_EPOCH("robot_rotate_raise_epoch");
+static const struct pg_statement *const statements[] = {
+    &robot_rotate_sql, &robot_rotate_raise_epoch_sql,
 };
 const struct pg_table robot_rotate_table = PG_TABLE(statements);
 
@@ -57,12 +60,12 @@ static struct result run_rotate(struct change *change, struct pg *pg, const stru
     pg_add_bytes(&arguments, (struct bytes){rotate->secret_hash, sizeof rotate->secret_hash});
     pg_add_int8(&arguments, rotate->lifetime_s);
     pg_add_int8(&arguments, rotate->grace_s);
-    TRY(pg_run(pg, "robot_rotate", &arguments, &rows, err));
+    TRY(pg_run(pg, &robot_rotate_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
     (void)snprintf(rotate->name, sizeof rotate->name, "%s", pg_text(rows, 0, 0));
     rotate->expires_ms = pg_time_ms(rows, 0, 1);
     rotate->previous_until_ms = pg_time_ms(rows, 0, 2);
-    return raise_epoch(pg, "robot_rotate_raise_epoch", &rotate->organisation, err);
+    return raise_epoch(pg, &robot_rotate_raise_epoch_sql, &rotate->organisation, err);
 }
 
 struct result robot_rotate_init(struct robot_rotate *rotate, const struct uuid *robot, const struct uuid *organisation,

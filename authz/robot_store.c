@@ -7,6 +7,7 @@
 #include "authz/epoch_priv.h"
 #include "authz/last_priv.h"
 #include "base/memory.h"
+#include "storage/pg_table.h"
 
 #define ROW                                                                                                        \
     "SELECT r.robot_id, r.organisation_id, r.name, r.expires_at, r.created_at, coalesce(o.name, ''),"               \
@@ -14,26 +15,32 @@
     " FROM robot r LEFT JOIN organisation o USING (organisation_id) WHERE r.revoked_at IS NULL"
 #define ROW_TYPES "uuid uuid text timestamptz timestamptz text timestamptz"
 
-static const struct pg_statement statements[] = {
-    {"robot_insert",
-     "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at)"
-     " VALUES ($1, $2, $3, $4, $5, now() + $6::int8 * interval '1 second') ON CONFLICT DO NOTHING"
-     " RETURNING expires_at",
-     "uuid uuid text bytea text int8", "timestamptz"},
-    {"robot_revoke",
-     "UPDATE robot SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL"
-     " AND organisation_id IS NOT DISTINCT FROM $2",
-     "uuid uuid", ""},
-    {"robot_revoke_bindings",
-     "UPDATE binding SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL", "uuid", ""},
-    RAISE_EPOCH("robot_raise_epoch"),
-    COUNT_ADMINISTRATORS("robot_administrators"),
-    {"robot_list",
-     ROW " AND ($1::uuid IS NULL OR r.organisation_id = $1) AND r.name > $2 COLLATE \"C\""
-         " ORDER BY r.name COLLATE \"C\" LIMIT $3",
-     "uuid text int8", ROW_TYPES},
-    {"robot_find", ROW " AND r.robot_id = $1", "uuid", ROW_TYPES},
-    {"robot_find_name", ROW " AND r.name = $1", "text", ROW_TYPES},
+static const struct pg_statement robot_insert_sql = {
+    "robot_insert",
+    "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at)"
+    " VALUES ($1, $2, $3, $4, $5, now() + $6::int8 * interval '1 second') ON CONFLICT DO NOTHING"
+    " RETURNING expires_at",
+    "uuid uuid text bytea text int8", "timestamptz"};
+static const struct pg_statement robot_revoke_sql = {
+    "robot_revoke",
+    "UPDATE robot SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL"
+    " AND organisation_id IS NOT DISTINCT FROM $2",
+    "uuid uuid", ""};
+static const struct pg_statement robot_revoke_bindings_sql = {
+    "robot_revoke_bindings",
+    "UPDATE binding SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL", "uuid", ""};
+static const struct pg_statement robot_raise_epoch_sql = RAISE_EPOCH("robot_raise_epoch");
+static const struct pg_statement robot_administrators_sql = COUNT_ADMINISTRATORS("robot_administrators");
+static const struct pg_statement robot_list_sql = {
+    "robot_list",
+    ROW " AND ($1::uuid IS NULL OR r.organisation_id = $1) AND r.name > $2 COLLATE \"C\""
+        " ORDER BY r.name COLLATE \"C\" LIMIT $3",
+    "uuid text int8", ROW_TYPES};
+static const struct pg_statement robot_find_sql = {"robot_find", ROW " AND r.robot_id = $1", "uuid", ROW_TYPES};
+static const struct pg_statement robot_find_name_sql = {"robot_find_name", ROW " AND r.name = $1", "text", ROW_TYPES};
+static const struct pg_statement *const statements[] = {
+    &robot_insert_sql, &robot_revoke_sql, &robot_revoke_bindings_sql, &robot_raise_epoch_sql, &robot_administrators_sql,
+    &robot_list_sql, &robot_find_sql, &robot_find_name_sql,
 };
 const struct pg_table robot_table = PG_TABLE(statements);
 
@@ -93,11 +100,11 @@ struct result robot_insert(struct pg *pg, struct robot_create *create, struct er
     pg_add_bytes(&arguments, (struct bytes){robot->secret_hash, sizeof robot->secret_hash});
     pg_add_text(&arguments, create->created_by);
     pg_add_int8(&arguments, create->lifetime_s);
-    TRY(pg_run(pg, "robot_insert", &arguments, &rows, err));
+    TRY(pg_run(pg, &robot_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_CONFLICT, "there is a robot called %.140s already; revoke it first", robot->name);
     create->robot.expires_ms = pg_time_ms(rows, 0, 0);
-    return raise_epoch(pg, "robot_raise_epoch", &robot->organisation, err);
+    return raise_epoch(pg, &robot_raise_epoch_sql, &robot->organisation, err);
 }
 
 static struct result run_create(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
@@ -144,15 +151,15 @@ static struct result run_revoke(struct change *change, struct pg *pg, const stru
     int64_t before = 0;
 
     assert(uuid_equal(&resource->organisation, &revoke->organisation));
-    TRY(administrators_count(pg, "robot_administrators", &before, err));
+    TRY(administrators_count(pg, &robot_administrators_sql, &before, err));
     pg_add_uuid(&arguments, &revoke->robot);
     pg_add_uuid(&arguments, or_null(&revoke->organisation));
-    TRY(pg_run(pg, "robot_revoke", &arguments, &rows, err));
+    TRY(pg_run(pg, &robot_revoke_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
     pg_add_uuid(&robot, &revoke->robot);
-    TRY(pg_run(pg, "robot_revoke_bindings", &robot, NULL, err));
-    TRY(administrators_are_left(pg, "robot_administrators", before, err));
-    return raise_epoch(pg, "robot_raise_epoch", &revoke->organisation, err);
+    TRY(pg_run(pg, &robot_revoke_bindings_sql, &robot, NULL, err));
+    TRY(administrators_are_left(pg, &robot_administrators_sql, before, err));
+    return raise_epoch(pg, &robot_raise_epoch_sql, &revoke->organisation, err);
 }
 
 void robot_revoke_init(struct robot_revoke *revoke, const struct uuid *robot, const struct uuid *organisation)
@@ -185,7 +192,7 @@ struct result robot_list(struct pg *pg, const struct uuid *organisation, const c
     pg_add_uuid(&arguments, organisation);
     pg_add_text(&arguments, after == NULL ? "" : after);
     pg_add_int8(&arguments, (int64_t)limit);
-    TRY(pg_run(pg, "robot_list", &arguments, &rows, err));
+    TRY(pg_run(pg, &robot_list_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     struct robot_row *list = memory_zeroed(count + 1, sizeof *list);
     if (list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu robots", count);
@@ -194,7 +201,7 @@ struct result robot_list(struct pg *pg, const struct uuid *organisation, const c
     return SUCCESS;
 }
 
-static struct result find(struct pg *pg, const char *statement, const struct pg_arguments *arguments,
+static struct result find(struct pg *pg, const struct pg_statement *statement, const struct pg_arguments *arguments,
                           struct robot_row *row_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
@@ -210,7 +217,7 @@ struct result robot_find(struct pg *pg, const struct uuid *id, struct robot_row 
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, id);
-    return find(pg, "robot_find", &arguments, row_out, err);
+    return find(pg, &robot_find_sql, &arguments, row_out, err);
 }
 
 struct result robot_find_name(struct pg *pg, const char *name, struct robot_row *row_out, struct error *err)
@@ -218,5 +225,5 @@ struct result robot_find_name(struct pg *pg, const char *name, struct robot_row 
     struct pg_arguments arguments = {0};
 
     pg_add_text(&arguments, name);
-    return find(pg, "robot_find_name", &arguments, row_out, err);
+    return find(pg, &robot_find_name_sql, &arguments, row_out, err);
 }

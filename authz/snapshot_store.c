@@ -5,6 +5,7 @@
 #include "authz/robot.h"
 #include "authz/snapshot_priv.h"
 #include "base/memory.h"
+#include "storage/pg_table.h"
 
 /* What no rotation could have written does not count: neither as a secret nor as the end of one (docs/audit.md). */
 #define ROBOTS                                                                                                    \
@@ -18,15 +19,19 @@
 #define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz"
 #define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz"
 
-static const struct pg_statement statements[] = {
-    {"snapshot_robots", ROBOTS, "", ROBOT_TYPES},
-    {"snapshot_robots_of", ROBOTS OF_ORGANISATIONS, "uuid[] bool", ROBOT_TYPES},
-    {"snapshot_bindings", BINDINGS, "", BINDING_TYPES},
-    {"snapshot_bindings_of", BINDINGS OF_ORGANISATIONS, "uuid[] bool", BINDING_TYPES},
-    {"snapshot_issuers",
-     "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks FROM trusted_issuer"
-     " ORDER BY url",
-     "", "uuid text text text int8 text"},
+static const struct pg_statement snapshot_robots_sql = {"snapshot_robots", ROBOTS, "", ROBOT_TYPES};
+static const struct pg_statement snapshot_robots_of_sql = {
+    "snapshot_robots_of", ROBOTS OF_ORGANISATIONS, "uuid[] bool", ROBOT_TYPES};
+static const struct pg_statement snapshot_bindings_sql = {"snapshot_bindings", BINDINGS, "", BINDING_TYPES};
+static const struct pg_statement snapshot_bindings_of_sql = {
+    "snapshot_bindings_of", BINDINGS OF_ORGANISATIONS, "uuid[] bool", BINDING_TYPES};
+static const struct pg_statement snapshot_issuers_sql = {
+    "snapshot_issuers",
+    "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, jwks FROM trusted_issuer"
+    " ORDER BY url",
+    "", "uuid text text text int8 text"};
+static const struct pg_statement *const statements[] = {
+    &snapshot_robots_sql, &snapshot_robots_of_sql, &snapshot_bindings_sql, &snapshot_bindings_of_sql, &snapshot_issuers_sql,
 };
 const struct pg_table authz_snapshot_table = PG_TABLE(statements);
 
@@ -124,9 +129,9 @@ static void read_issuer(const struct pg_rows *rows, size_t row, struct issuer_re
 
 static struct result run_all(struct pg *pg, struct loading *loading, struct error *err)
 {
-    TRY(pg_run(pg, "snapshot_robots", NULL, &loading->robot_rows, err));
-    TRY(pg_run(pg, "snapshot_bindings", NULL, &loading->binding_rows, err));
-    return pg_run(pg, "snapshot_issuers", NULL, &loading->issuer_rows, err);
+    TRY(pg_run(pg, &snapshot_robots_sql, NULL, &loading->robot_rows, err));
+    TRY(pg_run(pg, &snapshot_bindings_sql, NULL, &loading->binding_rows, err));
+    return pg_run(pg, &snapshot_issuers_sql, NULL, &loading->issuer_rows, err);
 }
 
 /* Few organisations at a time: more than that is read as a whole. */
@@ -143,9 +148,9 @@ static struct result run_changed(struct pg *pg, const struct rights_change *chan
     }
     pg_add_uuid_array(&arguments, ids, change->count);
     pg_add_bool(&arguments, has_registry);
-    TRY(pg_run(pg, "snapshot_robots_of", &arguments, &loading->robot_rows, err));
-    TRY(pg_run(pg, "snapshot_bindings_of", &arguments, &loading->binding_rows, err));
-    return has_registry ? pg_run(pg, "snapshot_issuers", NULL, &loading->issuer_rows, err) : SUCCESS;
+    TRY(pg_run(pg, &snapshot_robots_of_sql, &arguments, &loading->robot_rows, err));
+    TRY(pg_run(pg, &snapshot_bindings_of_sql, &arguments, &loading->binding_rows, err));
+    return has_registry ? pg_run(pg, &snapshot_issuers_sql, NULL, &loading->issuer_rows, err) : SUCCESS;
 }
 
 static struct result make_room(struct loading *loading, const struct authz_parts *parts, struct error *err)

@@ -7,20 +7,26 @@
 #include "authz/epoch_priv.h"
 #include "authz/last_priv.h"
 #include "base/memory.h"
+#include "storage/pg_table.h"
 
-static const struct pg_statement statements[] = {
-    {"trusted_issuer_put",
-     "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
-     " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (url) DO UPDATE SET audience = $3, algorithms = $4,"
-     " lifetime_max_s = $5, jwks = $6 RETURNING issuer_id",
-     "uuid text text text[] int8 text", "uuid"},
-    {"trusted_issuer_remove", "DELETE FROM trusted_issuer WHERE issuer_id = $1", "uuid", ""},
-    {"trusted_issuer_list",
-     "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, created_at"
-     " FROM trusted_issuer WHERE url > $1 COLLATE \"C\" ORDER BY url COLLATE \"C\" LIMIT $2",
-     "text int8", "uuid text text text int8 timestamptz"},
-    RAISE_EPOCH("trusted_issuer_raise_epoch"),
-    COUNT_ADMINISTRATORS("trusted_issuer_administrators"),
+static const struct pg_statement trusted_issuer_put_sql = {
+    "trusted_issuer_put",
+    "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
+    " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (url) DO UPDATE SET audience = $3, algorithms = $4,"
+    " lifetime_max_s = $5, jwks = $6 RETURNING issuer_id",
+    "uuid text text text[] int8 text", "uuid"};
+static const struct pg_statement trusted_issuer_remove_sql = {
+    "trusted_issuer_remove", "DELETE FROM trusted_issuer WHERE issuer_id = $1", "uuid", ""};
+static const struct pg_statement trusted_issuer_list_sql = {
+    "trusted_issuer_list",
+    "SELECT issuer_id, url, audience, array_to_string(algorithms, ' '), lifetime_max_s, created_at"
+    " FROM trusted_issuer WHERE url > $1 COLLATE \"C\" ORDER BY url COLLATE \"C\" LIMIT $2",
+    "text int8", "uuid text text text int8 timestamptz"};
+static const struct pg_statement trusted_issuer_raise_epoch_sql = RAISE_EPOCH("trusted_issuer_raise_epoch");
+static const struct pg_statement trusted_issuer_administrators_sql = COUNT_ADMINISTRATORS("trusted_issuer_administrators");
+static const struct pg_statement *const statements[] = {
+    &trusted_issuer_put_sql, &trusted_issuer_remove_sql, &trusted_issuer_list_sql, &trusted_issuer_raise_epoch_sql,
+    &trusted_issuer_administrators_sql,
 };
 const struct pg_table trusted_issuer_table = PG_TABLE(statements);
 
@@ -47,8 +53,8 @@ static struct result put(struct pg *pg, const struct issuer_record *record, stru
     pg_add_text_array(&arguments, algorithms, count);
     pg_add_int8(&arguments, record->lifetime_max_s);
     pg_add_text(&arguments, record->jwks);
-    TRY(pg_run(pg, "trusted_issuer_put", &arguments, &rows, err));
-    TRY(raise_epoch(pg, "trusted_issuer_raise_epoch", &(struct uuid){{0}}, err));
+    TRY(pg_run(pg, &trusted_issuer_put_sql, &arguments, &rows, err));
+    TRY(raise_epoch(pg, &trusted_issuer_raise_epoch_sql, &(struct uuid){{0}}, err));
     *id_out = pg_uuid(rows, 0, 0);
     return SUCCESS;
 }
@@ -83,12 +89,12 @@ static struct result run_remove(struct change *change, struct pg *pg, const stru
     int64_t before = 0;
 
     assert(permit_resource(permit, ACTION_ISSUER_REMOVE)->kind == RESOURCE_SYSTEM);
-    TRY(administrators_count(pg, "trusted_issuer_administrators", &before, err));
+    TRY(administrators_count(pg, &trusted_issuer_administrators_sql, &before, err));
     pg_add_uuid(&arguments, &remove->id);
-    TRY(pg_run(pg, "trusted_issuer_remove", &arguments, &rows, err));
+    TRY(pg_run(pg, &trusted_issuer_remove_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such issuer");
-    TRY(administrators_are_left(pg, "trusted_issuer_administrators", before, err));
-    return raise_epoch(pg, "trusted_issuer_raise_epoch", &(struct uuid){{0}}, err);
+    TRY(administrators_are_left(pg, &trusted_issuer_administrators_sql, before, err));
+    return raise_epoch(pg, &trusted_issuer_raise_epoch_sql, &(struct uuid){{0}}, err);
 }
 
 void issuer_remove_init(struct issuer_remove *remove, const struct uuid *id)
@@ -118,7 +124,7 @@ struct result issuer_list(struct pg *pg, const char *after, size_t limit, struct
     assert(limit <= ISSUER_PAGE_MAX);
     pg_add_text(&arguments, after == NULL ? "" : after);
     pg_add_int8(&arguments, (int64_t)limit);
-    TRY(pg_run(pg, "trusted_issuer_list", &arguments, &rows, err));
+    TRY(pg_run(pg, &trusted_issuer_list_sql, &arguments, &rows, err));
     struct issuer_page page = {.count = pg_rows_count(rows)};
     page.rows = memory_zeroed(page.count + 1, sizeof *page.rows);
     if (page.rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu issuers", page.count);

@@ -12,7 +12,8 @@
 
 const struct pg_table *const gateway_tables[] = {
     &binding_table, &trusted_issuer_table, &robot_table, &robot_rotate_table, &project_statements, &repository_statements,
-    &seal_statements, &stored_blob_statements, &upload_statements, &upload_admin_statements, &stored_manifest_statements,
+    &seal_statements, &stored_blob_statements, &upload_statements, &abandoned_statements, &upload_admin_statements,
+    &stored_manifest_statements,
     &tag_statements, &turn_statements, &job_statements, &scrub_statements, &rewrap_statements, &forgotten_statements,
     &manifest_use_statements, &region_store_table, &quota_statements, &rules_statements, &collect_statements, &erase_statements, &erased_statements, &policy_set_table, &audit_query_table,
     &audit_tree_table, NULL,

@@ -1,35 +1,46 @@
 #include "policy/set_store.h"
 
 #include "crypto/digest.h"
+#include "storage/pg_table.h"
 
 /* What an event says is only a hint where to look: sijil-keyd judges the entry itself. */
-static const struct pg_statement statements[] = {
-    {"policy_set_insert",
-     "INSERT INTO policy_set (epoch, digest, envelope, loaded_by) VALUES ($1, $2, $3, $4) ON CONFLICT (load_detail) DO NOTHING",
-     "int8 bytea bytea text", ""},
-    {"policy_set_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"},
-    {"policy_set_events", "SELECT seq, leaf, coalesce(policy_set_named(detail, $1), '') FROM policy_loads($2, $3)", "int8 int8 int8",
-     "int8 bytea bytea"},
-    {"policy_set_find",
-     "SELECT l.seq, policy_set_named(l.detail, $1) FROM policy_loads($3, NULL) l"
-     " WHERE right(l.detail, 73 + length($1::text)) = ' ' || $1::text || ' sha256:' || encode($2, 'hex')"
-     " AND policy_set_named(l.detail, $1) IS NOT NULL ORDER BY l.seq LIMIT $4",
-     "int8 bytea int8 int8", "int8 bytea"},
-    {"policy_set_find_row", "SELECT -1::int8, envelope FROM policy_set WHERE epoch = $1 AND digest = $2 LIMIT $3",
-     "int8 bytea int8", "int8 bytea"},
-    {"policy_set_is_awaited",
-     "SELECT count(*) >= $3 OR count(*) FILTER (WHERE policy_set_named(detail, $1) IS NOT NULL) > 0 FROM policy_loads($2, $3)",
-     "int8 int8 int8", "bool"},
-    {"policy_set_strange",
-     "SELECT count(*), coalesce(max(epoch), 0) FROM policy_sets_after($1, $3)"
-     " WHERE load_detail NOT IN (SELECT coalesce(detail, '') FROM policy_loads($2, $3))",
-     "int8 int8 int8", "int8 int8"},
-    /* Under the log's lock, and grows with the scope: 0.3 to 0.4 s for 10,000 repositories. It is rare (docs/policies.md), and in steps
-     * outside the lock a repository that is made meanwhile would miss its row. */
-    {"stored_label_insert",
-     "INSERT INTO stored_label (repository_id, policy_id, label) SELECT repository_id, $1, $2 FROM repository"
-     " WHERE full_name >= $3 AND full_name < $4 AND ('/' || full_name) ~ $5 ON CONFLICT DO NOTHING",
-     "text text text text text", ""},
+static const struct pg_statement policy_set_insert_sql = {
+    "policy_set_insert",
+    "INSERT INTO policy_set (epoch, digest, envelope, loaded_by) VALUES ($1, $2, $3, $4) ON CONFLICT (load_detail) DO NOTHING",
+    "int8 bytea bytea text", ""};
+static const struct pg_statement policy_set_raise_epoch_sql = {
+    "policy_set_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
+static const struct pg_statement policy_set_events_sql = {
+    "policy_set_events", "SELECT seq, leaf, coalesce(policy_set_named(detail, $1), '') FROM policy_loads($2, $3)", "int8 int8 int8",
+    "int8 bytea bytea"};
+static const struct pg_statement policy_set_find_sql = {
+    "policy_set_find",
+    "SELECT l.seq, policy_set_named(l.detail, $1) FROM policy_loads($3, NULL) l"
+    " WHERE right(l.detail, 73 + length($1::text)) = ' ' || $1::text || ' sha256:' || encode($2, 'hex')"
+    " AND policy_set_named(l.detail, $1) IS NOT NULL ORDER BY l.seq LIMIT $4",
+    "int8 bytea int8 int8", "int8 bytea"};
+static const struct pg_statement policy_set_find_row_sql = {
+    "policy_set_find_row", "SELECT -1::int8, envelope FROM policy_set WHERE epoch = $1 AND digest = $2 LIMIT $3",
+    "int8 bytea int8", "int8 bytea"};
+static const struct pg_statement policy_set_is_awaited_sql = {
+    "policy_set_is_awaited",
+    "SELECT count(*) >= $3 OR count(*) FILTER (WHERE policy_set_named(detail, $1) IS NOT NULL) > 0 FROM policy_loads($2, $3)",
+    "int8 int8 int8", "bool"};
+static const struct pg_statement policy_set_strange_sql = {
+    "policy_set_strange",
+    "SELECT count(*), coalesce(max(epoch), 0) FROM policy_sets_after($1, $3)"
+    " WHERE load_detail NOT IN (SELECT coalesce(detail, '') FROM policy_loads($2, $3))",
+    "int8 int8 int8", "int8 int8"};
+/* Under the log's lock, and grows with the scope: 0.3 to 0.4 s for 10,000 repositories. It is rare (docs/policies.md), and in steps
+ * outside the lock a repository that is made meanwhile would miss its row. */
+static const struct pg_statement stored_label_insert_sql = {
+    "stored_label_insert",
+    "INSERT INTO stored_label (repository_id, policy_id, label) SELECT repository_id, $1, $2 FROM repository"
+    " WHERE full_name >= $3 AND full_name < $4 AND ('/' || full_name) ~ $5 ON CONFLICT DO NOTHING",
+    "text text text text text", ""};
+static const struct pg_statement *const statements[] = {
+    &policy_set_insert_sql, &policy_set_raise_epoch_sql, &policy_set_events_sql, &policy_set_find_sql, &policy_set_find_row_sql,
+    &policy_set_is_awaited_sql, &policy_set_strange_sql, &stored_label_insert_sql,
 };
 const struct pg_table policy_set_table = PG_TABLE(statements);
 
@@ -42,8 +53,8 @@ struct result policy_set_insert(struct pg *pg, const struct policy_set_row *row,
     pg_add_bytes(&arguments, (struct bytes){row->digest, SHA256_SIZE});
     pg_add_bytes(&arguments, row->envelope);
     pg_add_text(&arguments, row->loaded_by);
-    TRY(pg_run(pg, "policy_set_insert", &arguments, NULL, err));
-    return pg_run(pg, "policy_set_raise_epoch", &none, NULL, err);
+    TRY(pg_run(pg, &policy_set_insert_sql, &arguments, NULL, err));
+    return pg_run(pg, &policy_set_raise_epoch_sql, &none, NULL, err);
 }
 
 struct result policy_set_events(struct pg *pg, uint64_t least, uint64_t first, struct pg_rows **rows_out, struct error *err)
@@ -53,7 +64,7 @@ struct result policy_set_events(struct pg *pg, uint64_t least, uint64_t first, s
     pg_add_int8(&arguments, (int64_t)least);
     pg_add_int8(&arguments, (int64_t)first);
     pg_add_int8(&arguments, POLICY_SETS_READ);
-    return pg_run(pg, "policy_set_events", &arguments, rows_out, err);
+    return pg_run(pg, &policy_set_events_sql, &arguments, rows_out, err);
 }
 
 struct result policy_set_find(struct pg *pg, const struct policy_set_row *row, uint64_t first, struct pg_rows **rows_out,
@@ -65,7 +76,7 @@ struct result policy_set_find(struct pg *pg, const struct policy_set_row *row, u
     pg_add_bytes(&arguments, (struct bytes){row->digest, SHA256_SIZE});
     pg_add_int8(&arguments, (int64_t)first);
     pg_add_int8(&arguments, POLICY_SETS_READ);
-    return pg_run(pg, "policy_set_find", &arguments, rows_out, err);
+    return pg_run(pg, &policy_set_find_sql, &arguments, rows_out, err);
 }
 
 struct result policy_set_find_row(struct pg *pg, const struct policy_set_row *row, struct pg_rows **rows_out, struct error *err)
@@ -75,7 +86,7 @@ struct result policy_set_find_row(struct pg *pg, const struct policy_set_row *ro
     pg_add_int8(&arguments, (int64_t)row->epoch);
     pg_add_bytes(&arguments, (struct bytes){row->digest, SHA256_SIZE});
     pg_add_int8(&arguments, POLICY_SETS_READ);
-    return pg_run(pg, "policy_set_find_row", &arguments, rows_out, err);
+    return pg_run(pg, &policy_set_find_row_sql, &arguments, rows_out, err);
 }
 
 struct result policy_set_is_awaited(struct pg *pg, uint64_t least, uint64_t first, bool *is_awaited_out, struct error *err)
@@ -86,7 +97,7 @@ struct result policy_set_is_awaited(struct pg *pg, uint64_t least, uint64_t firs
     pg_add_int8(&arguments, (int64_t)least);
     pg_add_int8(&arguments, (int64_t)first);
     pg_add_int8(&arguments, STRANGE_SETS_MAX);
-    TRY(pg_run(pg, "policy_set_is_awaited", &arguments, &rows, err));
+    TRY(pg_run(pg, &policy_set_is_awaited_sql, &arguments, &rows, err));
     *is_awaited_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }
@@ -99,7 +110,7 @@ struct result policy_set_strange(struct pg *pg, uint64_t after, uint64_t first, 
     pg_add_int8(&arguments, (int64_t)after);
     pg_add_int8(&arguments, (int64_t)first);
     pg_add_int8(&arguments, STRANGE_SETS_MAX);
-    TRY(pg_run(pg, "policy_set_strange", &arguments, &rows, err));
+    TRY(pg_run(pg, &policy_set_strange_sql, &arguments, &rows, err));
     *strange_out = (struct strange_sets){(uint64_t)pg_int8(rows, 0, 0), (uint64_t)pg_int8(rows, 0, 1)};
     return SUCCESS;
 }
@@ -113,5 +124,5 @@ struct result stored_label_insert(struct pg *pg, const struct stored_label_row *
     pg_add_text(&arguments, row->from);
     pg_add_text(&arguments, row->until);
     pg_add_text(&arguments, row->matching);
-    return pg_run(pg, "stored_label_insert", &arguments, NULL, err);
+    return pg_run(pg, &stored_label_insert_sql, &arguments, NULL, err);
 }

@@ -4,36 +4,46 @@
 
 #include "base/memory.h"
 #include "policy/snapshot_priv.h"
+#include "storage/pg_table.h"
 
-static const struct pg_statement statements[] = {
-    {"decider_epoch", "SELECT epoch FROM authorization_epoch", "", "int8"},
-    {"decider_state",
-     "SELECT e.epoch, c.whole_epoch FROM authorization_epoch e, authorization_change c"
-     " WHERE c.organisation_id = '00000000-0000-0000-0000-000000000000'",
-     "", "int8 int8"},
-    {"decider_news", "SELECT organisation_id, names_epoch FROM authorization_change WHERE epoch > $1 LIMIT $2", "int8 int8",
-     "uuid int8"},
-    {"decider_organisations", "SELECT organisation_id, name, label::text FROM organisation WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
-     "", "uuid text text"},
-    {"decider_projects",
-     "SELECT p.project_id, p.organisation_id, o.name || '/' || p.name, p.home_region, p.label::text"
-     " FROM project p JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL"
-     " ORDER BY (o.name || '/' || p.name) COLLATE \"C\"",
-     "", "uuid uuid text text text"},
-    {"decider_repositories",
-     "SELECT r.repository_id, o.name || '/' || p.name || '/' || r.name, r.label::text FROM repository r"
-     " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE r.label <> '{}'"
-     " AND r.deleted_at IS NULL AND p.deleted_at IS NULL"
-     " ORDER BY (o.name || '/' || p.name || '/' || r.name) COLLATE \"C\"",
-     "", "uuid text text"},
-    {"decider_stored",
-     "SELECT r.full_name, s.policy_id, s.label FROM stored_label s JOIN repository r USING (repository_id)"
-     " JOIN project p USING (project_id) WHERE r.deleted_at IS NULL AND p.deleted_at IS NULL ORDER BY r.full_name",
-     "", "text text text"},
-    {"decider_buried",
-     "SELECT r.repository_id FROM repository r JOIN project p USING (project_id) WHERE r.deleted_at IS NOT NULL"
-     " AND p.deleted_at IS NULL ORDER BY r.repository_id",
-     "", "uuid"},
+static const struct pg_statement decider_epoch_sql = {"decider_epoch", "SELECT epoch FROM authorization_epoch", "", "int8"};
+static const struct pg_statement decider_state_sql = {
+    "decider_state",
+    "SELECT e.epoch, c.whole_epoch FROM authorization_epoch e, authorization_change c"
+    " WHERE c.organisation_id = '00000000-0000-0000-0000-000000000000'",
+    "", "int8 int8"};
+static const struct pg_statement decider_news_sql = {
+    "decider_news", "SELECT organisation_id, names_epoch FROM authorization_change WHERE epoch > $1 LIMIT $2", "int8 int8",
+    "uuid int8"};
+static const struct pg_statement decider_organisations_sql = {
+    "decider_organisations", "SELECT organisation_id, name, label::text FROM organisation WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
+    "", "uuid text text"};
+static const struct pg_statement decider_projects_sql = {
+    "decider_projects",
+    "SELECT p.project_id, p.organisation_id, o.name || '/' || p.name, p.home_region, p.label::text"
+    " FROM project p JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL"
+    " ORDER BY (o.name || '/' || p.name) COLLATE \"C\"",
+    "", "uuid uuid text text text"};
+static const struct pg_statement decider_repositories_sql = {
+    "decider_repositories",
+    "SELECT r.repository_id, o.name || '/' || p.name || '/' || r.name, r.label::text FROM repository r"
+    " JOIN project p USING (project_id) JOIN organisation o USING (organisation_id) WHERE r.label <> '{}'"
+    " AND r.deleted_at IS NULL AND p.deleted_at IS NULL"
+    " ORDER BY (o.name || '/' || p.name || '/' || r.name) COLLATE \"C\"",
+    "", "uuid text text"};
+static const struct pg_statement decider_stored_sql = {
+    "decider_stored",
+    "SELECT r.full_name, s.policy_id, s.label FROM stored_label s JOIN repository r USING (repository_id)"
+    " JOIN project p USING (project_id) WHERE r.deleted_at IS NULL AND p.deleted_at IS NULL ORDER BY r.full_name",
+    "", "text text text"};
+static const struct pg_statement decider_buried_sql = {
+    "decider_buried",
+    "SELECT r.repository_id FROM repository r JOIN project p USING (project_id) WHERE r.deleted_at IS NOT NULL"
+    " AND p.deleted_at IS NULL ORDER BY r.repository_id",
+    "", "uuid"};
+static const struct pg_statement *const statements[] = {
+    &decider_epoch_sql, &decider_state_sql, &decider_news_sql, &decider_organisations_sql, &decider_projects_sql,
+    &decider_repositories_sql, &decider_stored_sql, &decider_buried_sql,
 };
 const struct pg_table decider_table = PG_TABLE(statements);
 
@@ -90,7 +100,7 @@ static struct result load_organisations(struct pg *pg, struct tenancy *tenancy, 
     OWNED(pg_rows) *rows = NULL;
     const struct pg_arguments none = {0};
 
-    TRY(pg_run(pg, "decider_organisations", &none, &rows, err));
+    TRY(pg_run(pg, &decider_organisations_sql, &none, &rows, err));
     tenancy->organisations = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->organisations);
     if (tenancy->organisations == NULL) return no_memory(err);
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
@@ -107,7 +117,7 @@ static struct result load_projects(struct pg *pg, struct tenancy *tenancy, struc
     OWNED(pg_rows) *rows = NULL;
     const struct pg_arguments none = {0};
 
-    TRY(pg_run(pg, "decider_projects", &none, &rows, err));
+    TRY(pg_run(pg, &decider_projects_sql, &none, &rows, err));
     tenancy->projects = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->projects);
     if (tenancy->projects == NULL) return no_memory(err);
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
@@ -126,7 +136,7 @@ static struct result load_repositories(struct pg *pg, struct tenancy *tenancy, s
     OWNED(pg_rows) *rows = NULL;
     const struct pg_arguments none = {0};
 
-    TRY(pg_run(pg, "decider_repositories", &none, &rows, err));
+    TRY(pg_run(pg, &decider_repositories_sql, &none, &rows, err));
     tenancy->repositories = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->repositories);
     if (tenancy->repositories == NULL) return no_memory(err);
     for (size_t i = 0; i < pg_rows_count(rows); i++) {
@@ -142,7 +152,7 @@ static struct result load_buried(struct pg *pg, struct tenancy *tenancy, struct 
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, "decider_buried", NULL, &rows, err));
+    TRY(pg_run(pg, &decider_buried_sql, NULL, &rows, err));
     tenancy->buried = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->buried);
     if (tenancy->buried == NULL) return no_memory(err);
     tenancy->buried_count = pg_rows_count(rows);
@@ -184,7 +194,7 @@ static struct result load_stored(struct pg *pg, struct tenancy *tenancy, struct 
 {
     const struct pg_arguments none = {0};
 
-    TRY(pg_run(pg, "decider_stored", &none, &tenancy->stored_rows, err));
+    TRY(pg_run(pg, &decider_stored_sql, &none, &tenancy->stored_rows, err));
     const struct pg_rows *rows = tenancy->stored_rows;
     tenancy->stored = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->stored);
     if (tenancy->stored == NULL) return no_memory(err);
@@ -214,7 +224,7 @@ struct result tenancy_epoch(struct pg *pg, uint64_t *epoch_out, struct error *er
     OWNED(pg_rows) *rows = NULL;
     const struct pg_arguments none = {0};
 
-    TRY(pg_run(pg, "decider_epoch", &none, &rows, err));
+    TRY(pg_run(pg, &decider_epoch_sql, &none, &rows, err));
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the database has no authorization epoch");
     *epoch_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
@@ -227,7 +237,7 @@ static struct result read_news(struct pg *pg, uint64_t since, struct rights_news
 
     pg_add_int8(&arguments, (int64_t)since);
     pg_add_int8(&arguments, RIGHTS_CHANGE_MAX + 1);
-    TRY(pg_run(pg, "decider_news", &arguments, &rows, err));
+    TRY(pg_run(pg, &decider_news_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     if (count > RIGHTS_CHANGE_MAX) news->is_whole = true;
     for (size_t i = 0; i < count && !news->is_whole; i++) {
@@ -242,7 +252,7 @@ struct result tenancy_news(struct pg *pg, uint64_t since, struct rights_news *ne
     OWNED(pg_rows) *rows = NULL;
     struct rights_news news = {0};
 
-    TRY(pg_run(pg, "decider_state", NULL, &rows, err));
+    TRY(pg_run(pg, &decider_state_sql, NULL, &rows, err));
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the database has no authorization epoch");
     news.epoch = (uint64_t)pg_int8(rows, 0, 0);
     news.whole_epoch = (uint64_t)pg_int8(rows, 0, 1);

@@ -4,24 +4,29 @@
 
 #include "base/memory.h"
 #include "registry/registry.h"
+#include "storage/pg_table.h"
 
-static const struct pg_statement statements[] = {
-    {"manifest_uses_insert", /* in one order for all gateways, so that none waits for the other in a circle */
-     "INSERT INTO manifest_use AS u (repository_id, digest, used_at) SELECT DISTINCT repository_id, digest, now()"
-     " FROM unnest($1::uuid[], $2::text[]) AS n (repository_id, digest) ORDER BY repository_id, digest"
-     " ON CONFLICT (repository_id, digest) DO UPDATE SET used_at = excluded.used_at",
-     "uuid[] text[]", ""},
-    {"manifest_uses_clean_some", /* of all projects; also of repositories that are gone */
-     "WITH page AS MATERIALIZED (SELECT repository_id, digest FROM manifest_use WHERE (repository_id, digest) > ($1, $2)"
-     " ORDER BY repository_id, digest LIMIT 2000),"
-     " gone AS (DELETE FROM manifest_use u USING page p WHERE u.repository_id = p.repository_id AND u.digest = p.digest"
-     " AND NOT EXISTS (SELECT FROM manifest m WHERE m.repository_id = p.repository_id AND m.digest = p.digest OFFSET 0))"
-     " SELECT repository_id, digest FROM page ORDER BY repository_id DESC, digest DESC LIMIT 1",
-     "uuid text", "uuid text"},
-    {"manifest_uses_clean",
-     "DELETE FROM manifest_use u WHERE u.repository_id = $1 AND NOT EXISTS (SELECT FROM manifest m"
-     " WHERE m.repository_id = u.repository_id AND m.digest = u.digest OFFSET 0)",
-     "uuid", ""},
+static const struct pg_statement manifest_uses_insert_sql = {
+    "manifest_uses_insert", /* in one order for all gateways, so that none waits for the other in a circle */
+    "INSERT INTO manifest_use AS u (repository_id, digest, used_at) SELECT DISTINCT repository_id, digest, now()"
+    " FROM unnest($1::uuid[], $2::text[]) AS n (repository_id, digest) ORDER BY repository_id, digest"
+    " ON CONFLICT (repository_id, digest) DO UPDATE SET used_at = excluded.used_at",
+    "uuid[] text[]", ""};
+static const struct pg_statement manifest_uses_clean_some_sql = {
+    "manifest_uses_clean_some", /* of all projects; also of repositories that are gone */
+    "WITH page AS MATERIALIZED (SELECT repository_id, digest FROM manifest_use WHERE (repository_id, digest) > ($1, $2)"
+    " ORDER BY repository_id, digest LIMIT 2000),"
+    " gone AS (DELETE FROM manifest_use u USING page p WHERE u.repository_id = p.repository_id AND u.digest = p.digest"
+    " AND NOT EXISTS (SELECT FROM manifest m WHERE m.repository_id = p.repository_id AND m.digest = p.digest OFFSET 0))"
+    " SELECT repository_id, digest FROM page ORDER BY repository_id DESC, digest DESC LIMIT 1",
+    "uuid text", "uuid text"};
+static const struct pg_statement manifest_uses_clean_sql = {
+    "manifest_uses_clean",
+    "DELETE FROM manifest_use u WHERE u.repository_id = $1 AND NOT EXISTS (SELECT FROM manifest m"
+    " WHERE m.repository_id = u.repository_id AND m.digest = u.digest OFFSET 0)",
+    "uuid", ""};
+static const struct pg_statement *const statements[] = {
+    &manifest_uses_insert_sql, &manifest_uses_clean_some_sql, &manifest_uses_clean_sql,
 };
 const struct pg_table manifest_use_statements = PG_TABLE(statements);
 
@@ -37,7 +42,7 @@ struct result manifest_uses_insert(struct pg *pg, const struct manifest_use *use
     }
     pg_add_uuid_array(&arguments, views, count);
     pg_add_text_array(&arguments, views + count, count);
-    const struct result result = pg_run(pg, "manifest_uses_insert", &arguments, NULL, err);
+    const struct result result = pg_run(pg, &manifest_uses_insert_sql, &arguments, NULL, err);
     free(views);
     return result;
 }
@@ -47,7 +52,7 @@ struct result manifest_uses_clean(struct pg *pg, const struct uuid *repository, 
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, repository);
-    return pg_run(pg, "manifest_uses_clean", &arguments, NULL, err);
+    return pg_run(pg, &manifest_uses_clean_sql, &arguments, NULL, err);
 }
 
 struct result manifest_uses_clean_some(struct pg *pg, struct manifest_use *last, bool *found_out, struct error *err)
@@ -57,7 +62,7 @@ struct result manifest_uses_clean_some(struct pg *pg, struct manifest_use *last,
 
     pg_add_uuid(&arguments, &last->repository);
     pg_add_text(&arguments, last->digest);
-    TRY(pg_run(pg, "manifest_uses_clean_some", &arguments, &rows, err));
+    TRY(pg_run(pg, &manifest_uses_clean_some_sql, &arguments, &rows, err));
     const bool found = pg_rows_count(rows) == 1;
     if (found) last->repository = pg_uuid(rows, 0, 0);
     if (found) (void)snprintf(last->digest, sizeof last->digest, "%s", pg_text(rows, 0, 1));

@@ -7,6 +7,7 @@
 #include "registry/project.h"
 #include "registry/registry_priv.h"
 #include "registry/seal.h"
+#include "storage/pg_table.h"
 
 #define PROJECT_NAME   "(o.name || '/' || p.name)"
 /* After the row with the id `last`: a name would tell the reader of what he may not see. */
@@ -17,54 +18,72 @@
 #define PROJECTS_OF(organisation) "(SELECT count(*) FROM project WHERE organisation_id = " organisation " AND emptied_at IS NULL)"
 #define SCOPE_TYPES    "uuid text text text timestamptz"
 
-static const struct pg_statement statements[] = {
-    {"organisation_insert",
-     "INSERT INTO organisation (organisation_id, name, label, born) SELECT $1, $2, $3::text::jsonb, size FROM audit_log"
-     " ON CONFLICT DO NOTHING",
-     "uuid text text", ""},
-    {"project_insert",
-     "INSERT INTO project (project_id, organisation_id, name, home_region, label, born)"
-     " SELECT $1, o.organisation_id, $3, g.region_id, $5::text::jsonb, l.size FROM organisation o, region g, audit_log l"
-     " WHERE o.organisation_id = $2 AND o.deleted_at IS NULL AND g.region_id = $4 AND " PROJECTS_OF("$2") " < $6 ON CONFLICT DO NOTHING",
-     "uuid uuid text text text int8", ""},
-    {"project_is_there",
-     "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2), " PROJECTS_OF("$1"), "uuid text", "bool int8"},
-    {"scope_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
-     "int8"},
-    {"label_of_organisation",
-     "SELECT label::text FROM organisation WHERE organisation_id = $1 AND deleted_at IS NULL", "uuid", "text"},
-    {"label_of_project", "SELECT label::text FROM project WHERE project_id = $1 AND deleted_at IS NULL", "uuid", "text"},
-    {"label_of_repository", "SELECT label::text FROM repository WHERE repository_id = $1 AND deleted_at IS NULL", "uuid", "text"},
-    {"scope_born", /* the later of both: whatever older event has their names concerns others */
-     "SELECT coalesce(greatest((SELECT born FROM organisation WHERE organisation_id = $1),"
-     " (SELECT born FROM project WHERE project_id = $2)), 0)",
-     "uuid uuid", "int8"},
-    {"label_organisation", "UPDATE organisation SET label = $2::text::jsonb WHERE organisation_id = $1", "uuid text",
-     ""},
-    {"label_project", "UPDATE project SET label = $2::text::jsonb WHERE project_id = $1", "uuid text", ""},
-    {"label_repository", "UPDATE repository SET label = $2::text::jsonb WHERE repository_id = $1", "uuid text", ""},
-    {"scope_organisations",
-     "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at"
-     " FROM organisation o WHERE o.deleted_at IS NULL AND ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND "
-     PAGE("o.name", "organisation o", "o.organisation_id", "$3", "$4"),
-     "uuid uuid uuid int8", SCOPE_TYPES},
-    {"scope_projects",
-     "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
-     " FROM project p JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL AND ($1::uuid IS NULL OR o.organisation_id = $1)"
-     " AND ($2::uuid IS NULL OR p.project_id = $2) AND "
-     PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
-     "uuid uuid uuid int8", SCOPE_TYPES},
-    /* Statements of their own: a plan that also fits readers of everything walks everything. */
-    {"scope_organisations_of",
-     "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at FROM organisation o"
-     " WHERE o.deleted_at IS NULL AND o.organisation_id = ANY($1) AND " PAGE("o.name", "organisation o", "o.organisation_id", "$2", "$3"),
-     "uuid[] uuid int8", SCOPE_TYPES},
-    {"scope_projects_of",
-     "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
-     " FROM project p JOIN organisation o USING (organisation_id)"
-     " WHERE p.deleted_at IS NULL AND (p.organisation_id = ANY($1) OR p.project_id = ANY($2)) AND "
-     PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
-     "uuid[] uuid[] uuid int8", SCOPE_TYPES},
+static const struct pg_statement organisation_insert_sql = {
+    "organisation_insert",
+    "INSERT INTO organisation (organisation_id, name, label, born) SELECT $1, $2, $3::text::jsonb, size FROM audit_log"
+    " ON CONFLICT DO NOTHING",
+    "uuid text text", ""};
+static const struct pg_statement project_insert_sql = {
+    "project_insert",
+    "INSERT INTO project (project_id, organisation_id, name, home_region, label, born)"
+    " SELECT $1, o.organisation_id, $3, g.region_id, $5::text::jsonb, l.size FROM organisation o, region g, audit_log l"
+    " WHERE o.organisation_id = $2 AND o.deleted_at IS NULL AND g.region_id = $4 AND " PROJECTS_OF("$2") " < $6 ON CONFLICT DO NOTHING",
+    "uuid uuid text text text int8", ""};
+static const struct pg_statement project_is_there_sql = {
+    "project_is_there",
+    "SELECT EXISTS (SELECT FROM project WHERE organisation_id = $1 AND name = $2), " PROJECTS_OF("$1"), "uuid text", "bool int8"};
+static const struct pg_statement scope_raise_epoch_sql = {
+    "scope_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
+    "int8"};
+static const struct pg_statement label_of_organisation_sql = {
+    "label_of_organisation",
+    "SELECT label::text FROM organisation WHERE organisation_id = $1 AND deleted_at IS NULL", "uuid", "text"};
+static const struct pg_statement label_of_project_sql = {
+    "label_of_project", "SELECT label::text FROM project WHERE project_id = $1 AND deleted_at IS NULL", "uuid", "text"};
+static const struct pg_statement label_of_repository_sql = {
+    "label_of_repository", "SELECT label::text FROM repository WHERE repository_id = $1 AND deleted_at IS NULL", "uuid", "text"};
+static const struct pg_statement scope_born_sql = {
+    "scope_born", /* the later of both: whatever older event has their names concerns others */
+    "SELECT coalesce(greatest((SELECT born FROM organisation WHERE organisation_id = $1),"
+    " (SELECT born FROM project WHERE project_id = $2)), 0)",
+    "uuid uuid", "int8"};
+static const struct pg_statement label_organisation_sql = {
+    "label_organisation", "UPDATE organisation SET label = $2::text::jsonb WHERE organisation_id = $1", "uuid text",
+    ""};
+static const struct pg_statement label_project_sql = {
+    "label_project", "UPDATE project SET label = $2::text::jsonb WHERE project_id = $1", "uuid text", ""};
+static const struct pg_statement label_repository_sql = {
+    "label_repository", "UPDATE repository SET label = $2::text::jsonb WHERE repository_id = $1", "uuid text", ""};
+static const struct pg_statement scope_organisations_sql = {
+    "scope_organisations",
+    "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at"
+    " FROM organisation o WHERE o.deleted_at IS NULL AND ($1::uuid IS NULL OR o.organisation_id = $1) AND $2::uuid IS NULL AND "
+    PAGE("o.name", "organisation o", "o.organisation_id", "$3", "$4"),
+    "uuid uuid uuid int8", SCOPE_TYPES};
+static const struct pg_statement scope_projects_sql = {
+    "scope_projects",
+    "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
+    " FROM project p JOIN organisation o USING (organisation_id) WHERE p.deleted_at IS NULL AND ($1::uuid IS NULL OR o.organisation_id = $1)"
+    " AND ($2::uuid IS NULL OR p.project_id = $2) AND "
+    PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
+    "uuid uuid uuid int8", SCOPE_TYPES};
+/* Statements of their own: a plan that also fits readers of everything walks everything. */
+static const struct pg_statement scope_organisations_of_sql = {
+    "scope_organisations_of",
+    "SELECT o.organisation_id, o.name, '', o.label::text, o.created_at FROM organisation o"
+    " WHERE o.deleted_at IS NULL AND o.organisation_id = ANY($1) AND " PAGE("o.name", "organisation o", "o.organisation_id", "$2", "$3"),
+    "uuid[] uuid int8", SCOPE_TYPES};
+static const struct pg_statement scope_projects_of_sql = {
+    "scope_projects_of",
+    "SELECT p.project_id, " PROJECT_NAME ", p.home_region, p.label::text, p.created_at"
+    " FROM project p JOIN organisation o USING (organisation_id)"
+    " WHERE p.deleted_at IS NULL AND (p.organisation_id = ANY($1) OR p.project_id = ANY($2)) AND "
+    PAGE(PROJECT_NAME, "project p JOIN organisation o USING (organisation_id)", "p.project_id", "$3", "$4"),
+    "uuid[] uuid[] uuid int8", SCOPE_TYPES};
+static const struct pg_statement *const statements[] = {
+    &organisation_insert_sql, &project_insert_sql, &project_is_there_sql, &scope_raise_epoch_sql, &label_of_organisation_sql,
+    &label_of_project_sql, &label_of_repository_sql, &scope_born_sql, &label_organisation_sql, &label_project_sql,
+    &label_repository_sql, &scope_organisations_sql, &scope_projects_sql, &scope_organisations_of_sql, &scope_projects_of_sql,
 };
 const struct pg_table project_statements = PG_TABLE(statements);
 
@@ -74,7 +93,7 @@ static struct result raise_epoch(struct pg *pg, const struct uuid *organisation,
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, organisation == NULL || uuid_is_nil(organisation) ? NULL : organisation);
-    return pg_run(pg, "scope_raise_epoch", &arguments, NULL, err);
+    return pg_run(pg, &scope_raise_epoch_sql, &arguments, NULL, err);
 }
 
 static struct result run_organisation(struct change *change, struct pg *pg, const struct permit *permit,
@@ -88,7 +107,7 @@ static struct result run_organisation(struct change *change, struct pg *pg, cons
     pg_add_uuid(&arguments, &create->organisation);
     pg_add_text(&arguments, create->where.name);
     pg_add_text(&arguments, create->label);
-    TRY(pg_run(pg, "organisation_insert", &arguments, &rows, err));
+    TRY(pg_run(pg, &organisation_insert_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return failure(err, ERROR_CONFLICT, "there is an organisation of that name");
     return raise_epoch(pg, NULL, err);
 }
@@ -121,7 +140,7 @@ static struct result why_no_project(struct pg *pg, const struct project_create *
 
     pg_add_uuid(&arguments, &where->organisation);
     pg_add_text(&arguments, project_name(where));
-    TRY(pg_run(pg, "project_is_there", &arguments, &rows, err));
+    TRY(pg_run(pg, &project_is_there_sql, &arguments, &rows, err));
     if (pg_bool(rows, 0, 0)) return failure(err, ERROR_CONFLICT, "there is a project of that name");
     if (pg_int8(rows, 0, 1) >= create->most)
         return failure(err, ERROR_CONFLICT,
@@ -145,7 +164,7 @@ static struct result run_project(struct change *change, struct pg *pg, const str
     pg_add_text(&arguments, create->where.region);
     pg_add_text(&arguments, create->label);
     pg_add_int8(&arguments, create->most);
-    TRY(pg_run(pg, "project_insert", &arguments, &rows, err));
+    TRY(pg_run(pg, &project_insert_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 0) return why_no_project(pg, create, err);
     TRY(project_key_insert(pg, &made, &create->key, err));
     return raise_epoch(pg, &create->where.organisation, err);
@@ -169,12 +188,13 @@ struct result project_create_prepare(struct registry *registry, const struct res
 }
 
 /* What may be labelled: the id, and the statements that read and write it. */
-static const struct uuid *labelled(const struct resource *where, const char **read_out, const char **write_out)
+static const struct uuid *labelled(const struct resource *where, const struct pg_statement **read_out,
+                                   const struct pg_statement **write_out)
 {
     const bool is_repository = where->kind == RESOURCE_REPOSITORY, is_project = where->kind == RESOURCE_PROJECT;
 
-    *read_out = is_repository ? "label_of_repository" : is_project ? "label_of_project" : "label_of_organisation";
-    *write_out = is_repository ? "label_repository" : is_project ? "label_project" : "label_organisation";
+    *read_out = is_repository ? &label_of_repository_sql : is_project ? &label_of_project_sql : &label_of_organisation_sql;
+    *write_out = is_repository ? &label_repository_sql : is_project ? &label_project_sql : &label_organisation_sql;
     return is_repository ? &where->repository : is_project ? &where->project : &where->organisation;
 }
 
@@ -205,7 +225,7 @@ static struct result check_rises(const char *old_text, const char *new_text, str
 static struct result run_label(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
 {
     const struct label_change *label = (const struct label_change *)(const void *)change; /* its first member */
-    const char *read = NULL, *write = NULL;
+    const struct pg_statement *read = NULL, *write = NULL;
     const struct uuid *id = labelled(&label->where, &read, &write);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -234,7 +254,7 @@ struct result scope_born(struct pg *pg, const struct permit *permit, uint64_t *s
 
     pg_add_uuid(&arguments, &where->organisation);
     pg_add_uuid(&arguments, &where->project);
-    TRY(pg_run(pg, "scope_born", &arguments, &rows, err));
+    TRY(pg_run(pg, &scope_born_sql, &arguments, &rows, err));
     *sequence_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
 }
@@ -261,12 +281,12 @@ static struct result run_list(struct pg *pg, const struct scope_query *query, st
 {
     const struct resource *where = query->where;
     const struct scope_reader *reader = query->reader;
-    const char *statement = query->projects ? "scope_projects" : "scope_organisations";
+    const struct pg_statement *statement = query->projects ? &scope_projects_sql : &scope_organisations_sql;
     struct pg_arguments arguments = {0};
 
     if (reader != NULL) {
         assert(where->kind == RESOURCE_SYSTEM);
-        statement = query->projects ? "scope_projects_of" : "scope_organisations_of";
+        statement = query->projects ? &scope_projects_of_sql : &scope_organisations_of_sql;
         add_ids(&arguments, reader->organisations, reader->organisation_count);
         if (query->projects) add_ids(&arguments, reader->projects, reader->project_count);
     } else {

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "crypto/digest.h"
+#include "storage/pg_table.h"
 
 #define HAS_BYTES(project)                                                                                              \
     "(SELECT coalesce(sum(size_bytes), 0) FROM blob WHERE project_id = " project ")"                                    \
@@ -11,71 +12,86 @@
     " WHERE r.project_id = " project ")"                                                                                \
     " + (SELECT coalesce(sum(reserved_bytes), 0) FROM upload WHERE project_id = " project ")"
 
-static const struct pg_statement statements[] = {
-    {"quota_ensure", /* under the log's lock: counts nothing, quota_count_new() does */
-     "WITH events AS (INSERT INTO project_events (project_id, minute, taken) SELECT project_id, 0, 0 FROM project"
-     " WHERE project_id = $1 AND $2 ON CONFLICT DO NOTHING)"
-     " INSERT INTO project_quota AS q (project_id, bytes_used, uncounted)"
-     " SELECT project_id, 0, gen_random_uuid() FROM project WHERE project_id = $1"
-     " ON CONFLICT (project_id) DO UPDATE SET bytes_used = q.bytes_used",
-     "uuid bool", ""},
-    /* In one snapshot: what there is, less what was added and removed since the row began, is what there was then. So it is the same
-     * whenever it is asked, and by whichever gateway. */
-    {"quota_uncounted",
-     "SELECT q.project_id, q.uncounted, (" HAS_BYTES("q.project_id") ")::int8 - q.bytes_used FROM project_quota q"
-     " WHERE q.uncounted IS NOT NULL AND ($1::uuid IS NULL OR q.project_id = $1) LIMIT 1",
-     "uuid", "uuid uuid int8"},
-    {"quota_counted",
-     "UPDATE project_quota SET bytes_used = bytes_used + $3, uncounted = NULL WHERE project_id = $1 AND uncounted = $2",
-     "uuid uuid int8", ""},
-    {"quota_set_own",
-     "UPDATE project_quota SET bytes_own = $2, sessions_own = $3, events_own = $4, bytes_max = least($2, bytes_ceiling),"
-     " sessions_max = least($3, sessions_ceiling), events_max = least($4, events_ceiling), client_sessions_own = $5,"
-     " client_sessions_max = least($5, client_sessions_ceiling) WHERE project_id = $1",
-     "uuid int8 int8 int8 int8", ""},
-    {"quota_set_ceiling",
-     "UPDATE project_quota SET bytes_ceiling = $2, sessions_ceiling = $3, events_ceiling = $4, bytes_max = least($2, bytes_own),"
-     " sessions_max = least($3, sessions_own), events_max = least($4, events_own), client_sessions_ceiling = $5,"
-     " client_sessions_max = least($5, client_sessions_own) WHERE project_id = $1",
-     "uuid int8 int8 int8 int8", ""},
-    {"quota_ceiling",
-     "SELECT coalesce(bytes_ceiling, -1), coalesce(sessions_ceiling, -1), coalesce(events_ceiling, -1),"
-     " coalesce(client_sessions_ceiling, -1) FROM project_quota WHERE project_id = $1",
-     "uuid", "int8 int8 int8 int8"},
-    {"quota_remove", /* what limits nothing */
-     "WITH gone AS (DELETE FROM project_quota WHERE project_id = $1 AND num_nonnulls(bytes_ceiling, sessions_ceiling,"
-     " events_ceiling, bytes_own, sessions_own, events_own, client_sessions_ceiling, client_sessions_own) = 0 RETURNING project_id)"
-     " DELETE FROM project_events e USING gone g WHERE e.project_id = g.project_id",
-     "uuid", ""},
-    {"quota_read",
-     "SELECT coalesce(q.bytes_max, -1), coalesce(q.sessions_max, -1), coalesce(q.events_max, -1),"
-     " CASE WHEN q.uncounted IS NULL THEN q.bytes_used END,"
-     " coalesce(q.bytes_ceiling, -1), coalesce(q.sessions_ceiling, -1), coalesce(q.events_ceiling, -1),"
-     " (SELECT coalesce(sum(reserved_bytes), 0)::int8 FROM upload WHERE project_id = $1),"
-     " (SELECT count(*) FROM upload WHERE project_id = $1), coalesce(q.client_sessions_max, -1),"
-     " coalesce(q.client_sessions_ceiling, -1)"
-     " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
-     "uuid", "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"},
-    {"quota_count", "SELECT (" HAS_BYTES("$1") ")::int8", "uuid", "int8"},
-    {"quota_session_refusal", /* why there was no row */
-     "SELECT q.bytes_used >= q.bytes_max, coalesce(q.sessions_max, $2), coalesce(q.client_sessions_max, $3),"
-     " (SELECT count(*) FROM upload u WHERE u.project_id = $1 AND u.bound_to = $4),"
-     " (SELECT count(*) FROM upload u WHERE u.organisation_id = p.organisation_id)"
-     " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
-     "uuid int8 int8 bytea", "bool int8 int8 int8 int8"},
-    {"quota_events_list",
-     "SELECT project_id, events_max FROM project_quota WHERE events_max IS NOT NULL ORDER BY project_id LIMIT $1", "int8",
-     "uuid int8"},
-    {"quota_events_take", /* a minute that is over gives nothing back */
-     "WITH clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS ms),"
-     " old AS MATERIALIZED (SELECT project_id, ms, ms / 60000 AS minute, CASE WHEN e.minute < ms / 60000 THEN 0"
-     " WHEN e.minute > ms / 60000 THEN $3 ELSE e.taken END AS taken FROM project_events e, clock WHERE project_id = $1"
-     " FOR UPDATE OF e)"
-     " UPDATE project_events e SET minute = greatest(e.minute, o.minute),"
-     " taken = CASE WHEN e.minute > o.minute THEN e.taken ELSE o.taken + greatest(least($2, $3 - o.taken), 0) END"
-     " FROM old o WHERE e.project_id = o.project_id RETURNING greatest(least($2, $3 - o.taken), 0), 60000 - o.ms % 60000",
-     "uuid int8 int8", "int8 int8"},
-    {"quota_events_count", "SELECT count(*) FROM project_quota WHERE events_max IS NOT NULL AND project_id <> $1", "uuid", "int8"},
+static const struct pg_statement quota_ensure_sql = {
+    "quota_ensure", /* under the log's lock: counts nothing, quota_count_new() does */
+    "WITH events AS (INSERT INTO project_events (project_id, minute, taken) SELECT project_id, 0, 0 FROM project"
+    " WHERE project_id = $1 AND $2 ON CONFLICT DO NOTHING)"
+    " INSERT INTO project_quota AS q (project_id, bytes_used, uncounted)"
+    " SELECT project_id, 0, gen_random_uuid() FROM project WHERE project_id = $1"
+    " ON CONFLICT (project_id) DO UPDATE SET bytes_used = q.bytes_used",
+    "uuid bool", ""};
+/* In one snapshot: what there is, less what was added and removed since the row began, is what there was then. So it is the same
+ * whenever it is asked, and by whichever gateway. */
+static const struct pg_statement quota_uncounted_sql = {
+    "quota_uncounted",
+    "SELECT q.project_id, q.uncounted, (" HAS_BYTES("q.project_id") ")::int8 - q.bytes_used FROM project_quota q"
+    " WHERE q.uncounted IS NOT NULL AND ($1::uuid IS NULL OR q.project_id = $1) LIMIT 1",
+    "uuid", "uuid uuid int8"};
+static const struct pg_statement quota_counted_sql = {
+    "quota_counted",
+    "UPDATE project_quota SET bytes_used = bytes_used + $3, uncounted = NULL WHERE project_id = $1 AND uncounted = $2",
+    "uuid uuid int8", ""};
+static const struct pg_statement quota_set_own_sql = {
+    "quota_set_own",
+    "UPDATE project_quota SET bytes_own = $2, sessions_own = $3, events_own = $4, bytes_max = least($2, bytes_ceiling),"
+    " sessions_max = least($3, sessions_ceiling), events_max = least($4, events_ceiling), client_sessions_own = $5,"
+    " client_sessions_max = least($5, client_sessions_ceiling) WHERE project_id = $1",
+    "uuid int8 int8 int8 int8", ""};
+static const struct pg_statement quota_set_ceiling_sql = {
+    "quota_set_ceiling",
+    "UPDATE project_quota SET bytes_ceiling = $2, sessions_ceiling = $3, events_ceiling = $4, bytes_max = least($2, bytes_own),"
+    " sessions_max = least($3, sessions_own), events_max = least($4, events_own), client_sessions_ceiling = $5,"
+    " client_sessions_max = least($5, client_sessions_own) WHERE project_id = $1",
+    "uuid int8 int8 int8 int8", ""};
+static const struct pg_statement quota_ceiling_sql = {
+    "quota_ceiling",
+    "SELECT coalesce(bytes_ceiling, -1), coalesce(sessions_ceiling, -1), coalesce(events_ceiling, -1),"
+    " coalesce(client_sessions_ceiling, -1) FROM project_quota WHERE project_id = $1",
+    "uuid", "int8 int8 int8 int8"};
+static const struct pg_statement quota_remove_sql = {
+    "quota_remove", /* what limits nothing */
+    "WITH gone AS (DELETE FROM project_quota WHERE project_id = $1 AND num_nonnulls(bytes_ceiling, sessions_ceiling,"
+    " events_ceiling, bytes_own, sessions_own, events_own, client_sessions_ceiling, client_sessions_own) = 0 RETURNING project_id)"
+    " DELETE FROM project_events e USING gone g WHERE e.project_id = g.project_id",
+    "uuid", ""};
+static const struct pg_statement quota_read_sql = {
+    "quota_read",
+    "SELECT coalesce(q.bytes_max, -1), coalesce(q.sessions_max, -1), coalesce(q.events_max, -1),"
+    " CASE WHEN q.uncounted IS NULL THEN q.bytes_used END,"
+    " coalesce(q.bytes_ceiling, -1), coalesce(q.sessions_ceiling, -1), coalesce(q.events_ceiling, -1),"
+    " (SELECT coalesce(sum(reserved_bytes), 0)::int8 FROM upload WHERE project_id = $1),"
+    " (SELECT count(*) FROM upload WHERE project_id = $1), coalesce(q.client_sessions_max, -1),"
+    " coalesce(q.client_sessions_ceiling, -1)"
+    " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
+    "uuid", "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"};
+static const struct pg_statement quota_count_sql = {"quota_count", "SELECT (" HAS_BYTES("$1") ")::int8", "uuid", "int8"};
+static const struct pg_statement quota_session_refusal_sql = {
+    "quota_session_refusal", /* why there was no row */
+    "SELECT q.bytes_used >= q.bytes_max, coalesce(q.sessions_max, $2), coalesce(q.client_sessions_max, $3),"
+    " (SELECT count(*) FROM upload u WHERE u.project_id = $1 AND u.bound_to = $4),"
+    " (SELECT count(*) FROM upload u WHERE u.organisation_id = p.organisation_id)"
+    " FROM project p LEFT JOIN project_quota q USING (project_id) WHERE p.project_id = $1",
+    "uuid int8 int8 bytea", "bool int8 int8 int8 int8"};
+static const struct pg_statement quota_events_list_sql = {
+    "quota_events_list",
+    "SELECT project_id, events_max FROM project_quota WHERE events_max IS NOT NULL ORDER BY project_id LIMIT $1", "int8",
+    "uuid int8"};
+static const struct pg_statement quota_events_take_sql = {
+    "quota_events_take", /* a minute that is over gives nothing back */
+    "WITH clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8 AS ms),"
+    " old AS MATERIALIZED (SELECT project_id, ms, ms / 60000 AS minute, CASE WHEN e.minute < ms / 60000 THEN 0"
+    " WHEN e.minute > ms / 60000 THEN $3 ELSE e.taken END AS taken FROM project_events e, clock WHERE project_id = $1"
+    " FOR UPDATE OF e)"
+    " UPDATE project_events e SET minute = greatest(e.minute, o.minute),"
+    " taken = CASE WHEN e.minute > o.minute THEN e.taken ELSE o.taken + greatest(least($2, $3 - o.taken), 0) END"
+    " FROM old o WHERE e.project_id = o.project_id RETURNING greatest(least($2, $3 - o.taken), 0), 60000 - o.ms % 60000",
+    "uuid int8 int8", "int8 int8"};
+static const struct pg_statement quota_events_count_sql = {
+    "quota_events_count", "SELECT count(*) FROM project_quota WHERE events_max IS NOT NULL AND project_id <> $1", "uuid", "int8"};
+static const struct pg_statement *const statements[] = {
+    &quota_ensure_sql, &quota_uncounted_sql, &quota_counted_sql, &quota_set_own_sql, &quota_set_ceiling_sql, &quota_ceiling_sql,
+    &quota_remove_sql, &quota_read_sql, &quota_count_sql, &quota_session_refusal_sql, &quota_events_list_sql,
+    &quota_events_take_sql, &quota_events_count_sql,
 };
 const struct pg_table quota_statements = PG_TABLE(statements);
 
@@ -97,7 +113,7 @@ static struct result check_count(struct pg *pg, const struct uuid *project, stru
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, project);
-    TRY(pg_run(pg, "quota_events_count", &arguments, &rows, err));
+    TRY(pg_run(pg, &quota_events_count_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) < QUOTA_EVENTS_PROJECTS) return SUCCESS;
     return failure(err, ERROR_CONFLICT, "%d projects have a quota of events already: no more can", QUOTA_EVENTS_PROJECTS);
 }
@@ -115,7 +131,7 @@ static struct result check_ceiling(struct pg *pg, const struct quota_change *quo
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, &quota->where.project);
-    TRY(pg_run(pg, "quota_ceiling", &arguments, &rows, err));
+    TRY(pg_run(pg, &quota_ceiling_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return SUCCESS;
     TRY(check_below(own->bytes, pg_int8(rows, 0, 0), "bytes", err));
     TRY(check_below(own->sessions, pg_int8(rows, 0, 1), "sessions", err));
@@ -140,7 +156,7 @@ static struct result make_row(struct pg *pg, const struct quota_change *quota, s
     if (is_none(&quota->limits)) return SUCCESS;
     pg_add_uuid(&arguments, &quota->where.project);
     pg_add_bool(&arguments, limits_events);
-    TRY(pg_run(pg, "quota_ensure", &arguments, &rows, err));
+    TRY(pg_run(pg, &quota_ensure_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no such project");
 }
 
@@ -159,9 +175,9 @@ static struct result run_change(struct change *change, struct pg *pg, const stru
     add_limit(&arguments, quota->limits.events);
     add_limit(&arguments, quota->limits.client_sessions);
     TRY(make_row(pg, quota, err));
-    TRY(pg_run(pg, quota->setter == QUOTA_FROM_ABOVE ? "quota_set_ceiling" : "quota_set_own", &arguments, NULL, err));
+    TRY(pg_run(pg, quota->setter == QUOTA_FROM_ABOVE ? &quota_set_ceiling_sql : &quota_set_own_sql, &arguments, NULL, err));
     pg_add_uuid(&project, &quota->where.project);
-    return is_none(&quota->limits) ? pg_run(pg, "quota_remove", &project, NULL, err) : SUCCESS;
+    return is_none(&quota->limits) ? pg_run(pg, &quota_remove_sql, &project, NULL, err) : SUCCESS;
 }
 
 struct result quota_change_prepare(const struct resource *where, enum quota_setter setter,
@@ -189,14 +205,14 @@ struct result quota_count_new(struct pg *pg, const struct uuid *project, bool *f
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&what, project);
-    TRY(pg_run(pg, "quota_uncounted", &what, &rows, err));
+    TRY(pg_run(pg, &quota_uncounted_sql, &what, &rows, err));
     const bool found = pg_rows_count(rows) > 0;
     if (found) {
         const struct uuid of = pg_uuid(rows, 0, 0), count = pg_uuid(rows, 0, 1);
         pg_add_uuid(&counted, &of);
         pg_add_uuid(&counted, &count);
         pg_add_int8(&counted, pg_int8(rows, 0, 2));
-        TRY(pg_run(pg, "quota_counted", &counted, NULL, err));
+        TRY(pg_run(pg, &quota_counted_sql, &counted, NULL, err));
     }
     *found_out = found;
     return SUCCESS;
@@ -209,7 +225,7 @@ static struct result read_use(struct pg *pg, const struct uuid *project, struct 
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, project);
-    TRY(pg_run(pg, "quota_read", &arguments, &rows, err));
+    TRY(pg_run(pg, &quota_read_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     *use = (struct quota_use){
         .limits = {.bytes = pg_int8(rows, 0, 0), .sessions = pg_int8(rows, 0, 1), .events = pg_int8(rows, 0, 2),
@@ -231,7 +247,7 @@ static struct result count_now(struct pg *pg, const struct uuid *project, int64_
     if (pthread_mutex_trylock(&counting) != 0)
         return failure(err, ERROR_UNAVAILABLE, "a project without a quota is being counted already; try again in a moment");
     pg_add_uuid(&arguments, project);
-    const struct result counted = pg_run(pg, "quota_count", &arguments, &rows, err);
+    const struct result counted = pg_run(pg, &quota_count_sql, &arguments, &rows, err);
     pthread_mutex_unlock(&counting);
     if (counted.ok) *bytes_out = pg_int8(rows, 0, 0);
     return counted;
@@ -279,7 +295,7 @@ struct result quota_refuse_session(struct pg *pg, const struct wanted_session *w
     pg_add_int8(&arguments, wanted->limits->per_project);
     pg_add_int8(&arguments, wanted->limits->per_client);
     pg_add_bytes(&arguments, (struct bytes){wanted->bound_to, SHA256_SIZE});
-    TRY(pg_run(pg, "quota_session_refusal", &arguments, &rows, err));
+    TRY(pg_run(pg, &quota_session_refusal_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     if (pg_bool(rows, 0, 0)) return quota_is_used_up(err);
     const long long whole = pg_int8(rows, 0, 1), own = pg_int8(rows, 0, 2);
@@ -303,7 +319,7 @@ struct result quota_events_list(struct pg *pg, struct quota_events *events_out, 
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_int8(&arguments, (int64_t)capacity);
-    TRY(pg_run(pg, "quota_events_list", &arguments, &rows, err));
+    TRY(pg_run(pg, &quota_events_list_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++)
         events_out[i] = (struct quota_events){.project = pg_uuid(rows, i, 0), .most = pg_int8(rows, i, 1)};
@@ -320,7 +336,7 @@ struct result quota_events_take(struct pg *pg, const struct quota_events *events
     pg_add_uuid(&arguments, &events->project);
     pg_add_int8(&arguments, portion);
     pg_add_int8(&arguments, events->most);
-    TRY(pg_run(pg, "quota_events_take", &arguments, &rows, err));
+    TRY(pg_run(pg, &quota_events_take_sql, &arguments, &rows, err));
     /* Without a row the quota has just been removed. */
     *portion_out = (struct quota_portion){.count = portion, .left_ms = 1000};
     if (pg_rows_count(rows) == 1)

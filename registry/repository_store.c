@@ -5,23 +5,29 @@
 
 #include "base/memory.h"
 #include "registry/project.h"
+#include "storage/pg_table.h"
 
-static const struct pg_statement statements[] = {
-    {"repository_find", "SELECT repository_id FROM repository WHERE project_id = $1 AND name = $2", "uuid text",
-     "uuid"},
-    {"repository_ensure",
-     "WITH made AS (INSERT INTO repository (repository_id, project_id, name) SELECT $1, $2, $3"
-     " WHERE (SELECT count(*) FROM repository WHERE project_id = $2) < $4"
-     " ON CONFLICT (project_id, name) DO NOTHING RETURNING repository_id)"
-     " SELECT repository_id FROM made UNION ALL"
-     " SELECT repository_id FROM repository WHERE project_id = $2 AND name = $3 LIMIT 1",
-     "uuid uuid text int8", "uuid"},
-    {"repository_count", "SELECT count(*) FROM repository WHERE project_id = $1", "uuid", "int8"},
-    {"repository_list",
-     "SELECT full_name FROM repository r WHERE full_name >= $1 AND full_name < $2 AND full_name > $3"
-     " AND NOT EXISTS (SELECT FROM project p WHERE p.project_id = r.project_id AND p.deleted_at IS NOT NULL OFFSET 0)"
-     " ORDER BY full_name LIMIT $4",
-     "text text text int8", "text"},
+static const struct pg_statement repository_find_sql = {
+    "repository_find", "SELECT repository_id FROM repository WHERE project_id = $1 AND name = $2", "uuid text",
+    "uuid"};
+static const struct pg_statement repository_ensure_sql = {
+    "repository_ensure",
+    "WITH made AS (INSERT INTO repository (repository_id, project_id, name) SELECT $1, $2, $3"
+    " WHERE (SELECT count(*) FROM repository WHERE project_id = $2) < $4"
+    " ON CONFLICT (project_id, name) DO NOTHING RETURNING repository_id)"
+    " SELECT repository_id FROM made UNION ALL"
+    " SELECT repository_id FROM repository WHERE project_id = $2 AND name = $3 LIMIT 1",
+    "uuid uuid text int8", "uuid"};
+static const struct pg_statement repository_count_sql = {
+    "repository_count", "SELECT count(*) FROM repository WHERE project_id = $1", "uuid", "int8"};
+static const struct pg_statement repository_list_sql = {
+    "repository_list",
+    "SELECT full_name FROM repository r WHERE full_name >= $1 AND full_name < $2 AND full_name > $3"
+    " AND NOT EXISTS (SELECT FROM project p WHERE p.project_id = r.project_id AND p.deleted_at IS NOT NULL OFFSET 0)"
+    " ORDER BY full_name LIMIT $4",
+    "text text text int8", "text"};
+static const struct pg_statement *const statements[] = {
+    &repository_find_sql, &repository_ensure_sql, &repository_count_sql, &repository_list_sql,
 };
 const struct pg_table repository_statements = PG_TABLE(statements);
 
@@ -41,7 +47,7 @@ struct result repository_find(struct pg *pg, const struct uuid *project, const c
 
     pg_add_uuid(&arguments, project);
     pg_add_text(&arguments, path);
-    TRY(pg_run(pg, "repository_find", &arguments, &rows, err));
+    TRY(pg_run(pg, &repository_find_sql, &arguments, &rows, err));
     *repository_out = pg_rows_count(rows) == 1 ? pg_uuid(rows, 0, 0) : (struct uuid){0};
     return SUCCESS;
 }
@@ -52,7 +58,7 @@ static struct result why_no_repository(struct pg *pg, const struct uuid *project
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, project);
-    TRY(pg_run(pg, "repository_count", &arguments, &rows, err));
+    TRY(pg_run(pg, &repository_count_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) < most) return failure(err, ERROR_CONFLICT, "the repository was made meanwhile; try again");
     return failure(err, ERROR_DENIED,
                    "the project has as many repositories as it may, %u (repositories_per_project): delete some and collect garbage, or ask the"
@@ -74,7 +80,7 @@ struct result repository_ensure(struct pg *pg, const struct resource *where, uns
     pg_add_uuid(&arguments, &where->project);
     pg_add_text(&arguments, repository_path(where->name));
     pg_add_int8(&arguments, most);
-    TRY(pg_run(pg, "repository_ensure", &arguments, &rows, err));
+    TRY(pg_run(pg, &repository_ensure_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) != 1) return why_no_repository(pg, &where->project, most, err);
     *repository_out = pg_uuid(rows, 0, 0);
     return SUCCESS;
@@ -91,7 +97,7 @@ struct result repository_list(struct pg *pg, const struct repository_query *quer
     pg_add_text(&arguments, query->until);
     pg_add_text(&arguments, query->last);
     pg_add_int8(&arguments, query->limit);
-    TRY(pg_run(pg, "repository_list", &arguments, &rows, err));
+    TRY(pg_run(pg, &repository_list_sql, &arguments, &rows, err));
     OWNED(repository_page) *page = memory_zeroed(1, sizeof *page);
     if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for names");
     page->count = pg_rows_count(rows);

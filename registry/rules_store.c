@@ -1,17 +1,21 @@
 #include <string.h>
 
 #include "registry/project_rules.h"
+#include "storage/pg_table.h"
 
-static const struct pg_statement statements[] = {
-    {"rules_set",
-     "INSERT INTO project_rules AS r (project_id, version, document, immutable_repositories, immutable_tags)"
-     " SELECT project_id, 1, $2, $3, $4 FROM project WHERE project_id = $1"
-     " ON CONFLICT (project_id) DO UPDATE SET version = r.version + 1, document = excluded.document,"
-     " immutable_repositories = excluded.immutable_repositories, immutable_tags = excluded.immutable_tags, changed_at = now()",
-     "uuid text text[] text[]", ""},
-    {"rules_document",
-     "SELECT coalesce(r.document, '{}') FROM project p LEFT JOIN project_rules r USING (project_id) WHERE p.project_id = $1",
-     "uuid", "text"},
+static const struct pg_statement rules_set_sql = {
+    "rules_set",
+    "INSERT INTO project_rules AS r (project_id, version, document, immutable_repositories, immutable_tags)"
+    " SELECT project_id, 1, $2, $3, $4 FROM project WHERE project_id = $1"
+    " ON CONFLICT (project_id) DO UPDATE SET version = r.version + 1, document = excluded.document,"
+    " immutable_repositories = excluded.immutable_repositories, immutable_tags = excluded.immutable_tags, changed_at = now()",
+    "uuid text text[] text[]", ""};
+static const struct pg_statement rules_document_sql = {
+    "rules_document",
+    "SELECT coalesce(r.document, '{}') FROM project p LEFT JOIN project_rules r USING (project_id) WHERE p.project_id = $1",
+    "uuid", "text"};
+static const struct pg_statement *const statements[] = {
+    &rules_set_sql, &rules_document_sql,
 };
 const struct pg_table rules_statements = PG_TABLE(statements);
 
@@ -52,7 +56,7 @@ static struct result set(struct pg *pg, const struct rules_change *change, struc
     pg_add_text(&arguments, change->document);
     pg_add_text_array(&arguments, repositories->views, rules->immutable_count);
     pg_add_text_array(&arguments, tags->views, rules->immutable_count);
-    TRY(pg_run(pg, "rules_set", &arguments, &rows, err));
+    TRY(pg_run(pg, &rules_set_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no such project");
 }
 
@@ -85,7 +89,7 @@ struct result rules_document(struct pg *pg, const struct permit *permit, const s
 
     permit_require(permit, ACTION_PROJECT_READ, where);
     pg_add_uuid(&arguments, &where->project);
-    TRY(pg_run(pg, "rules_document", &arguments, &rows, err));
+    TRY(pg_run(pg, &rules_document_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such project");
     return buffer_add_text(document, pg_text(rows, 0, 0), err);
 }

@@ -6,6 +6,7 @@
 #include "registry/registry_priv.h"
 #include "registry/repository_store.h"
 #include "registry/stored_blob.h"
+#include "storage/pg_table.h"
 
 #define LEASE(seconds) "now() + " seconds "::int8 * interval '1 second'"
 
@@ -33,49 +34,64 @@
     "EXISTS (SELECT FROM project p WHERE (SELECT b.digest FROM blob b WHERE b.project_id = p.project_id AND b.region_id = " region \
     " ORDER BY b.digest LIMIT 1) IS NOT NULL)"
 
-static const struct pg_statement statements[] = {
-    {"blob_commit",
-     COMMIT_BLOB " SELECT k.blob_id, k.is_damaged, e.key_version, e.wrapped_key, $11, " FITS " FROM kept k, ended e",
-     COMMIT_BLOB_TYPES, "uuid bool int4 bytea bytea bool"},
-    {"blob_commit_at_once",
-     COMMIT_BLOB ", dropped AS (INSERT INTO abandoned_object (blob_id, region_id) SELECT $3, $5 FROM kept WHERE blob_id <> $3)"
-                 " SELECT (array_agg(blob_id))[1], 1 / count(*) FROM kept WHERE NOT is_damaged AND " FITS,
-     COMMIT_BLOB_TYPES, "uuid int8"},
-    {"blob_replace",
-     "UPDATE blob SET blob_id = $1, size_bytes = $3, part = $4, key_version = $5, wrapped_key = $6, commitment = $7,"
-     " damaged_at = NULL WHERE blob_id = $2",
-     "uuid uuid int8 int8 int4 bytea bytea", ""},
-    {"blob_link",
-     "INSERT INTO repository_blob (repository_id, digest, blob_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-     "uuid text uuid", ""},
-    {"blob_find",
-     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"
-     " b.lease_until < now() + $5::int8 * interval '0.5 second'"
-     " FROM repository_blob r JOIN LATERAL (SELECT * FROM blob WHERE blob_id = r.blob_id OFFSET 0) b"
-     " ON b.project_id = $3 AND b.region_id = $4 WHERE r.repository_id = $1 AND r.digest = $2",
-     "uuid text uuid text int8", "uuid int4 bytea bytea int8 int8 bool bool"},
-    {"blob_renew",
-     "UPDATE blob SET lease_until = greatest(lease_until, " LEASE("$2") ") WHERE blob_id = $1", "uuid int8", ""},
-    {"blob_mark_damaged", "UPDATE blob SET damaged_at = now() WHERE blob_id = $1 AND damaged_at IS NULL", "uuid", ""},
-    {"blob_unmark", "UPDATE blob SET damaged_at = NULL WHERE blob_id = $1 AND damaged_at IS NOT NULL", "uuid", ""},
-    {"blob_mount",
-     "WITH found AS (UPDATE blob b SET lease_until = greatest(b.lease_until, " LEASE("$6") ") FROM repository_blob s"
-     " WHERE s.repository_id = $2 AND s.digest = $3 AND b.blob_id = s.blob_id AND b.project_id = $4"
-     " AND b.region_id = $5 AND b.damaged_at IS NULL RETURNING b.blob_id),"
-     " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id) SELECT $1, $3, blob_id FROM found"
-     " ON CONFLICT DO NOTHING) SELECT blob_id FROM found",
-     "uuid uuid text uuid text int8", "uuid"},
-    /* By project, because the index of blobs begins with it: a look for each project, however many blobs it has. */
-    {"blob_region_elsewhere",
-     "SELECT region_id FROM region r WHERE region_id <> ALL($1) AND " HAS_BLOBS("r.region_id") " ORDER BY region_id LIMIT 1",
-     "text[]", "text"},
-    {"blob_region_is_used", "SELECT " HAS_BLOBS("$1"), "text", "bool"},
-    {"blob_unlink",
-     "DELETE FROM repository_blob r WHERE repository_id = $1 AND digest = $2 AND NOT EXISTS (SELECT FROM"
-     " manifest_reference m WHERE m.repository_id = $1 AND m.digest = $2 AND NOT m.is_manifest)",
-     "uuid text", ""},
-    {"blob_is_linked",
-     "SELECT EXISTS (SELECT FROM repository_blob WHERE repository_id = $1 AND digest = $2)", "uuid text", "bool"},
+static const struct pg_statement blob_commit_sql = {
+    "blob_commit",
+    COMMIT_BLOB " SELECT k.blob_id, k.is_damaged, e.key_version, e.wrapped_key, $11, " FITS " FROM kept k, ended e",
+    COMMIT_BLOB_TYPES, "uuid bool int4 bytea bytea bool"};
+static const struct pg_statement blob_commit_at_once_sql = {
+    "blob_commit_at_once",
+    COMMIT_BLOB ", dropped AS (INSERT INTO abandoned_object (blob_id, region_id) SELECT $3, $5 FROM kept WHERE blob_id <> $3)"
+                " SELECT (array_agg(blob_id))[1], 1 / count(*) FROM kept WHERE NOT is_damaged AND " FITS,
+    COMMIT_BLOB_TYPES, "uuid int8"};
+static const struct pg_statement blob_replace_sql = {
+    "blob_replace",
+    "UPDATE blob SET blob_id = $1, size_bytes = $3, part = $4, key_version = $5, wrapped_key = $6, commitment = $7,"
+    " damaged_at = NULL WHERE blob_id = $2",
+    "uuid uuid int8 int8 int4 bytea bytea", ""};
+static const struct pg_statement blob_link_sql = {
+    "blob_link",
+    "INSERT INTO repository_blob (repository_id, digest, blob_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+    "uuid text uuid", ""};
+static const struct pg_statement blob_find_sql = {
+    "blob_find",
+    "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"
+    " b.lease_until < now() + $5::int8 * interval '0.5 second'"
+    " FROM repository_blob r JOIN LATERAL (SELECT * FROM blob WHERE blob_id = r.blob_id OFFSET 0) b"
+    " ON b.project_id = $3 AND b.region_id = $4 WHERE r.repository_id = $1 AND r.digest = $2",
+    "uuid text uuid text int8", "uuid int4 bytea bytea int8 int8 bool bool"};
+static const struct pg_statement blob_renew_sql = {
+    "blob_renew",
+    "UPDATE blob SET lease_until = greatest(lease_until, " LEASE("$2") ") WHERE blob_id = $1", "uuid int8", ""};
+static const struct pg_statement blob_mark_damaged_sql = {
+    "blob_mark_damaged", "UPDATE blob SET damaged_at = now() WHERE blob_id = $1 AND damaged_at IS NULL", "uuid", ""};
+static const struct pg_statement blob_unmark_sql = {
+    "blob_unmark", "UPDATE blob SET damaged_at = NULL WHERE blob_id = $1 AND damaged_at IS NOT NULL", "uuid", ""};
+static const struct pg_statement blob_mount_sql = {
+    "blob_mount",
+    "WITH found AS (UPDATE blob b SET lease_until = greatest(b.lease_until, " LEASE("$6") ") FROM repository_blob s"
+    " WHERE s.repository_id = $2 AND s.digest = $3 AND b.blob_id = s.blob_id AND b.project_id = $4"
+    " AND b.region_id = $5 AND b.damaged_at IS NULL RETURNING b.blob_id),"
+    " linked AS (INSERT INTO repository_blob (repository_id, digest, blob_id) SELECT $1, $3, blob_id FROM found"
+    " ON CONFLICT DO NOTHING) SELECT blob_id FROM found",
+    "uuid uuid text uuid text int8", "uuid"};
+/* By project, because the index of blobs begins with it: a look for each project, however many blobs it has. */
+static const struct pg_statement blob_region_elsewhere_sql = {
+    "blob_region_elsewhere",
+    "SELECT region_id FROM region r WHERE region_id <> ALL($1) AND " HAS_BLOBS("r.region_id") " ORDER BY region_id LIMIT 1",
+    "text[]", "text"};
+static const struct pg_statement blob_region_is_used_sql = {"blob_region_is_used", "SELECT " HAS_BLOBS("$1"), "text", "bool"};
+static const struct pg_statement blob_unlink_sql = {
+    "blob_unlink",
+    "DELETE FROM repository_blob r WHERE repository_id = $1 AND digest = $2 AND NOT EXISTS (SELECT FROM"
+    " manifest_reference m WHERE m.repository_id = $1 AND m.digest = $2 AND NOT m.is_manifest)",
+    "uuid text", ""};
+static const struct pg_statement blob_is_linked_sql = {
+    "blob_is_linked",
+    "SELECT EXISTS (SELECT FROM repository_blob WHERE repository_id = $1 AND digest = $2)", "uuid text", "bool"};
+static const struct pg_statement *const statements[] = {
+    &blob_commit_sql, &blob_commit_at_once_sql, &blob_replace_sql, &blob_link_sql, &blob_find_sql, &blob_renew_sql,
+    &blob_mark_damaged_sql, &blob_unmark_sql, &blob_mount_sql, &blob_region_elsewhere_sql, &blob_region_is_used_sql,
+    &blob_unlink_sql, &blob_is_linked_sql,
 };
 const struct pg_table stored_blob_statements = PG_TABLE(statements);
 
@@ -94,7 +110,7 @@ static struct result replace(struct pg *pg, const struct uuid *damaged, const st
     pg_add_uuid(&arguments, &fresh->key.id);
     pg_add_uuid(&arguments, damaged);
     add_content(&arguments, fresh);
-    return pg_run(pg, "blob_replace", &arguments, NULL, err);
+    return pg_run(pg, &blob_replace_sql, &arguments, NULL, err);
 }
 
 /* The session's key as its row has it: a re-wrap may have changed it since the writer read it. */
@@ -115,7 +131,7 @@ static struct result link(struct pg *pg, const struct uuid *repository, const ch
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);
     pg_add_uuid(&arguments, blob);
-    return pg_run(pg, "blob_link", &arguments, NULL, err);
+    return pg_run(pg, &blob_link_sql, &arguments, NULL, err);
 }
 
 static void add_commit(struct pg_arguments *arguments, const struct blob_commit *commit, char digest[DIGEST_TEXT_SIZE])
@@ -140,7 +156,7 @@ struct result blob_row_add_commit(struct pg *pg, const struct blob_commit *commi
     char digest[DIGEST_TEXT_SIZE];
 
     add_commit(&arguments, commit, digest);
-    return pg_pipeline_add(pg, "blob_commit_at_once", &arguments, err);
+    return pg_pipeline_add(pg, &blob_commit_at_once_sql, &arguments, err);
 }
 
 struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, struct uuid *dropped_out,
@@ -153,7 +169,7 @@ struct result blob_row_commit(struct pg *pg, const struct blob_commit *commit, s
     char digest[DIGEST_TEXT_SIZE];
 
     add_commit(&arguments, commit, digest);
-    TRY(pg_run(pg, "blob_commit", &arguments, &rows, err));
+    TRY(pg_run(pg, &blob_commit_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) != 1)
         return failure(err, ERROR_CONFLICT, "another writer has taken this upload over, or it has ended");
     if (!pg_bool(rows, 0, 5)) return quota_is_used_up(err);
@@ -174,7 +190,7 @@ struct result blob_row_renew(struct pg *pg, const struct uuid *blob, int64_t lea
 
     pg_add_uuid(&arguments, blob);
     pg_add_int8(&arguments, lease_s);
-    TRY(pg_run(pg, "blob_renew", &arguments, &rows, err));
+    TRY(pg_run(pg, &blob_renew_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
     return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
 }
@@ -212,7 +228,7 @@ struct result blob_row_find(struct pg *pg, const struct blob_place *place, struc
     OWNED(pg_rows) *rows = NULL;
 
     add_place(&arguments, place);
-    TRY(pg_run(pg, "blob_find", &arguments, &rows, err));
+    TRY(pg_run(pg, &blob_find_sql, &arguments, &rows, err));
     return blob_row_take_find(rows, place->digest, row_out, found_out, err);
 }
 
@@ -221,7 +237,7 @@ struct result blob_row_add_find(struct pg *pg, const struct blob_place *place, s
     struct pg_arguments arguments = {0};
 
     add_place(&arguments, place);
-    return pg_pipeline_add(pg, "blob_find", &arguments, err);
+    return pg_pipeline_add(pg, &blob_find_sql, &arguments, err);
 }
 
 struct result blob_row_mark_damaged(struct pg *pg, const struct uuid *blob, struct error *err)
@@ -230,7 +246,7 @@ struct result blob_row_mark_damaged(struct pg *pg, const struct uuid *blob, stru
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, blob);
-    TRY(pg_run(pg, "blob_mark_damaged", &arguments, &rows, err));
+    TRY(pg_run(pg, &blob_mark_damaged_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
     return failure(err, ERROR_CONFLICT, "the blob was marked already");
 }
@@ -240,7 +256,7 @@ struct result blob_row_note_damage(struct pg *pg, const struct uuid *blob, struc
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, blob);
-    return pg_run(pg, "blob_mark_damaged", &arguments, NULL, err);
+    return pg_run(pg, &blob_mark_damaged_sql, &arguments, NULL, err);
 }
 
 struct result blob_row_unmark(struct pg *pg, const struct uuid *blob, struct error *err)
@@ -249,7 +265,7 @@ struct result blob_row_unmark(struct pg *pg, const struct uuid *blob, struct err
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, blob);
-    TRY(pg_run(pg, "blob_unmark", &arguments, &rows, err));
+    TRY(pg_run(pg, &blob_unmark_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the blob has no mark any more");
 }
 
@@ -271,7 +287,7 @@ static struct result run_mount(struct change *change, struct pg *pg, const struc
     pg_add_uuid(&arguments, &mount->target.project);
     pg_add_text(&arguments, mount->target.region);
     pg_add_int8(&arguments, mount->lease_s);
-    TRY(pg_run(pg, "blob_mount", &arguments, &rows, err));
+    TRY(pg_run(pg, &blob_mount_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the source has no such blob");
     mount->repository = repository;
     return SUCCESS;
@@ -295,9 +311,9 @@ static struct result run_unlink(struct change *change, struct pg *pg, const stru
     permit_require(permit, ACTION_BLOB_DELETE, &unlink->where);
     pg_add_uuid(&arguments, &unlink->where.repository);
     pg_add_text(&arguments, unlink->digest);
-    TRY(pg_run(pg, "blob_unlink", &arguments, &gone, err));
+    TRY(pg_run(pg, &blob_unlink_sql, &arguments, &gone, err));
     if (pg_rows_affected(gone) > 0) return SUCCESS;
-    TRY(pg_run(pg, "blob_is_linked", &arguments, &linked, err));
+    TRY(pg_run(pg, &blob_is_linked_sql, &arguments, &linked, err));
     if (pg_bool(linked, 0, 0)) return failure(err, ERROR_CONFLICT, "a manifest of this repository needs this blob");
     return failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
 }
@@ -314,7 +330,7 @@ struct result blob_rows_in_region(struct pg *pg, const char *region, bool *used_
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_text(&arguments, region);
-    TRY(pg_run(pg, "blob_region_is_used", &arguments, &rows, err));
+    TRY(pg_run(pg, &blob_region_is_used_sql, &arguments, &rows, err));
     *used_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }
@@ -326,7 +342,7 @@ struct result blob_rows_elsewhere(struct pg *pg, const struct bytes *regions, si
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_text_array(&arguments, regions, count);
-    TRY(pg_run(pg, "blob_region_elsewhere", &arguments, &rows, err));
+    TRY(pg_run(pg, &blob_region_elsewhere_sql, &arguments, &rows, err));
     (void)snprintf(region_out, REGION_ID_MAX + 1, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
     return SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include "registry/reference.h"
 #include "registry/quota_store.h"
 #include "registry/registry_priv.h"
+#include "storage/pg_table.h"
 
 #define VALUES                                                                                             \
     "SELECT m.digest, m.media_type, coalesce(m.artifact_type, ''), m.size_bytes, k.key_id, k.key_version," \
@@ -27,91 +28,106 @@
 #define TYPE_LISTED 7
 #define TAGS_FULL   8
 
-static const struct pg_statement statements[] = {
-    /* What stands against a push: found before a row is touched. OFFSET 0: each digest is looked up by index. The plan is made
-     * when the tables are empty, and by that a hash over all blobs is as good. */
-    {"manifest_missing",
-     "SELECT d, " SQL(MISSING) " FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN LATERAL"
-     " (SELECT damaged_at FROM blob WHERE blob_id = r.blob_id OFFSET 0) b ON b.damaged_at IS NULL"
-     " WHERE r.repository_id = $1 AND r.digest = d OFFSET 0)"
-     " UNION ALL SELECT d, " SQL(MISSING) " FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
-     " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0)"
-     " UNION ALL SELECT d || ' has ' || b.size_bytes || ' bytes, not ' || size, " SQL(WRONG_SIZE)
-     " FROM unnest($2::text[], $9::int8[]) AS n (d, size) JOIN LATERAL (SELECT s.size_bytes FROM repository_blob r JOIN LATERAL"
-     " (SELECT size_bytes FROM blob WHERE blob_id = r.blob_id OFFSET 0) s ON true"
-     " WHERE r.repository_id = $1 AND r.digest = d OFFSET 0) b ON b.size_bytes <> size"
-     " UNION ALL SELECT d || ' has ' || m.size_bytes || ' bytes, not ' || size, " SQL(WRONG_SIZE)
-     " FROM unnest($3::text[], $10::int8[]) AS n (d, size) JOIN LATERAL"
-     " (SELECT size_bytes FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0) m ON m.size_bytes <> size"
-     " UNION ALL SELECT d || ' is here as ' || m.media_type || ', not as ' || type, " SQL(WRONG_TYPE)
-     " FROM unnest($3::text[], $11::text[]) AS n (d, type) JOIN LATERAL"
-     " (SELECT media_type FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0) m ON m.media_type <> type"
-     " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND name = ANY($4) AND manifest_digest <> $5"
-     " AND tag_is_immutable($1, name)"
-     " UNION ALL SELECT t.name, " SQL(TYPE_STAYS) " FROM manifest m CROSS JOIN LATERAL " IMMUTABLE_TAGS_OF("m.repository_id", "m.digest")
-     " t WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
-     " UNION ALL SELECT '', " SQL(TAGS_FULL) " FROM (SELECT count(*) AS had FROM " TAGS_OF("$1", "$5") " t) o,"
-     " (SELECT count(DISTINCT n) AS more FROM unnest($4::text[]) AS n WHERE coalesce("
-     "(SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = n), '') <> $5) a"
-     " WHERE (a.more > 0 AND o.had + a.more > " SQL(MANIFEST_ALL_TAGS_MAX) ") OR (o.had > " SQL(MANIFEST_ALL_TAGS_MAX)
-     " AND EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5 AND media_type <> $8))"
-     " UNION ALL SELECT r.manifest_digest, " SQL(TYPE_LISTED) " FROM manifest m JOIN manifest_reference r"
-     " ON r.repository_id = m.repository_id AND r.digest = m.digest AND r.is_manifest"
-     " WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
-     " UNION ALL SELECT '', " SQL(NO_ROOM) " FROM project_quota q WHERE q.project_id = $6 AND q.bytes_used + $7 > q.bytes_max"
-     " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5) LIMIT 1",
-     "uuid text[] text[] text[] text uuid int8 text int8[] int8[] text[]", "text int4"},
-    {"manifest_insert",
-     "WITH counted AS (UPDATE project_quota SET bytes_used = bytes_used + $4 WHERE project_id = $9"
-     " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $2))"
-     " INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, artifact_type,"
-     " subject_digest) VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''))"
-     " ON CONFLICT (repository_id, digest) DO UPDATE SET renewed_at = now(), media_type = excluded.media_type",
-     "uuid text text int4 uuid bytea text text uuid", ""},
-    {"manifest_refer",
-     "INSERT INTO manifest_reference (repository_id, manifest_digest, digest, is_manifest)"
-     " SELECT $1, $2, d, false FROM unnest($3::text[]) AS d UNION ALL SELECT $1, $2, d, true FROM unnest($4::text[]) AS d"
-     " ON CONFLICT DO NOTHING",
-     "uuid text text[] text[]", ""},
-    {"manifest_tag",
-     "INSERT INTO tag (repository_id, name, manifest_digest) SELECT DISTINCT $1::uuid, name, $2 FROM unnest($3::text[]) AS name"
-     " ON CONFLICT (repository_id, name) DO UPDATE SET manifest_digest = excluded.manifest_digest, updated_at = now()",
-     "uuid text text[]", ""},
-    {"manifest_by_digest", COLUMNS " WHERE m.repository_id = $1 AND m.digest = $2", "uuid text", COLUMN_TYPES},
-    {"manifest_by_tag", /* first the tag, then the one manifest: as a join it was all manifests times all tags, by a young plan */
-     COLUMNS " WHERE m.repository_id = $1 AND m.digest = (SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2)",
-     "uuid text", COLUMN_TYPES},
-    {"manifest_referring",
-     VALUES "(SELECT *, sum(size_bytes) OVER (ORDER BY digest) - size_bytes AS bytes_before FROM ("
-            "(SELECT s.* FROM manifest s WHERE s.repository_id = $1 AND s.subject_digest = $2 AND " AFTER("s")
-            " UNION ALL"
-            " (SELECT s.* FROM manifest_reference r JOIN LATERAL"
-            " (SELECT * FROM manifest WHERE repository_id = $1 AND digest = r.digest OFFSET 0) s ON s.subject_digest IS NULL"
-            " WHERE r.repository_id = $1 AND r.is_manifest AND r.manifest_digest ="
-            " (SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $7) AND " AFTER("s")
-            ") u ORDER BY digest LIMIT $5) m JOIN project_key k USING (key_id) WHERE m.bytes_before < $6"
-            " ORDER BY m.digest",
-     "uuid text text text int8 int8 text", COLUMN_TYPES},
-    {"manifest_named", /* a tag has no ':' and every digest has one */
-     "SELECT digest, media_type FROM manifest WHERE repository_id = $1"
-     " AND digest = coalesce((SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2), $2)",
-     "uuid text", "text text"},
-    {"manifest_must_stay",
-     "SELECT '', " SQL(TAGS_FULL) " WHERE " HAS_TOO_MANY_TAGS("$1", "$2")
-     " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM " IMMUTABLE_TAGS_OF("$1", "$2") " t"
-     " UNION ALL SELECT manifest_digest, " SQL(LISTED) " FROM manifest_reference WHERE repository_id = $1 AND digest = $2"
-     " AND is_manifest LIMIT 1",
-     "uuid text", "text int4"},
-    {"manifest_kept_until",
-     "SELECT created_at + least($3, 100000) * interval '1 day' FROM manifest WHERE repository_id = $1 AND digest = $2"
-     " AND created_at > now() - least($3, 100000) * interval '1 day'",
-     "uuid text int8", "timestamptz"},
-    {"manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""},
-    {"manifest_delete",
-     "WITH counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - m.size_bytes FROM manifest m, repository r"
-     " WHERE m.repository_id = $1 AND m.digest = $2 AND r.repository_id = $1 AND q.project_id = r.project_id)"
-     " DELETE FROM manifest WHERE repository_id = $1 AND digest = $2",
-     "uuid text", ""},
+/* What stands against a push: found before a row is touched. OFFSET 0: each digest is looked up by index. The plan is made
+ * when the tables are empty, and by that a hash over all blobs is as good. */
+static const struct pg_statement manifest_missing_sql = {
+    "manifest_missing",
+    "SELECT d, " SQL(MISSING) " FROM unnest($2::text[]) AS d WHERE NOT EXISTS (SELECT FROM repository_blob r JOIN LATERAL"
+    " (SELECT damaged_at FROM blob WHERE blob_id = r.blob_id OFFSET 0) b ON b.damaged_at IS NULL"
+    " WHERE r.repository_id = $1 AND r.digest = d OFFSET 0)"
+    " UNION ALL SELECT d, " SQL(MISSING) " FROM unnest($3::text[]) AS d WHERE NOT EXISTS"
+    " (SELECT FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0)"
+    " UNION ALL SELECT d || ' has ' || b.size_bytes || ' bytes, not ' || size, " SQL(WRONG_SIZE)
+    " FROM unnest($2::text[], $9::int8[]) AS n (d, size) JOIN LATERAL (SELECT s.size_bytes FROM repository_blob r JOIN LATERAL"
+    " (SELECT size_bytes FROM blob WHERE blob_id = r.blob_id OFFSET 0) s ON true"
+    " WHERE r.repository_id = $1 AND r.digest = d OFFSET 0) b ON b.size_bytes <> size"
+    " UNION ALL SELECT d || ' has ' || m.size_bytes || ' bytes, not ' || size, " SQL(WRONG_SIZE)
+    " FROM unnest($3::text[], $10::int8[]) AS n (d, size) JOIN LATERAL"
+    " (SELECT size_bytes FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0) m ON m.size_bytes <> size"
+    " UNION ALL SELECT d || ' is here as ' || m.media_type || ', not as ' || type, " SQL(WRONG_TYPE)
+    " FROM unnest($3::text[], $11::text[]) AS n (d, type) JOIN LATERAL"
+    " (SELECT media_type FROM manifest WHERE repository_id = $1 AND digest = d OFFSET 0) m ON m.media_type <> type"
+    " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM tag WHERE repository_id = $1 AND name = ANY($4) AND manifest_digest <> $5"
+    " AND tag_is_immutable($1, name)"
+    " UNION ALL SELECT t.name, " SQL(TYPE_STAYS) " FROM manifest m CROSS JOIN LATERAL " IMMUTABLE_TAGS_OF("m.repository_id", "m.digest")
+    " t WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
+    " UNION ALL SELECT '', " SQL(TAGS_FULL) " FROM (SELECT count(*) AS had FROM " TAGS_OF("$1", "$5") " t) o,"
+    " (SELECT count(DISTINCT n) AS more FROM unnest($4::text[]) AS n WHERE coalesce("
+    "(SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = n), '') <> $5) a"
+    " WHERE (a.more > 0 AND o.had + a.more > " SQL(MANIFEST_ALL_TAGS_MAX) ") OR (o.had > " SQL(MANIFEST_ALL_TAGS_MAX)
+    " AND EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5 AND media_type <> $8))"
+    " UNION ALL SELECT r.manifest_digest, " SQL(TYPE_LISTED) " FROM manifest m JOIN manifest_reference r"
+    " ON r.repository_id = m.repository_id AND r.digest = m.digest AND r.is_manifest"
+    " WHERE m.repository_id = $1 AND m.digest = $5 AND m.media_type <> $8"
+    " UNION ALL SELECT '', " SQL(NO_ROOM) " FROM project_quota q WHERE q.project_id = $6 AND q.bytes_used + $7 > q.bytes_max"
+    " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $5) LIMIT 1",
+    "uuid text[] text[] text[] text uuid int8 text int8[] int8[] text[]", "text int4"};
+static const struct pg_statement manifest_insert_sql = {
+    "manifest_insert",
+    "WITH counted AS (UPDATE project_quota SET bytes_used = bytes_used + $4 WHERE project_id = $9"
+    " AND NOT EXISTS (SELECT FROM manifest WHERE repository_id = $1 AND digest = $2))"
+    " INSERT INTO manifest (repository_id, digest, media_type, size_bytes, key_id, sealed, artifact_type,"
+    " subject_digest) VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), nullif($8, ''))"
+    " ON CONFLICT (repository_id, digest) DO UPDATE SET renewed_at = now(), media_type = excluded.media_type",
+    "uuid text text int4 uuid bytea text text uuid", ""};
+static const struct pg_statement manifest_refer_sql = {
+    "manifest_refer",
+    "INSERT INTO manifest_reference (repository_id, manifest_digest, digest, is_manifest)"
+    " SELECT $1, $2, d, false FROM unnest($3::text[]) AS d UNION ALL SELECT $1, $2, d, true FROM unnest($4::text[]) AS d"
+    " ON CONFLICT DO NOTHING",
+    "uuid text text[] text[]", ""};
+static const struct pg_statement manifest_tag_sql = {
+    "manifest_tag",
+    "INSERT INTO tag (repository_id, name, manifest_digest) SELECT DISTINCT $1::uuid, name, $2 FROM unnest($3::text[]) AS name"
+    " ON CONFLICT (repository_id, name) DO UPDATE SET manifest_digest = excluded.manifest_digest, updated_at = now()",
+    "uuid text text[]", ""};
+static const struct pg_statement manifest_by_digest_sql = {
+    "manifest_by_digest", COLUMNS " WHERE m.repository_id = $1 AND m.digest = $2", "uuid text", COLUMN_TYPES};
+static const struct pg_statement manifest_by_tag_sql = {
+    "manifest_by_tag", /* first the tag, then the one manifest: as a join it was all manifests times all tags, by a young plan */
+    COLUMNS " WHERE m.repository_id = $1 AND m.digest = (SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2)",
+    "uuid text", COLUMN_TYPES};
+static const struct pg_statement manifest_referring_sql = {
+    "manifest_referring",
+    VALUES "(SELECT *, sum(size_bytes) OVER (ORDER BY digest) - size_bytes AS bytes_before FROM ("
+           "(SELECT s.* FROM manifest s WHERE s.repository_id = $1 AND s.subject_digest = $2 AND " AFTER("s")
+           " UNION ALL"
+           " (SELECT s.* FROM manifest_reference r JOIN LATERAL"
+           " (SELECT * FROM manifest WHERE repository_id = $1 AND digest = r.digest OFFSET 0) s ON s.subject_digest IS NULL"
+           " WHERE r.repository_id = $1 AND r.is_manifest AND r.manifest_digest ="
+           " (SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $7) AND " AFTER("s")
+           ") u ORDER BY digest LIMIT $5) m JOIN project_key k USING (key_id) WHERE m.bytes_before < $6"
+           " ORDER BY m.digest",
+    "uuid text text text int8 int8 text", COLUMN_TYPES};
+static const struct pg_statement manifest_named_sql = {
+    "manifest_named", /* a tag has no ':' and every digest has one */
+    "SELECT digest, media_type FROM manifest WHERE repository_id = $1"
+    " AND digest = coalesce((SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2), $2)",
+    "uuid text", "text text"};
+static const struct pg_statement manifest_must_stay_sql = {
+    "manifest_must_stay",
+    "SELECT '', " SQL(TAGS_FULL) " WHERE " HAS_TOO_MANY_TAGS("$1", "$2")
+    " UNION ALL SELECT name, " SQL(TAG_STAYS) " FROM " IMMUTABLE_TAGS_OF("$1", "$2") " t"
+    " UNION ALL SELECT manifest_digest, " SQL(LISTED) " FROM manifest_reference WHERE repository_id = $1 AND digest = $2"
+    " AND is_manifest LIMIT 1",
+    "uuid text", "text int4"};
+static const struct pg_statement manifest_kept_until_sql = {
+    "manifest_kept_until",
+    "SELECT created_at + least($3, 100000) * interval '1 day' FROM manifest WHERE repository_id = $1 AND digest = $2"
+    " AND created_at > now() - least($3, 100000) * interval '1 day'",
+    "uuid text int8", "timestamptz"};
+static const struct pg_statement manifest_untag_sql = {
+    "manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""};
+static const struct pg_statement manifest_delete_sql = {
+    "manifest_delete",
+    "WITH counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - m.size_bytes FROM manifest m, repository r"
+    " WHERE m.repository_id = $1 AND m.digest = $2 AND r.repository_id = $1 AND q.project_id = r.project_id)"
+    " DELETE FROM manifest WHERE repository_id = $1 AND digest = $2",
+    "uuid text", ""};
+static const struct pg_statement *const statements[] = {
+    &manifest_missing_sql, &manifest_insert_sql, &manifest_refer_sql, &manifest_tag_sql, &manifest_by_digest_sql,
+    &manifest_by_tag_sql, &manifest_referring_sql, &manifest_named_sql, &manifest_must_stay_sql, &manifest_kept_until_sql,
+    &manifest_untag_sql, &manifest_delete_sql,
 };
 const struct pg_table stored_manifest_statements = PG_TABLE(statements);
 
@@ -210,7 +226,7 @@ static struct result check_missing(struct pg *pg, struct manifest_push *push, st
     pg_add_int8_array(&arguments, lists.blob_sizes, lists.blob_count);
     pg_add_int8_array(&arguments, lists.manifest_sizes, lists.manifest_count);
     pg_add_text_array(&arguments, lists.types, lists.manifest_count);
-    TRY(pg_run(pg, "manifest_missing", &arguments, &rows, err));
+    TRY(pg_run(pg, &manifest_missing_sql, &arguments, &rows, err));
     return pg_rows_count(rows) == 0 ? SUCCESS : refuse(pg, push, rows, err);
 }
 
@@ -227,7 +243,7 @@ static struct result insert_manifest(struct pg *pg, const struct manifest_push *
     pg_add_text(&arguments, push->manifest->artifact_type);
     pg_add_text(&arguments, push->manifest->subject);
     pg_add_uuid(&arguments, &push->where.project);
-    return pg_run(pg, "manifest_insert", &arguments, NULL, err);
+    return pg_run(pg, &manifest_insert_sql, &arguments, NULL, err);
 }
 
 static struct result insert_references(struct pg *pg, const struct manifest_push *push, struct error *err)
@@ -240,7 +256,7 @@ static struct result insert_references(struct pg *pg, const struct manifest_push
     pg_add_text(&arguments, push->digest);
     pg_add_text_array(&arguments, lists.blobs, lists.blob_count);
     pg_add_text_array(&arguments, lists.manifests, lists.manifest_count);
-    return pg_run(pg, "manifest_refer", &arguments, NULL, err);
+    return pg_run(pg, &manifest_refer_sql, &arguments, NULL, err);
 }
 
 static struct result insert_tags(struct pg *pg, const struct manifest_push *push, struct error *err)
@@ -252,7 +268,7 @@ static struct result insert_tags(struct pg *pg, const struct manifest_push *push
     pg_add_uuid(&arguments, &push->where.repository);
     pg_add_text(&arguments, push->digest);
     pg_add_text_array(&arguments, tags, view_tags(push, tags));
-    return pg_run(pg, "manifest_tag", &arguments, NULL, err);
+    return pg_run(pg, &manifest_tag_sql, &arguments, NULL, err);
 }
 
 struct result manifest_condition_check(struct pg *pg, const struct uuid *repository, struct manifest_condition *condition,
@@ -264,7 +280,7 @@ struct result manifest_condition_check(struct pg *pg, const struct uuid *reposit
     if (condition == NULL || condition->holds == NULL) return SUCCESS;
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, condition->reference);
-    TRY(pg_run(pg, "manifest_named", &arguments, &rows, err));
+    TRY(pg_run(pg, &manifest_named_sql, &arguments, &rows, err));
     const bool is_there = pg_rows_count(rows) > 0;
     if (is_deletion && !is_there) return SUCCESS;
     condition->has_failed = !condition->holds(condition, is_there ? pg_text(rows, 0, 0) : NULL, is_there ? pg_text(rows, 0, 1) : NULL);
@@ -307,7 +323,7 @@ static struct result check_kept(struct pg *pg, const struct uuid *repository, co
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);
     pg_add_int8(&arguments, keeping->days);
-    TRY(pg_run(pg, "manifest_kept_until", &arguments, &rows, err));
+    TRY(pg_run(pg, &manifest_kept_until_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return SUCCESS;
     clock_format(pg_time_ms(rows, 0, 0), until);
     return failure(err, ERROR_DENIED, "%s of policy %s keeps it until %s", keeping->rule, keeping->policy, until);
@@ -322,11 +338,11 @@ struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, 
     TRY(check_kept(pg, repository, digest, keeping, err));
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);
-    TRY(pg_run(pg, "manifest_must_stay", &arguments, &reasons, err));
+    TRY(pg_run(pg, &manifest_must_stay_sql, &arguments, &reasons, err));
     if (pg_rows_count(reasons) > 0) return must_stay(reasons, err);
     TRY(manifest_condition_check(pg, repository, condition, true, err));
-    TRY(pg_run(pg, "manifest_untag", &arguments, NULL, err));
-    TRY(pg_run(pg, "manifest_delete", &arguments, &rows, err));
+    TRY(pg_run(pg, &manifest_untag_sql, &arguments, NULL, err));
+    TRY(pg_run(pg, &manifest_delete_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS
                                        : failure(err, ERROR_NOT_FOUND, "this repository has no such manifest");
 }
@@ -339,7 +355,7 @@ struct result manifest_rows_find(struct pg *pg, const struct uuid *repository, c
 
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, reference);
-    return pg_run(pg, is_tag ? "manifest_by_tag" : "manifest_by_digest", &arguments, rows_out, err);
+    return pg_run(pg, is_tag ? &manifest_by_tag_sql : &manifest_by_digest_sql, &arguments, rows_out, err);
 }
 
 struct result manifest_rows_referring(struct pg *pg, const struct referrer_key *key, struct pg_rows **rows_out,
@@ -356,7 +372,7 @@ struct result manifest_rows_referring(struct pg *pg, const struct referrer_key *
     pg_add_int8(&arguments, key->limit);
     pg_add_int8(&arguments, key->bytes);
     pg_add_text(&arguments, tag);
-    return pg_run(pg, "manifest_referring", &arguments, rows_out, err);
+    return pg_run(pg, &manifest_referring_sql, &arguments, rows_out, err);
 }
 
 struct result manifest_row_read(const struct pg_rows *rows, size_t row, struct manifest_row *row_out,

@@ -4,12 +4,17 @@
 #include "base/memory.h"
 #include "registry/stored_manifest_store.h"
 #include "registry/tag.h"
+#include "storage/pg_table.h"
 
-static const struct pg_statement statements[] = {
-    {"tag_list", "SELECT name FROM tag WHERE repository_id = $1 AND name > $2 ORDER BY name LIMIT $3",
-     "uuid text int8", "text"},
-    {"tag_delete", "DELETE FROM tag WHERE repository_id = $1 AND name = $2 AND NOT tag_is_immutable($1, name)", "uuid text", ""},
-    {"tag_is_there", "SELECT EXISTS (SELECT FROM tag WHERE repository_id = $1 AND name = $2)", "uuid text", "bool"},
+static const struct pg_statement tag_list_sql = {
+    "tag_list", "SELECT name FROM tag WHERE repository_id = $1 AND name > $2 ORDER BY name LIMIT $3",
+    "uuid text int8", "text"};
+static const struct pg_statement tag_delete_sql = {
+    "tag_delete", "DELETE FROM tag WHERE repository_id = $1 AND name = $2 AND NOT tag_is_immutable($1, name)", "uuid text", ""};
+static const struct pg_statement tag_is_there_sql = {
+    "tag_is_there", "SELECT EXISTS (SELECT FROM tag WHERE repository_id = $1 AND name = $2)", "uuid text", "bool"};
+static const struct pg_statement *const statements[] = {
+    &tag_list_sql, &tag_delete_sql, &tag_is_there_sql,
 };
 const struct pg_table tag_statements = PG_TABLE(statements);
 
@@ -22,7 +27,7 @@ struct result tag_list(struct pg *pg, const struct tag_query *query, struct tag_
     pg_add_uuid(&arguments, &query->where->repository);
     pg_add_text(&arguments, query->last);
     pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
-    TRY(pg_run(pg, "tag_list", &arguments, &rows, err));
+    TRY(pg_run(pg, &tag_list_sql, &arguments, &rows, err));
     const size_t found = pg_rows_count(rows);
     OWNED(tag_page) *page = memory_zeroed(1, sizeof *page);
     if (page == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for tags");
@@ -53,9 +58,9 @@ static struct result run_delete(struct change *change, struct pg *pg, const stru
     TRY(manifest_condition_check(pg, &deletion->where.repository, deletion->condition, true, err));
     pg_add_uuid(&arguments, &deletion->where.repository);
     pg_add_text(&arguments, deletion->name);
-    TRY(pg_run(pg, "tag_delete", &arguments, &rows, err));
+    TRY(pg_run(pg, &tag_delete_sql, &arguments, &rows, err));
     if (pg_rows_affected(rows) == 1) return SUCCESS;
-    TRY(pg_run(pg, "tag_is_there", &arguments, &there, err));
+    TRY(pg_run(pg, &tag_is_there_sql, &arguments, &there, err));
     if (pg_bool(there, 0, 0))
         return failure(err, ERROR_DENIED, "the tag can't be deleted: the project's rules make it immutable");
     return failure(err, ERROR_NOT_FOUND, "this repository has no such tag");

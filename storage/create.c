@@ -2,8 +2,10 @@
 
 #include "storage/pg_priv.h"
 
-static const struct pg_statement statements[] = {
-    {"database_count", "SELECT count(*) FROM pg_database WHERE datname = 'sijil'", "", "int8"},
+static const struct pg_statement database_count_sql = {
+    "database_count", "SELECT count(*) FROM pg_database WHERE datname = 'sijil'", "", "int8"};
+static const struct pg_statement *const statements[] = {
+    &database_count_sql,
 };
 static const struct pg_table table = PG_TABLE(statements);
 
@@ -26,7 +28,7 @@ struct result storage_create_database(const char *conninfo, struct error *err)
 
     TRY(pg_open_with(conninfo, tables, &pg_limits_of_migrations, &pg, err));
     TRY(pg_execute(pg, "roles", roles_sql, err));
-    TRY(pg_run(pg, "database_count", NULL, &rows, err));
+    TRY(pg_run(pg, &database_count_sql, NULL, &rows, err));
     if (pg_int8(rows, 0, 0) == 0) TRY(pg_execute(pg, "database", database_sql, err));
     return pg_execute(pg, "rights", rights_sql, err);
 }

@@ -19,24 +19,34 @@ static const char table_sql[] = "CREATE TABLE IF NOT EXISTS schema_migration ("
                                 " applied_at timestamptz NOT NULL DEFAULT now());"
                                 "GRANT SELECT ON schema_migration TO sijil_app";
 
-static const struct pg_statement read_statements[] = {
-    {"schema_migration_list", "SELECT number, name, checksum FROM schema_migration ORDER BY number", "",
-     "int4 text text"},
+static const struct pg_statement schema_migration_list_sql = {
+    "schema_migration_list", "SELECT number, name, checksum FROM schema_migration ORDER BY number", "",
+    "int4 text text"};
+static const struct pg_statement *const read_statements[] = {
+    &schema_migration_list_sql,
 };
-static const struct pg_statement write_statements[] = {
-    {"schema_migration_insert", "INSERT INTO schema_migration (number, name, checksum) VALUES ($1, $2, $3)",
-     "int4 text text", ""},
+static const struct pg_statement schema_migration_insert_sql = {
+    "schema_migration_insert", "INSERT INTO schema_migration (number, name, checksum) VALUES ($1, $2, $3)",
+    "int4 text text", ""};
+static const struct pg_statement *const write_statements[] = {
+    &schema_migration_insert_sql,
 };
-static const struct pg_statement gateway_statements[] = {
-    {"schema_gateways", "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = 'sijil_app'", "", "int8"},
+static const struct pg_statement schema_gateways_sql = {
+    "schema_gateways", "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = 'sijil_app'", "", "int8"};
+static const struct pg_statement *const gateway_statements[] = {
+    &schema_gateways_sql,
 };
-static const struct pg_statement role_statements[] = {
-    {"schema_role_owns", "SELECT pg_has_role(current_user, relowner, 'MEMBER'), current_user::text FROM pg_class"
-     " WHERE oid = 'schema_migration'::regclass", "", "bool text"},
+static const struct pg_statement schema_role_owns_sql = {
+    "schema_role_owns", "SELECT pg_has_role(current_user, relowner, 'MEMBER'), current_user::text FROM pg_class"
+    " WHERE oid = 'schema_migration'::regclass", "", "bool text"};
+static const struct pg_statement *const role_statements[] = {
+    &schema_role_owns_sql,
 };
-static const struct pg_statement owner_statements[] = {
-    {"schema_owner_owns", "SELECT pg_has_role(current_user, datdba, 'USAGE'), current_user::text, current_database()::text FROM pg_database"
-     " WHERE datname = current_database()", "", "bool text text"},
+static const struct pg_statement schema_owner_owns_sql = {
+    "schema_owner_owns", "SELECT pg_has_role(current_user, datdba, 'USAGE'), current_user::text, current_database()::text FROM pg_database"
+    " WHERE datname = current_database()", "", "bool text text"};
+static const struct pg_statement *const owner_statements[] = {
+    &schema_owner_owns_sql,
 };
 static const struct pg_table gateway_table = PG_TABLE(gateway_statements);
 static const struct pg_table role_table = PG_TABLE(role_statements);
@@ -81,7 +91,7 @@ static struct result count_applied(struct pg *pg, const struct migration *migrat
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, "schema_migration_list", NULL, &rows, err));
+    TRY(pg_run(pg, &schema_migration_list_sql, NULL, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++)
         TRY(check_applied(rows, i, &migrations[i], err));
@@ -96,7 +106,7 @@ static struct result record(struct pg *pg, const struct migration *migration, st
     pg_add_int4(&arguments, (int32_t)migration->number);
     pg_add_text(&arguments, migration->name);
     pg_add_text(&arguments, migration->checksum);
-    return pg_run(pg, "schema_migration_insert", &arguments, NULL, err);
+    return pg_run(pg, &schema_migration_insert_sql, &arguments, NULL, err);
 }
 
 /* The lock ends with the transaction, so another migrator may get in between two files: hence "which is
@@ -155,7 +165,7 @@ static struct result wait_for_gateways(struct pg *pg, struct error *err)
 
     for (unsigned waited_ms = 0;; waited_ms += PAUSE_MS) {
         OWNED(pg_rows) *rows = NULL;
-        TRY(pg_run(pg, "schema_gateways", NULL, &rows, err));
+        TRY(pg_run(pg, &schema_gateways_sql, NULL, &rows, err));
         const long long sessions = pg_int8(rows, 0, 0);
         if (sessions == 0) return SUCCESS;
         if (waited_ms >= GATEWAYS_END_MS)
@@ -213,7 +223,7 @@ struct result storage_check_role(const char *conninfo, struct error *err)
     OWNED(pg_rows) *rows = NULL;
 
     TRY(pg_open(conninfo, tables, &pg, err));
-    TRY(pg_run(pg, "schema_role_owns", NULL, &rows, err));
+    TRY(pg_run(pg, &schema_role_owns_sql, NULL, &rows, err));
     if (pg_rows_count(rows) == 1 && !pg_bool(rows, 0, 0)) return SUCCESS;
     return failure(err, ERROR_DENIED, "the role \"%.63s\" owns the tables, or is a superuser: a gateway must not be able to change the "
                                       "audit log. Use the application's role, sijil_app",
@@ -227,7 +237,7 @@ struct result storage_check_owner(const char *conninfo, struct error *err)
     OWNED(pg_rows) *rows = NULL;
 
     TRY(pg_open(conninfo, tables, &pg, err));
-    TRY(pg_run(pg, "schema_owner_owns", NULL, &rows, err));
+    TRY(pg_run(pg, &schema_owner_owns_sql, NULL, &rows, err));
     if (pg_rows_count(rows) == 1 && pg_bool(rows, 0, 0)) return SUCCESS;
     return failure(err, ERROR_DENIED, "the role \"%.63s\" does not own the database \"%.63s\": use the owner, sijil_owner",
                    pg_rows_count(rows) == 1 ? pg_text(rows, 0, 1) : "", pg_rows_count(rows) == 1 ? pg_text(rows, 0, 2) : "");

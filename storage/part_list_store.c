@@ -4,31 +4,40 @@
 #include "base/memory.h"
 #include "storage/part_list.h"
 #include "storage/pg.h"
+#include "storage/pg_table.h"
 
 #define CONNECTIONS_MAX 64 /* that are kept: as many as workers ever are */
 
-static const struct pg_statement statements[] = {
-    {"extent_next", "SELECT nextval('bucket_extent')", "", "int8"},
-    {"multipart_begin",
-     "INSERT INTO multipart (blob_id, extent, segment, upload_id) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
-     "uuid int8 int4 text", ""},
-    {"multipart_add",
-     "INSERT INTO multipart_piece (blob_id, extent, segment, place, size_bytes, part_number, etag)"
-     " VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
-     "uuid int8 int4 int8 int8 int4 text", ""},
-    {"multipart_pieces",
-     "SELECT segment, place, size_bytes, part_number, etag FROM multipart_piece WHERE blob_id = $1 AND extent = $2"
-     " ORDER BY segment, place, size_bytes DESC, part_number DESC",
-     "uuid int8", "int4 int8 int8 int4 text"},
-    {"multipart_uploads",
-     "SELECT extent, segment, upload_id FROM multipart WHERE blob_id = $1 ORDER BY extent, segment",
-     "uuid", "int8 int4 text"},
-    {"multipart_forget",
-     "WITH pieces AS (DELETE FROM multipart_piece WHERE blob_id = $1 AND extent = $2 AND segment = $3)"
-     " DELETE FROM multipart WHERE blob_id = $1 AND extent = $2 AND segment = $3 RETURNING extent, segment, upload_id",
-     "uuid int8 int4", "int8 int4 text"},
-    {"multipart_forget_blob",
-     "WITH pieces AS (DELETE FROM multipart_piece WHERE blob_id = $1) DELETE FROM multipart WHERE blob_id = $1", "uuid", ""},
+static const struct pg_statement extent_next_sql = {"extent_next", "SELECT nextval('bucket_extent')", "", "int8"};
+static const struct pg_statement multipart_begin_sql = {
+    "multipart_begin",
+    "INSERT INTO multipart (blob_id, extent, segment, upload_id) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+    "uuid int8 int4 text", ""};
+static const struct pg_statement multipart_add_sql = {
+    "multipart_add",
+    "INSERT INTO multipart_piece (blob_id, extent, segment, place, size_bytes, part_number, etag)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+    "uuid int8 int4 int8 int8 int4 text", ""};
+static const struct pg_statement multipart_pieces_sql = {
+    "multipart_pieces",
+    "SELECT segment, place, size_bytes, part_number, etag FROM multipart_piece WHERE blob_id = $1 AND extent = $2"
+    " ORDER BY segment, place, size_bytes DESC, part_number DESC",
+    "uuid int8", "int4 int8 int8 int4 text"};
+static const struct pg_statement multipart_uploads_sql = {
+    "multipart_uploads",
+    "SELECT extent, segment, upload_id FROM multipart WHERE blob_id = $1 ORDER BY extent, segment",
+    "uuid", "int8 int4 text"};
+static const struct pg_statement multipart_forget_sql = {
+    "multipart_forget",
+    "WITH pieces AS (DELETE FROM multipart_piece WHERE blob_id = $1 AND extent = $2 AND segment = $3)"
+    " DELETE FROM multipart WHERE blob_id = $1 AND extent = $2 AND segment = $3 RETURNING extent, segment, upload_id",
+    "uuid int8 int4", "int8 int4 text"};
+static const struct pg_statement multipart_forget_blob_sql = {
+    "multipart_forget_blob",
+    "WITH pieces AS (DELETE FROM multipart_piece WHERE blob_id = $1) DELETE FROM multipart WHERE blob_id = $1", "uuid", ""};
+static const struct pg_statement *const statements[] = {
+    &extent_next_sql, &multipart_begin_sql, &multipart_add_sql, &multipart_pieces_sql, &multipart_uploads_sql,
+    &multipart_forget_sql, &multipart_forget_blob_sql,
 };
 
 static const struct pg_table table = PG_TABLE(statements);
@@ -66,22 +75,22 @@ static void give(struct part_list *list, struct pg *pg)
     if (!is_kept) pg_free(pg);
 }
 
-static struct result run_on(struct pg *pg, const char *name, const struct pg_arguments *arguments, struct pg_rows **rows_out,
-                            struct error *err)
+static struct result run_on(struct pg *pg, const struct pg_statement *statement, const struct pg_arguments *arguments,
+                            struct pg_rows **rows_out, struct error *err)
 {
     if (pg_is_broken(pg)) TRY(pg_reopen(pg, err));
-    return pg_run(pg, name, arguments, rows_out, err);
+    return pg_run(pg, statement, arguments, rows_out, err);
 }
 
 /* Once more after a connection that was lost: no statement here does harm when it comes twice. */
-static struct result run(struct part_list *list, const char *name, const struct pg_arguments *arguments,
+static struct result run(struct part_list *list, const struct pg_statement *statement, const struct pg_arguments *arguments,
                          struct pg_rows **rows_out, struct error *err)
 {
     struct pg *pg = NULL;
 
     TRY(take(list, &pg, err));
-    struct result result = run_on(pg, name, arguments, rows_out, err);
-    if (!result.ok && pg_is_broken(pg)) result = run_on(pg, name, arguments, rows_out, err);
+    struct result result = run_on(pg, statement, arguments, rows_out, err);
+    if (!result.ok && pg_is_broken(pg)) result = run_on(pg, statement, arguments, rows_out, err);
     give(list, pg);
     if (!result.ok && err->kind == ERROR_UNCERTAIN) err->kind = ERROR_UNAVAILABLE;
     return result;
@@ -123,7 +132,7 @@ struct result part_list_next_extent(struct part_list *list, uint32_t *extent_out
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(run(list, "extent_next", NULL, &rows, err));
+    TRY(run(list, &extent_next_sql, NULL, &rows, err));
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the sequence bucket_extent gives no number");
     *extent_out = (uint32_t)pg_int8(rows, 0, 0);
     return SUCCESS;
@@ -136,7 +145,7 @@ struct result part_list_begin(struct part_list *list, const struct part_upload *
     add_name(&arguments, &upload->name);
     pg_add_int4(&arguments, (int32_t)upload->segment);
     pg_add_text(&arguments, upload->upload_id);
-    return run(list, "multipart_begin", &arguments, NULL, err);
+    return run(list, &multipart_begin_sql, &arguments, NULL, err);
 }
 
 struct result part_list_add(struct part_list *list, const struct extent_name *name, const struct part_piece *piece,
@@ -150,7 +159,7 @@ struct result part_list_add(struct part_list *list, const struct extent_name *na
     pg_add_int8(&arguments, (int64_t)piece->size_bytes);
     pg_add_int4(&arguments, (int32_t)piece->number);
     pg_add_text(&arguments, piece->etag);
-    return run(list, "multipart_add", &arguments, NULL, err);
+    return run(list, &multipart_add_sql, &arguments, NULL, err);
 }
 
 static struct result read_piece(const struct pg_rows *rows, size_t row, struct part_piece *piece, struct error *err)
@@ -174,7 +183,7 @@ struct result part_list_pieces(struct part_list *list, const struct extent_name 
     struct pg_arguments arguments = {0};
 
     add_name(&arguments, name);
-    TRY(run(list, "multipart_pieces", &arguments, &rows, err));
+    TRY(run(list, &multipart_pieces_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     OWNED_STRING block = memory_zeroed(count + 1, sizeof(struct part_piece));
     if (block == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu parts", count);
@@ -205,7 +214,7 @@ struct result part_list_uploads(struct part_list *list, const struct uuid *blob,
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, blob);
-    TRY(run(list, "multipart_uploads", &arguments, &rows, err));
+    TRY(run(list, &multipart_uploads_sql, &arguments, &rows, err));
     return visit_uploads(rows, blob, visit, context, err);
 }
 
@@ -217,7 +226,7 @@ struct result part_list_forget(struct part_list *list, const struct extent_name 
 
     add_name(&arguments, name);
     pg_add_int4(&arguments, (int32_t)segment);
-    TRY(run(list, "multipart_forget", &arguments, &rows, err));
+    TRY(run(list, &multipart_forget_sql, &arguments, &rows, err));
     return visit == NULL ? SUCCESS : visit_uploads(rows, &name->blob, visit, context, err);
 }
 
@@ -226,5 +235,5 @@ struct result part_list_forget_blob(struct part_list *list, const struct uuid *b
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, blob);
-    return run(list, "multipart_forget_blob", &arguments, NULL, err);
+    return run(list, &multipart_forget_blob_sql, &arguments, NULL, err);
 }

@@ -64,17 +64,17 @@ static struct result send_one(struct pg *pg, const struct pg_prepared *prepared,
     return sent ? SUCCESS : pg_lost(pg, PQerrorMessage(pg->connection), err);
 }
 
-struct result pg_run(struct pg *pg, const char *name, const struct pg_arguments *arguments,
+struct result pg_run(struct pg *pg, const struct pg_statement *statement, const struct pg_arguments *arguments,
                      struct pg_rows **rows_out, struct error *err)
 {
     static const struct pg_arguments none;
-    const struct pg_prepared *prepared = pg_find(pg, name);
+    const struct pg_prepared *prepared = pg_find(pg, statement);
 
     assert(pg->pipelined == 0);
     OWNED(pg_rows) *rows = NULL;
     TRY(pg_rows_new(&rows, err));
     TRY(send_one(pg, prepared, arguments == NULL ? &none : arguments, err));
-    const struct result taken = pg_take(pg, name, &rows->result, err);
+    const struct result taken = pg_take(pg, statement->name, &rows->result, err);
     pg->touched += taken.ok ? 0 : 1;
     if (!taken.ok) return taken;
     pg->is_uncertain = false;

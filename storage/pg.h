@@ -1,9 +1,10 @@
 /*
  * storage/pg.h -- PostgreSQL through prepared statements only.
  *
- * SQL stands in *_store.c files as tables of named statements; a connection prepares the tables that it is
- * given and checks the parameter and column types of each against the live schema before it is used. No SQL
- * text is ever built at run time. All values travel in binary. A connection belongs to one thread at a time.
+ * SQL stands in *_store.c files as objects that are private to the file (storage/pg_table.h), so no other file can run
+ * them. A connection prepares the tables of statements that it is given and checks the parameter and column types of each
+ * against the live schema before it is used. No SQL text is ever built at run time. All values travel in binary. A
+ * connection belongs to one thread at a time.
  */
 #pragma once
 
@@ -12,28 +13,12 @@
 #include "base/uuid.h"
 
 struct pg;
+struct pg_statement;
+struct pg_table;
 
-/** One statement. Types are words of: int8 int4 bool text bytea uuid timestamptz int8[] text[] bytea[]
- * uuid[]. */
-struct pg_statement {
-    const char *name;       /* unique over all tables: "blob_find" */
-    const char *sql;        /* $1 .. $n; what begins with SELECT changes no row, not by a function either: WITH does */
-    const char *parameters; /* "uuid text int8"; "" for none */
-    const char *columns;    /* of the result: "uuid bytea"; "" for none */
-};
-
-struct pg_table {
-    const struct pg_statement *statements;
-    size_t count;
-};
 /* What begins the words of PostgreSQL and libpq in a message. They name tables, roles and addresses: for the log, not for clients. */
 #define PG_STATEMENT_FAILED  "PostgreSQL, "
 #define PG_CONNECTION_FAILED "PostgreSQL: "
-
-#define PG_TABLE(array)                                                    \
-    {                                                                      \
-        .statements = (array), .count = sizeof(array) / sizeof((array)[0]) \
-    }
 
 /**
  * Connects, refuses a server without fsync or with synchronous_commit off, sets statement and lock timeouts,
@@ -90,13 +75,13 @@ void pg_add_int8_array(struct pg_arguments *arguments, const int64_t *values, si
 struct pg_rows;
 
 /**
- * Executes a prepared statement. *rows_out may be NULL when no rows are wanted. Errors: ERROR_UNAVAILABLE
- * (connection lost, time-out), ERROR_FULL (out of disk), ERROR_UNCERTAIN (lost while a COMMIT was under way,
+ * Executes a statement that this connection has prepared: another one aborts the program. *rows_out may be NULL when no
+ * rows are wanted. Errors: ERROR_UNAVAILABLE (connection lost, time-out), ERROR_FULL (out of disk), ERROR_UNCERTAIN (lost while a COMMIT was under way,
  * or a change outside a transaction), ERROR_CONFLICT (a constraint, deadlock, serialization), ERROR_CORRUPT
  * (a page's checksum), ERROR_INVALID (anything else; a bug or a broken schema). No call waits longer than 10
  * s: after that the connection is broken. An error inside a transaction leaves only pg_rollback().
  */
-RESULT pg_run(struct pg *pg, const char *name, const struct pg_arguments *arguments,
+RESULT pg_run(struct pg *pg, const struct pg_statement *statement, const struct pg_arguments *arguments,
               struct pg_rows **rows_out, struct error *err);
 /** Rows affected by INSERT, UPDATE or DELETE, or returned. */
 int64_t pg_rows_affected(const struct pg_rows *rows);
@@ -118,7 +103,7 @@ DEFINE_OWNED(pg_rows);
  * it. Between the first add and the run nothing else may be called. An add that fails breaks the connection:
  * what was added before it must not come true.
  */
-RESULT pg_pipeline_add(struct pg *pg, const char *name, const struct pg_arguments *arguments,
+RESULT pg_pipeline_add(struct pg *pg, const struct pg_statement *statement, const struct pg_arguments *arguments,
                        struct error *err);
 /** Sends what was added and collects one pg_rows for each into rows_out[0 .. count-1]; frees them and sets
  * NULL on failure.

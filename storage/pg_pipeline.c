@@ -23,10 +23,10 @@ static struct result enqueue(struct pg *pg, const struct pg_prepared *prepared,
     return SUCCESS;
 }
 
-struct result pg_pipeline_add(struct pg *pg, const char *name, const struct pg_arguments *arguments,
+struct result pg_pipeline_add(struct pg *pg, const struct pg_statement *statement, const struct pg_arguments *arguments,
                               struct error *err)
 {
-    const struct result added = enqueue(pg, pg_find(pg, name), arguments == NULL ? &none : arguments, err);
+    const struct result added = enqueue(pg, pg_find(pg, statement), arguments == NULL ? &none : arguments, err);
 
     if (!added.ok) pg_break(pg);
     return added;
@@ -35,7 +35,7 @@ struct result pg_pipeline_add(struct pg *pg, const char *name, const struct pg_a
 struct result pg_pipeline_begin(struct pg *pg, struct error *err)
 {
     assert(!pg->in_transaction && pg->pipelined == 0);
-    const struct result added = enqueue(pg, pg_find(pg, "BEGIN"), &none, err);
+    const struct result added = enqueue(pg, pg_find(pg, &pg_begin_sql), &none, err);
 
     if (added.ok)
         pg->in_transaction = true;
@@ -49,7 +49,7 @@ struct result pg_pipeline_commit(struct pg *pg, struct error *err)
     assert(pg->connection == NULL || (pg->in_transaction && !pg->commits));
     pg->is_uncertain =
         pg->connection != NULL; /* before: the server commits when it reads this, not at the run */
-    const struct result added = enqueue(pg, pg_find(pg, "COMMIT"), &none, err);
+    const struct result added = enqueue(pg, pg_find(pg, &pg_commit_sql), &none, err);
 
     if (added.ok)
         pg->commits = true;

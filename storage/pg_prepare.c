@@ -10,6 +10,13 @@ static int by_name(const void *one, const void *other)
     return strcmp(a->statement->name, b->statement->name);
 }
 
+static int by_address(const void *one, const void *other)
+{
+    const uintptr_t a = (uintptr_t)((const struct pg_prepared *)one)->statement;
+    const uintptr_t b = (uintptr_t)((const struct pg_prepared *)other)->statement;
+    return (a > b) - (a < b);
+}
+
 static bool is_change(const char *sql)
 {
     const char *word = sql + strspn(sql, " \n\t");
@@ -21,18 +28,17 @@ static struct result collect_table(struct pg *pg, const struct pg_table *table, 
 {
     for (size_t i = 0; i < table->count; i++) {
         struct pg_prepared *prepared = &pg->prepared[pg->prepared_count++];
-        prepared->statement = &table->statements[i];
-        prepared->is_change = is_change(table->statements[i].sql);
-        TRY(pg_types_of(table->statements[i].parameters, PG_PARAMETERS_MAX, prepared->types, &prepared->count, err));
+        prepared->statement = table->statements[i];
+        prepared->is_change = is_change(table->statements[i]->sql);
+        TRY(pg_types_of(table->statements[i]->parameters, PG_PARAMETERS_MAX, prepared->types, &prepared->count, err));
     }
     return SUCCESS;
 }
 
 /* Of every connection that has statements: a pipeline begins and ends with them, and the server need not read them anew. */
-static const struct pg_statement transaction[] = {
-    {"BEGIN", "BEGIN", "", ""},
-    {"COMMIT", "COMMIT", "", ""},
-};
+const struct pg_statement pg_begin_sql = {"BEGIN", "BEGIN", "", ""};
+const struct pg_statement pg_commit_sql = {"COMMIT", "COMMIT", "", ""};
+static const struct pg_statement *const transaction[] = {&pg_begin_sql, &pg_commit_sql};
 static const struct pg_table transaction_table = PG_TABLE(transaction);
 
 struct result pg_collect(struct pg *pg, const struct pg_table *const *tables, struct error *err)
@@ -54,17 +60,17 @@ struct result pg_collect(struct pg *pg, const struct pg_table *const *tables, st
         if (by_name(&pg->prepared[i - 1], &pg->prepared[i]) == 0)
             return failure(err, ERROR_INVALID, "two statements are called %s",
                            pg->prepared[i].statement->name);
+    qsort(pg->prepared, count, sizeof *pg->prepared, by_address);
     return SUCCESS;
 }
 
-const struct pg_prepared *pg_find(const struct pg *pg, const char *name)
+const struct pg_prepared *pg_find(const struct pg *pg, const struct pg_statement *statement)
 {
-    const struct pg_statement wanted = {.name = name};
-    const struct pg_prepared key = {.statement = &wanted};
+    const struct pg_prepared key = {.statement = statement};
     const struct pg_prepared *found =
         pg->prepared_count == 0
             ? NULL
-            : bsearch(&key, pg->prepared, pg->prepared_count, sizeof *pg->prepared, by_name);
+            : bsearch(&key, pg->prepared, pg->prepared_count, sizeof *pg->prepared, by_address);
 
     assert(found != NULL);
     return found;

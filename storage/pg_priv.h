@@ -8,7 +8,7 @@
 
 #include <libpq-fe.h>
 
-#include "storage/pg.h"
+#include "storage/pg_table.h"
 
 #define PG_BOOL        16
 #define PG_BYTEA       17
@@ -46,7 +46,7 @@ struct pg {
     struct pg_backend backend;
     char *conninfo;
     const struct pg_limits *limits;
-    struct pg_prepared *prepared; /* sorted by name */
+    struct pg_prepared *prepared; /* sorted by the statement's address */
     size_t prepared_count;
     bool in_transaction;
     bool is_uncertain; /* what is under way may have become durable although its answer is lost */
@@ -116,8 +116,9 @@ RESULT pg_check(struct pg *pg, const PGresult *result, const char *name, struct 
 RESULT pg_collect(struct pg *pg, const struct pg_table *const *tables, struct error *err);
 /** Prepares them on the connection and holds their types against the schema. */
 RESULT pg_prepare_all(struct pg *pg, struct error *err);
-/** Aborts the program if there is none of this name. */
-const struct pg_prepared *pg_find(const struct pg *pg, const char *name);
+/** Aborts the program if no table of this connection has it. */
+const struct pg_prepared *pg_find(const struct pg *pg, const struct pg_statement *statement);
+extern const struct pg_statement pg_begin_sql, pg_commit_sql;
 
 /* pg.c */
 

@@ -3,16 +3,21 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "storage/pg_table.h"
 
-static const struct pg_statement statements[] = {
-    {"region_list", "SELECT region_id, region_tag, driver, location FROM region ORDER BY region_id", "",
-     "text bytea text text"},
-    {"region_find", "SELECT region_id, region_tag, driver, location FROM region WHERE region_id = $1", "text",
-     "text bytea text text"},
-    {"region_insert",
-     "INSERT INTO region (region_id, region_tag, driver, location)"
-     " VALUES ($1, substring(sha256(convert_to($1, 'UTF8')) FROM 1 FOR 16), $2, $3)",
-     "text text text", ""},
+static const struct pg_statement region_list_sql = {
+    "region_list", "SELECT region_id, region_tag, driver, location FROM region ORDER BY region_id", "",
+    "text bytea text text"};
+static const struct pg_statement region_find_sql = {
+    "region_find", "SELECT region_id, region_tag, driver, location FROM region WHERE region_id = $1", "text",
+    "text bytea text text"};
+static const struct pg_statement region_insert_sql = {
+    "region_insert",
+    "INSERT INTO region (region_id, region_tag, driver, location)"
+    " VALUES ($1, substring(sha256(convert_to($1, 'UTF8')) FROM 1 FOR 16), $2, $3)",
+    "text text text", ""};
+static const struct pg_statement *const statements[] = {
+    &region_list_sql, &region_find_sql, &region_insert_sql,
 };
 
 const struct pg_table region_store_table = PG_TABLE(statements);
@@ -64,7 +69,7 @@ struct result region_list(struct pg *pg, struct region **regions_out, size_t *co
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, "region_list", NULL, &rows, err));
+    TRY(pg_run(pg, &region_list_sql, NULL, &rows, err));
     const size_t count = pg_rows_count(rows);
     OWNED_STRING block = memory_zeroed(count + 1, sizeof(struct region));
     if (block == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for %zu regions", count);
@@ -84,7 +89,7 @@ struct result region_find(struct pg *pg, const char *id, struct region *region_o
     struct pg_arguments arguments = {0};
 
     pg_add_text(&arguments, id);
-    TRY(pg_run(pg, "region_find", &arguments, &rows, err));
+    TRY(pg_run(pg, &region_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no region %.63s", id);
     return region_of(rows, 0, region_out, err);
 }
@@ -96,5 +101,5 @@ struct result region_insert(struct pg *pg, const struct region *region, struct e
     pg_add_text(&arguments, region->id);
     pg_add_text(&arguments, drivers[region->driver]);
     pg_add_text(&arguments, region->location);
-    return pg_run(pg, "region_insert", &arguments, NULL, err);
+    return pg_run(pg, &region_insert_sql, &arguments, NULL, err);
 }

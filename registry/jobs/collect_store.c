@@ -6,6 +6,7 @@
 #include "registry/stored_manifest_store.h"
 #include "registry/upload/upload.h"
 #include "registry/upload/upload_store.h"
+#include "storage/pg_table.h"
 
 /* What a read may still need of a blob that is collected: a moment, until it has opened the files. */
 #define GRACE "interval '30 seconds'"
@@ -27,76 +28,88 @@
     " AND s.digest >= substr(t.name, 1, 6) || ':' || substr(t.name, 8, 64)"                                              \
     " AND s.digest < substr(t.name, 1, 6) || ':' || substr(t.name, 8, 64) || 'g' AND s.digest <> ALL($2)))"
 
-static const struct pg_statement statements[] = {
-    {"collect_project",
-     "SELECT p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), p.home_region,"
-     " coalesce(r.document, '{}'), coalesce(r.version, 0), p.deleted_at IS NOT NULL"
-     " FROM project p JOIN organisation o USING (organisation_id) LEFT JOIN project_rules r USING (project_id)"
-     " WHERE p.emptied_at IS NULL AND p.project_id > $1 AND ($2::uuid IS NULL OR p.project_id = $2) ORDER BY p.project_id LIMIT 1",
-     "uuid uuid", "uuid uuid text text text int8 bool"},
-    {"collect_repository",
-     "SELECT repository_id, name, full_name FROM repository WHERE project_id = $1 AND name > $2 AND deleted_at IS NULL"
-     " ORDER BY name LIMIT 1",
-     "uuid text", "uuid text text"},
-    {"collect_tags",
-     "SELECT t.name, t.manifest_digest, t.updated_at, u.used_at, " IS_ATTACHMENT ","
-     " row_number() OVER (PARTITION BY t.manifest_digest ORDER BY t.updated_at DESC, t.name) = 1,"
-     " m.renewed_at > now() - $3::int8 * interval '1 second' OR " IS_LISTED ","
-     " m.size_bytes::int8, " MICROSECONDS("m.renewed_at") ", coalesce(" MICROSECONDS("u.used_at") ", 0),"
-     " count(*) OVER (PARTITION BY t.manifest_digest)"
-     " FROM (SELECT name, manifest_digest, updated_at FROM tag WHERE repository_id = $1 AND manifest_digest <> ALL($2)"
-     " ORDER BY name LIMIT $4) t CROSS JOIN LATERAL (SELECT * FROM manifest WHERE repository_id = $1"
-     " AND digest = t.manifest_digest OFFSET 0) m " LAST_USE("m") " ORDER BY t.updated_at DESC, t.name",
-     "uuid text[] int8 int8", "text text timestamptz timestamptz bool bool bool int8 int8 int8 int8"},
-    {"collect_untagged",
-     "SELECT m.digest, m.size_bytes::int8, " MICROSECONDS("m.renewed_at") ", coalesce(" MICROSECONDS("u.used_at") ", 0),"
-     " m.digest <> ALL($2) AND NOT " IS_LISTED
-     " AND NOT EXISTS (SELECT FROM tag t WHERE t.repository_id = $1 AND t.manifest_digest = m.digest)"
-     " AND (m.subject_digest IS NULL OR m.subject_digest = ANY($2) OR NOT EXISTS"
-     " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
-     " AND greatest(m.renewed_at, u.used_at) <= now() - $3::int8 * interval '1 second'"
-     " AND m.renewed_at <= now() - $6::int8 * interval '1 second'"
-     " FROM (SELECT repository_id, digest, size_bytes, renewed_at, subject_digest FROM manifest"
-     " WHERE repository_id = $1 AND digest > $4 ORDER BY digest LIMIT $5) m"
-     " " LAST_USE("m") " ORDER BY m.digest",
-     "uuid text[] int8 text int8 int8", "text int8 int8 int8 bool"},
-    {"collect_tag_count", "SELECT count(*) FROM (SELECT FROM tag WHERE repository_id = $1 ORDER BY name LIMIT $2) t", "uuid int8",
-     "int8"},
-    {"collect_count", "SELECT count(*) FROM blob WHERE $1::uuid IS NULL OR project_id = $1", "uuid", "int8"},
-    {"collect_expired", UPLOADS_THAT_END "SELECT count(*) FROM ending", "int8 int8 int8 int8", "int8"},
-    {"collect_manifest",
-     "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m"
-     " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest"
-     " WHERE m.repository_id = $1 AND m.digest = $3 AND " MICROSECONDS("m.renewed_at") " = $4"
-     " AND coalesce(" MICROSECONDS("u.used_at") ", 0) = $5 AND NOT " IS_LISTED
-     " AND NOT " HAS_TOO_MANY_TAGS("$1", "$3") " AND NOT EXISTS " IMMUTABLE_TAGS_OF("$1", "$3")
-     " AND NOT EXISTS (SELECT FROM " TAGS_OF("$1", "$3") " t WHERE $8 OR " IS_ATTACHMENT ")"
-     " AND (NOT $8 OR m.subject_digest IS NULL OR NOT EXISTS"
-     " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
-     " AND EXISTS (SELECT FROM project_rules r WHERE r.project_id = $6 AND r.version = $7)),"
-     " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
-     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $6)"
-     " DELETE FROM manifest m USING doomed d WHERE m.repository_id = d.repository_id AND m.digest = d.digest",
-     "uuid text[] text int8 int8 uuid int8 bool", ""},
-    {"collect_blobs",
-     "SELECT b.blob_id, b.digest, b.region_id, b.size_bytes::int8, b.lease_until <= now() AND NOT EXISTS (SELECT"
-     " FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
-     " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id AND NOT EXISTS (SELECT FROM unnest($4::uuid[], $5::text[])"
-     " AS gone (repository_id, digest) WHERE gone.repository_id = m.repository_id AND gone.digest = m.manifest_digest))"
-     " FROM (SELECT * FROM blob WHERE project_id = $1 AND (region_id, digest) > ($2, $3)"
-     " ORDER BY region_id, digest LIMIT $6) b ORDER BY b.region_id, b.digest",
-     "uuid text text uuid[] text[] int8", "uuid text text int8 bool"},
-    {"collect_blob", /* a HEAD may renew the lease meanwhile: then the row is looked at again, as it is by then */
-     "WITH doomed AS (SELECT b.blob_id, b.region_id, b.project_id, b.size_bytes FROM blob b WHERE b.blob_id = $1"
-     " AND b.lease_until <= now() AND NOT EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m"
-     " ON m.repository_id = r.repository_id AND m.digest = r.digest AND NOT m.is_manifest WHERE r.blob_id = b.blob_id)"
-     " FOR UPDATE OF b),"
-     " unlinked AS (DELETE FROM repository_blob r USING doomed d WHERE r.blob_id = d.blob_id),"
-     " gone AS (DELETE FROM blob b USING doomed d WHERE b.blob_id = d.blob_id),"
-     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d"
-     " WHERE q.project_id = d.project_id)"
-     " INSERT INTO abandoned_object (blob_id, region_id, abandoned_at) SELECT blob_id, region_id, now() + " GRACE " FROM doomed",
-     "uuid", ""},
+static const struct pg_statement collect_project_sql = {
+    "collect_project",
+    "SELECT p.project_id, p.organisation_id, coalesce(p.deleted_name, o.name || '/' || p.name), p.home_region,"
+    " coalesce(r.document, '{}'), coalesce(r.version, 0), p.deleted_at IS NOT NULL"
+    " FROM project p JOIN organisation o USING (organisation_id) LEFT JOIN project_rules r USING (project_id)"
+    " WHERE p.emptied_at IS NULL AND p.project_id > $1 AND ($2::uuid IS NULL OR p.project_id = $2) ORDER BY p.project_id LIMIT 1",
+    "uuid uuid", "uuid uuid text text text int8 bool"};
+static const struct pg_statement collect_repository_sql = {
+    "collect_repository",
+    "SELECT repository_id, name, full_name FROM repository WHERE project_id = $1 AND name > $2 AND deleted_at IS NULL"
+    " ORDER BY name LIMIT 1",
+    "uuid text", "uuid text text"};
+static const struct pg_statement collect_tags_sql = {
+    "collect_tags",
+    "SELECT t.name, t.manifest_digest, t.updated_at, u.used_at, " IS_ATTACHMENT ","
+    " row_number() OVER (PARTITION BY t.manifest_digest ORDER BY t.updated_at DESC, t.name) = 1,"
+    " m.renewed_at > now() - $3::int8 * interval '1 second' OR " IS_LISTED ","
+    " m.size_bytes::int8, " MICROSECONDS("m.renewed_at") ", coalesce(" MICROSECONDS("u.used_at") ", 0),"
+    " count(*) OVER (PARTITION BY t.manifest_digest)"
+    " FROM (SELECT name, manifest_digest, updated_at FROM tag WHERE repository_id = $1 AND manifest_digest <> ALL($2)"
+    " ORDER BY name LIMIT $4) t CROSS JOIN LATERAL (SELECT * FROM manifest WHERE repository_id = $1"
+    " AND digest = t.manifest_digest OFFSET 0) m " LAST_USE("m") " ORDER BY t.updated_at DESC, t.name",
+    "uuid text[] int8 int8", "text text timestamptz timestamptz bool bool bool int8 int8 int8 int8"};
+static const struct pg_statement collect_untagged_sql = {
+    "collect_untagged",
+    "SELECT m.digest, m.size_bytes::int8, " MICROSECONDS("m.renewed_at") ", coalesce(" MICROSECONDS("u.used_at") ", 0),"
+    " m.digest <> ALL($2) AND NOT " IS_LISTED
+    " AND NOT EXISTS (SELECT FROM tag t WHERE t.repository_id = $1 AND t.manifest_digest = m.digest)"
+    " AND (m.subject_digest IS NULL OR m.subject_digest = ANY($2) OR NOT EXISTS"
+    " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
+    " AND greatest(m.renewed_at, u.used_at) <= now() - $3::int8 * interval '1 second'"
+    " AND m.renewed_at <= now() - $6::int8 * interval '1 second'"
+    " FROM (SELECT repository_id, digest, size_bytes, renewed_at, subject_digest FROM manifest"
+    " WHERE repository_id = $1 AND digest > $4 ORDER BY digest LIMIT $5) m"
+    " " LAST_USE("m") " ORDER BY m.digest",
+    "uuid text[] int8 text int8 int8", "text int8 int8 int8 bool"};
+static const struct pg_statement collect_tag_count_sql = {
+    "collect_tag_count", "SELECT count(*) FROM (SELECT FROM tag WHERE repository_id = $1 ORDER BY name LIMIT $2) t", "uuid int8",
+    "int8"};
+static const struct pg_statement collect_count_sql = {
+    "collect_count", "SELECT count(*) FROM blob WHERE $1::uuid IS NULL OR project_id = $1", "uuid", "int8"};
+static const struct pg_statement collect_expired_sql = {
+    "collect_expired", UPLOADS_THAT_END "SELECT count(*) FROM ending", "int8 int8 int8 int8", "int8"};
+static const struct pg_statement collect_manifest_sql = {
+    "collect_manifest",
+    "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m"
+    " LEFT JOIN manifest_use u ON u.repository_id = m.repository_id AND u.digest = m.digest"
+    " WHERE m.repository_id = $1 AND m.digest = $3 AND " MICROSECONDS("m.renewed_at") " = $4"
+    " AND coalesce(" MICROSECONDS("u.used_at") ", 0) = $5 AND NOT " IS_LISTED
+    " AND NOT " HAS_TOO_MANY_TAGS("$1", "$3") " AND NOT EXISTS " IMMUTABLE_TAGS_OF("$1", "$3")
+    " AND NOT EXISTS (SELECT FROM " TAGS_OF("$1", "$3") " t WHERE $8 OR " IS_ATTACHMENT ")"
+    " AND (NOT $8 OR m.subject_digest IS NULL OR NOT EXISTS"
+    " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
+    " AND EXISTS (SELECT FROM project_rules r WHERE r.project_id = $6 AND r.version = $7)),"
+    " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
+    " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $6)"
+    " DELETE FROM manifest m USING doomed d WHERE m.repository_id = d.repository_id AND m.digest = d.digest",
+    "uuid text[] text int8 int8 uuid int8 bool", ""};
+static const struct pg_statement collect_blobs_sql = {
+    "collect_blobs",
+    "SELECT b.blob_id, b.digest, b.region_id, b.size_bytes::int8, b.lease_until <= now() AND NOT EXISTS (SELECT"
+    " FROM repository_blob r JOIN manifest_reference m ON m.repository_id = r.repository_id AND m.digest = r.digest"
+    " AND NOT m.is_manifest WHERE r.blob_id = b.blob_id AND NOT EXISTS (SELECT FROM unnest($4::uuid[], $5::text[])"
+    " AS gone (repository_id, digest) WHERE gone.repository_id = m.repository_id AND gone.digest = m.manifest_digest))"
+    " FROM (SELECT * FROM blob WHERE project_id = $1 AND (region_id, digest) > ($2, $3)"
+    " ORDER BY region_id, digest LIMIT $6) b ORDER BY b.region_id, b.digest",
+    "uuid text text uuid[] text[] int8", "uuid text text int8 bool"};
+static const struct pg_statement collect_blob_sql = {
+    "collect_blob", /* a HEAD may renew the lease meanwhile: then the row is looked at again, as it is by then */
+    "WITH doomed AS (SELECT b.blob_id, b.region_id, b.project_id, b.size_bytes FROM blob b WHERE b.blob_id = $1"
+    " AND b.lease_until <= now() AND NOT EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m"
+    " ON m.repository_id = r.repository_id AND m.digest = r.digest AND NOT m.is_manifest WHERE r.blob_id = b.blob_id)"
+    " FOR UPDATE OF b),"
+    " unlinked AS (DELETE FROM repository_blob r USING doomed d WHERE r.blob_id = d.blob_id),"
+    " gone AS (DELETE FROM blob b USING doomed d WHERE b.blob_id = d.blob_id),"
+    " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d"
+    " WHERE q.project_id = d.project_id)"
+    " INSERT INTO abandoned_object (blob_id, region_id, abandoned_at) SELECT blob_id, region_id, now() + " GRACE " FROM doomed",
+    "uuid", ""};
+static const struct pg_statement *const statements[] = {
+    &collect_project_sql, &collect_repository_sql, &collect_tags_sql, &collect_untagged_sql, &collect_tag_count_sql,
+    &collect_count_sql, &collect_expired_sql, &collect_manifest_sql, &collect_blobs_sql, &collect_blob_sql,
 };
 const struct pg_table collect_statements = PG_TABLE(statements);
 
@@ -108,7 +121,7 @@ struct result collect_next_project(struct pg *pg, const struct uuid *last, const
 
     pg_add_uuid(&arguments, last);
     pg_add_uuid(&arguments, only);
-    TRY(pg_run(pg, "collect_project", &arguments, &rows, err));
+    TRY(pg_run(pg, &collect_project_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) > 0) {
         *project = (struct collect_project){.id = pg_uuid(rows, 0, 0), .organisation = pg_uuid(rows, 0, 1),
                                             .rules = pg_text(rows, 0, 4), .rules_version = pg_int8(rows, 0, 5),
@@ -128,7 +141,7 @@ struct result collect_next_repository(struct pg *pg, const struct uuid *project,
 
     pg_add_uuid(&arguments, project);
     pg_add_text(&arguments, last);
-    TRY(pg_run(pg, "collect_repository", &arguments, &rows, err));
+    TRY(pg_run(pg, &collect_repository_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) > 0;
     if (!*found_out) return SUCCESS;
     repository_out->id = pg_uuid(rows, 0, 0);
@@ -151,7 +164,7 @@ struct result collect_read_tags(struct pg *pg, const struct collect_scope *scope
 
     add_scope(&arguments, scope);
     pg_add_int8(&arguments, COLLECT_TAGS_MAX + 1);
-    return pg_run(pg, "collect_tags", &arguments, rows_out, err);
+    return pg_run(pg, &collect_tags_sql, &arguments, rows_out, err);
 }
 
 void collect_tag_of(const struct pg_rows *rows, size_t row, struct collect_tag *tag_out)
@@ -178,7 +191,7 @@ struct result collect_read_untagged(struct pg *pg, const struct collect_scope *s
     pg_add_text(&arguments, last);
     pg_add_int8(&arguments, (int64_t)limit);
     pg_add_int8(&arguments, scope->kept_s);
-    return pg_run(pg, "collect_untagged", &arguments, rows_out, err);
+    return pg_run(pg, &collect_untagged_sql, &arguments, rows_out, err);
 }
 
 struct result collect_has_too_many_tags(struct pg *pg, const struct uuid *repository, bool *too_many_out, struct error *err)
@@ -188,7 +201,7 @@ struct result collect_has_too_many_tags(struct pg *pg, const struct uuid *reposi
 
     pg_add_uuid(&arguments, repository);
     pg_add_int8(&arguments, COLLECT_TAGS_MAX + 1);
-    TRY(pg_run(pg, "collect_tag_count", &arguments, &rows, err));
+    TRY(pg_run(pg, &collect_tag_count_sql, &arguments, &rows, err));
     *too_many_out = pg_int8(rows, 0, 0) > COLLECT_TAGS_MAX;
     return SUCCESS;
 }
@@ -199,7 +212,7 @@ struct result collect_count_expired(struct pg *pg, const struct session_limits *
     OWNED(pg_rows) *rows = NULL;
 
     upload_add_limits(&arguments, limits);
-    TRY(pg_run(pg, "collect_expired", &arguments, &rows, err));
+    TRY(pg_run(pg, &collect_expired_sql, &arguments, &rows, err));
     *count_out = pg_int8(rows, 0, 0);
     return SUCCESS;
 }
@@ -210,7 +223,7 @@ struct result collect_count_blobs(struct pg *pg, const struct uuid *project, uin
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, project);
-    TRY(pg_run(pg, "collect_count", &arguments, &rows, err));
+    TRY(pg_run(pg, &collect_count_sql, &arguments, &rows, err));
     *count_out = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
 }
@@ -236,7 +249,7 @@ struct result collect_manifest_row_delete(struct pg *pg, const struct collect_ma
     pg_add_uuid(&arguments, &row->project);
     pg_add_int8(&arguments, row->rules_version);
     pg_add_bool(&arguments, row->is_untagged);
-    TRY(pg_run(pg, "collect_manifest", &arguments, &rows, err));
+    TRY(pg_run(pg, &collect_manifest_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the manifest is not what it was, and stays");
 }
 
@@ -251,7 +264,7 @@ struct result collect_read_blobs(struct pg *pg, const struct collect_blob_query 
     pg_add_uuid_array(&arguments, query->gone->repositories, query->gone->count);
     pg_add_text_array(&arguments, query->gone->digests, query->gone->count);
     pg_add_int8(&arguments, (int64_t)query->limit);
-    return pg_run(pg, "collect_blobs", &arguments, rows_out, err);
+    return pg_run(pg, &collect_blobs_sql, &arguments, rows_out, err);
 }
 
 void collect_blob_of(const struct pg_rows *rows, size_t row, struct collect_blob *blob_out)
@@ -268,6 +281,6 @@ struct result collect_blob_row_delete(struct pg *pg, const struct uuid *blob, st
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, blob);
-    TRY(pg_run(pg, "collect_blob", &arguments, &rows, err));
+    TRY(pg_run(pg, &collect_blob_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the blob is needed again, or gone already");
 }

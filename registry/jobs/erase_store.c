@@ -8,6 +8,7 @@
 #include "audit/format/leaf.h"
 #include "crypto/digest.h"
 #include "registry/jobs/statements.h"
+#include "storage/pg_table.h"
 
 #define CATCH_UPS 8 /* each has less to look at than the one before */
 #define OCSF_READ 2 /* the activity of action_ocsf_type() */
@@ -34,105 +35,124 @@
 #define HASH(text)             "sha256(convert_to(" text ", 'UTF8'))"
 #define THREE                  "uuid uuid uuid"
 
-static const struct pg_statement statements[] = {
-    {"erase_size",
-     "WITH " REPOSITORIES " SELECT (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("tag") " LIMIT $4) t)"
-     " + (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("manifest") " LIMIT $4) m)"
-     " + (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("repository_blob") " LIMIT $4) l)"
-     " + (SELECT count(*) FROM (SELECT FROM repositories LIMIT $4) r),"
-     " (SELECT count(*) FROM (" BINDINGS("1") " LIMIT $5) b) + (SELECT count(*) FROM (" ROBOTS("1") " LIMIT $5) o)"
-     " + (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("upload") " LIMIT $5) u)"
-     " + (SELECT count(*) FROM (SELECT FROM project WHERE organisation_id = $1 AND deleted_at IS NULL AND $2::uuid IS NULL"
-     " LIMIT $5) p)",
-     THREE " int8 int8", "int8 int8"},
-    {"erase_count",
-     "WITH " PROJECTS ", " REPOSITORIES ","
-     " linked AS (SELECT DISTINCT l.blob_id FROM " OF_REPOSITORIES("repository_blob l") "),"
-     " held AS (SELECT b.blob_id, b.size_bytes, $3::uuid IS NOT NULL AND EXISTS (SELECT FROM repository_blob l JOIN repository r"
-     " USING (repository_id) WHERE l.blob_id = b.blob_id AND l.repository_id <> $3 AND r.deleted_at IS NULL OFFSET 0) AS is_shared"
-     " FROM blob b WHERE b.project_id IN (SELECT project_id FROM projects) OR ($3::uuid IS NOT NULL AND b.blob_id IN"
-     " (SELECT blob_id FROM linked))),"
-     " sessions AS (SELECT u.upload_id FROM " OF_REPOSITORIES("upload u") ")"
-     " SELECT (SELECT count(*) FROM projects), (SELECT count(*) FROM repositories),"
-     " (SELECT count(*) FROM " OF_REPOSITORIES("tag") "),"
-     " m.count, (SELECT count(*) FROM sessions), (SELECT count(*) FROM (" BINDINGS("1") ") b),"
-     " (SELECT count(*) FROM (" ROBOTS("1") ") o),"
-     " (SELECT count(*) FROM repositories WHERE label <> '{}') + (SELECT count(*) FROM projects WHERE label <> '{}')"
-     " + (SELECT count(*) FROM " OF_REPOSITORIES("stored_label") "),"
-     " h.count, (h.bytes + m.bytes)::int8, h.shared,"
-     " (SELECT count(DISTINCT (t.repository_id, t.name)) FROM repositories r JOIN project_rules q USING (project_id)"
-     " CROSS JOIN LATERAL unnest(q.immutable_repositories, q.immutable_tags) AS i (repositories, tags)"
-     " JOIN tag t ON t.repository_id = r.repository_id WHERE r.name LIKE i.repositories AND t.name LIKE i.tags)"
-     " FROM (SELECT count(*), coalesce(sum(size_bytes), 0) AS bytes FROM " OF_REPOSITORIES("manifest") ") m,"
-     " (SELECT count(*) FILTER (WHERE NOT is_shared), count(*) FILTER (WHERE is_shared) AS shared,"
-     " coalesce(sum(size_bytes) FILTER (WHERE NOT is_shared), 0) AS bytes FROM held) h",
-     THREE, "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"},
-    {"erase_content",
-     "WITH " PROJECTS ", " REPOSITORIES
-     " SELECT sha256(coalesce(string_agg(h, ''::bytea ORDER BY h), ''::bytea)) FROM ("
-     " SELECT " HASH("'project ' || project_id || label") " AS h FROM projects"
-     " UNION ALL SELECT " HASH("'repository ' || repository_id || label") " FROM repositories"
-     " UNION ALL SELECT " HASH("'tag ' || repository_id || tag.name || ' ' || manifest_digest") " FROM " OF_REPOSITORIES("tag")
-     " UNION ALL SELECT " HASH("'manifest ' || repository_id || digest") " FROM " OF_REPOSITORIES("manifest")
-     " UNION ALL SELECT " HASH("'link ' || repository_id || digest || blob_id") " FROM " OF_REPOSITORIES("repository_blob")
-     " UNION ALL SELECT " HASH("'blob ' || blob_id") " FROM blob WHERE project_id IN (SELECT project_id FROM projects)"
-     " UNION ALL SELECT " HASH("'session ' || upload_id") " FROM " OF_REPOSITORIES("upload")
-     " UNION ALL SELECT " HASH("'stored ' || repository_id || policy_id || stored_label.label") " FROM "
-     OF_REPOSITORIES("stored_label")
-     " UNION ALL " BINDINGS(HASH("'binding ' || b.binding_id"))
-     " UNION ALL " ROBOTS(HASH("'robot ' || o.robot_id"))
-     " UNION ALL SELECT " HASH("'rules ' || project_id || version") " FROM project_rules WHERE project_id IN"
-     " (SELECT project_id FROM projects UNION SELECT project_id FROM repositories)) AS content",
-     THREE, "bytea"},
-    {"erase_exists",
-     "SELECT CASE WHEN $3::uuid IS NOT NULL THEN EXISTS (SELECT FROM repository r JOIN project p USING (project_id)"
-     " WHERE r.repository_id = $3 AND r.deleted_at IS NULL AND p.deleted_at IS NULL AND p.project_id = $2 AND p.organisation_id = $1)"
-     " WHEN $2::uuid IS NOT NULL THEN EXISTS (SELECT FROM project WHERE project_id = $2 AND organisation_id = $1 AND deleted_at IS NULL)"
-     " ELSE EXISTS (SELECT FROM organisation WHERE organisation_id = $1 AND deleted_at IS NULL) END",
-     THREE, "bool"},
-    {"erase_immutable_tag",
-     "WITH " REPOSITORIES " SELECT r.full_name || ':' || t.name FROM repositories r JOIN project_rules q USING (project_id)"
-     " CROSS JOIN LATERAL unnest(q.immutable_repositories, q.immutable_tags) AS i (repositories, tags)"
-     " JOIN tag t ON t.repository_id = r.repository_id WHERE r.name LIKE i.repositories AND t.name LIKE i.tags"
-     " ORDER BY 1 LIMIT 1",
-     THREE, "text"},
-    {"erase_repositories",
-     "SELECT full_name, stored FROM (SELECT r.full_name, greatest((SELECT max(created_at) FROM manifest m"
-     " WHERE m.repository_id = r.repository_id), (SELECT max(linked_at) FROM repository_blob l"
-     " WHERE l.repository_id = r.repository_id)) AS stored FROM repository r JOIN project p USING (project_id)"
-     " WHERE " INSIDE " AND r.full_name > $4) s WHERE stored IS NOT NULL ORDER BY full_name LIMIT $5",
-     THREE " text int8", "text timestamptz"},
-    {"erase_log_size", "SELECT size FROM audit_log", "", "int8"},
-    /* What was recorded of the place since, and how much of it may have changed something. The place and each entry are found by
-     * index, which the order asks for, so the time depends on $3 alone. */
-    {"erase_changes",
-     "SELECT count(*), count(*) FILTER (WHERE e.seq IS NULL OR (e.outcome <> 'denied' AND e.action <> ALL($4)))"
-     " FROM (SELECT s.seq FROM audit_run r CROSS JOIN LATERAL unnest(r.seqs) AS s (seq) WHERE r.key = $1 AND r.last >= $2"
-     " AND s.seq >= $2 ORDER BY r.last LIMIT $3) w LEFT JOIN LATERAL (SELECT e.seq, e.action, e.outcome FROM audit_entry e WHERE e.seq = w.seq"
-     " OFFSET 0) e ON true",
-     "bytea int8 int8 text[]", "int8 int8"},
-    {"erase_is_outdated",
-     "SELECT EXISTS (SELECT FROM authorization_change WHERE epoch > $2"
-     " AND organisation_id IN ($1, '00000000-0000-0000-0000-000000000000'))",
-     "uuid int8", "bool"},
-    /* From here on under the log's lock: each begins with an index of what ends, and looks at no repositories to find it. */
-    {"erase_sessions",
-     "WITH gone AS (DELETE FROM upload u WHERE u.organisation_id = $1 AND ($2::uuid IS NULL OR u.project_id = $2)"
-     " AND ($3::uuid IS NULL OR u.repository_id = $3) RETURNING u.blob_id, u.region_id, u.project_id, u.reserved_bytes),"
-     " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - s.bytes FROM (SELECT project_id,"
-     " sum(reserved_bytes)::int8 AS bytes FROM gone GROUP BY project_id) s WHERE q.project_id = s.project_id)"
-     " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
-     THREE, ""},
-    {"erase_bindings_organisation", END_BINDINGS, "uuid", ""},
-    {"erase_bindings_project", END_BINDINGS " AND project_id = $2", "uuid uuid", ""},
-    {"erase_bindings_repository",
-     END_BINDINGS " AND project_id = $2 AND pattern = (SELECT full_name FROM repository WHERE repository_id = $3)", THREE, ""},
-    {"erase_robots", "UPDATE robot SET revoked_at = now() WHERE revoked_at IS NULL AND organisation_id = $1", "uuid", ""},
-    {"erase_organisation", "SELECT 1::int8 FROM bury_organisation($1)", "uuid", "int8"},
-    {"erase_project", "SELECT 1::int8 FROM bury_project($1)", "uuid", "int8"},
-    {"erase_repository", "SELECT 1::int8 FROM bury_repository($1)", "uuid", "int8"},
-    {"erase_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
-     "int8"},
+static const struct pg_statement erase_size_sql = {
+    "erase_size",
+    "WITH " REPOSITORIES " SELECT (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("tag") " LIMIT $4) t)"
+    " + (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("manifest") " LIMIT $4) m)"
+    " + (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("repository_blob") " LIMIT $4) l)"
+    " + (SELECT count(*) FROM (SELECT FROM repositories LIMIT $4) r),"
+    " (SELECT count(*) FROM (" BINDINGS("1") " LIMIT $5) b) + (SELECT count(*) FROM (" ROBOTS("1") " LIMIT $5) o)"
+    " + (SELECT count(*) FROM (SELECT FROM " OF_REPOSITORIES("upload") " LIMIT $5) u)"
+    " + (SELECT count(*) FROM (SELECT FROM project WHERE organisation_id = $1 AND deleted_at IS NULL AND $2::uuid IS NULL"
+    " LIMIT $5) p)",
+    THREE " int8 int8", "int8 int8"};
+static const struct pg_statement erase_count_sql = {
+    "erase_count",
+    "WITH " PROJECTS ", " REPOSITORIES ","
+    " linked AS (SELECT DISTINCT l.blob_id FROM " OF_REPOSITORIES("repository_blob l") "),"
+    " held AS (SELECT b.blob_id, b.size_bytes, $3::uuid IS NOT NULL AND EXISTS (SELECT FROM repository_blob l JOIN repository r"
+    " USING (repository_id) WHERE l.blob_id = b.blob_id AND l.repository_id <> $3 AND r.deleted_at IS NULL OFFSET 0) AS is_shared"
+    " FROM blob b WHERE b.project_id IN (SELECT project_id FROM projects) OR ($3::uuid IS NOT NULL AND b.blob_id IN"
+    " (SELECT blob_id FROM linked))),"
+    " sessions AS (SELECT u.upload_id FROM " OF_REPOSITORIES("upload u") ")"
+    " SELECT (SELECT count(*) FROM projects), (SELECT count(*) FROM repositories),"
+    " (SELECT count(*) FROM " OF_REPOSITORIES("tag") "),"
+    " m.count, (SELECT count(*) FROM sessions), (SELECT count(*) FROM (" BINDINGS("1") ") b),"
+    " (SELECT count(*) FROM (" ROBOTS("1") ") o),"
+    " (SELECT count(*) FROM repositories WHERE label <> '{}') + (SELECT count(*) FROM projects WHERE label <> '{}')"
+    " + (SELECT count(*) FROM " OF_REPOSITORIES("stored_label") "),"
+    " h.count, (h.bytes + m.bytes)::int8, h.shared,"
+    " (SELECT count(DISTINCT (t.repository_id, t.name)) FROM repositories r JOIN project_rules q USING (project_id)"
+    " CROSS JOIN LATERAL unnest(q.immutable_repositories, q.immutable_tags) AS i (repositories, tags)"
+    " JOIN tag t ON t.repository_id = r.repository_id WHERE r.name LIKE i.repositories AND t.name LIKE i.tags)"
+    " FROM (SELECT count(*), coalesce(sum(size_bytes), 0) AS bytes FROM " OF_REPOSITORIES("manifest") ") m,"
+    " (SELECT count(*) FILTER (WHERE NOT is_shared), count(*) FILTER (WHERE is_shared) AS shared,"
+    " coalesce(sum(size_bytes) FILTER (WHERE NOT is_shared), 0) AS bytes FROM held) h",
+    THREE, "int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8 int8"};
+static const struct pg_statement erase_content_sql = {
+    "erase_content",
+    "WITH " PROJECTS ", " REPOSITORIES
+    " SELECT sha256(coalesce(string_agg(h, ''::bytea ORDER BY h), ''::bytea)) FROM ("
+    " SELECT " HASH("'project ' || project_id || label") " AS h FROM projects"
+    " UNION ALL SELECT " HASH("'repository ' || repository_id || label") " FROM repositories"
+    " UNION ALL SELECT " HASH("'tag ' || repository_id || tag.name || ' ' || manifest_digest") " FROM " OF_REPOSITORIES("tag")
+    " UNION ALL SELECT " HASH("'manifest ' || repository_id || digest") " FROM " OF_REPOSITORIES("manifest")
+    " UNION ALL SELECT " HASH("'link ' || repository_id || digest || blob_id") " FROM " OF_REPOSITORIES("repository_blob")
+    " UNION ALL SELECT " HASH("'blob ' || blob_id") " FROM blob WHERE project_id IN (SELECT project_id FROM projects)"
+    " UNION ALL SELECT " HASH("'session ' || upload_id") " FROM " OF_REPOSITORIES("upload")
+    " UNION ALL SELECT " HASH("'stored ' || repository_id || policy_id || stored_label.label") " FROM "
+    OF_REPOSITORIES("stored_label")
+    " UNION ALL " BINDINGS(HASH("'binding ' || b.binding_id"))
+    " UNION ALL " ROBOTS(HASH("'robot ' || o.robot_id"))
+    " UNION ALL SELECT " HASH("'rules ' || project_id || version") " FROM project_rules WHERE project_id IN"
+    " (SELECT project_id FROM projects UNION SELECT project_id FROM repositories)) AS content",
+    THREE, "bytea"};
+static const struct pg_statement erase_exists_sql = {
+    "erase_exists",
+    "SELECT CASE WHEN $3::uuid IS NOT NULL THEN EXISTS (SELECT FROM repository r JOIN project p USING (project_id)"
+    " WHERE r.repository_id = $3 AND r.deleted_at IS NULL AND p.deleted_at IS NULL AND p.project_id = $2 AND p.organisation_id = $1)"
+    " WHEN $2::uuid IS NOT NULL THEN EXISTS (SELECT FROM project WHERE project_id = $2 AND organisation_id = $1 AND deleted_at IS NULL)"
+    " ELSE EXISTS (SELECT FROM organisation WHERE organisation_id = $1 AND deleted_at IS NULL) END",
+    THREE, "bool"};
+static const struct pg_statement erase_immutable_tag_sql = {
+    "erase_immutable_tag",
+    "WITH " REPOSITORIES " SELECT r.full_name || ':' || t.name FROM repositories r JOIN project_rules q USING (project_id)"
+    " CROSS JOIN LATERAL unnest(q.immutable_repositories, q.immutable_tags) AS i (repositories, tags)"
+    " JOIN tag t ON t.repository_id = r.repository_id WHERE r.name LIKE i.repositories AND t.name LIKE i.tags"
+    " ORDER BY 1 LIMIT 1",
+    THREE, "text"};
+static const struct pg_statement erase_repositories_sql = {
+    "erase_repositories",
+    "SELECT full_name, stored FROM (SELECT r.full_name, greatest((SELECT max(created_at) FROM manifest m"
+    " WHERE m.repository_id = r.repository_id), (SELECT max(linked_at) FROM repository_blob l"
+    " WHERE l.repository_id = r.repository_id)) AS stored FROM repository r JOIN project p USING (project_id)"
+    " WHERE " INSIDE " AND r.full_name > $4) s WHERE stored IS NOT NULL ORDER BY full_name LIMIT $5",
+    THREE " text int8", "text timestamptz"};
+static const struct pg_statement erase_log_size_sql = {"erase_log_size", "SELECT size FROM audit_log", "", "int8"};
+/* What was recorded of the place since, and how much of it may have changed something. The place and each entry are found by
+ * index, which the order asks for, so the time depends on $3 alone. */
+static const struct pg_statement erase_changes_sql = {
+    "erase_changes",
+    "SELECT count(*), count(*) FILTER (WHERE e.seq IS NULL OR (e.outcome <> 'denied' AND e.action <> ALL($4)))"
+    " FROM (SELECT s.seq FROM audit_run r CROSS JOIN LATERAL unnest(r.seqs) AS s (seq) WHERE r.key = $1 AND r.last >= $2"
+    " AND s.seq >= $2 ORDER BY r.last LIMIT $3) w LEFT JOIN LATERAL (SELECT e.seq, e.action, e.outcome FROM audit_entry e WHERE e.seq = w.seq"
+    " OFFSET 0) e ON true",
+    "bytea int8 int8 text[]", "int8 int8"};
+static const struct pg_statement erase_is_outdated_sql = {
+    "erase_is_outdated",
+    "SELECT EXISTS (SELECT FROM authorization_change WHERE epoch > $2"
+    " AND organisation_id IN ($1, '00000000-0000-0000-0000-000000000000'))",
+    "uuid int8", "bool"};
+/* From here on under the log's lock: each begins with an index of what ends, and looks at no repositories to find it. */
+static const struct pg_statement erase_sessions_sql = {
+    "erase_sessions",
+    "WITH gone AS (DELETE FROM upload u WHERE u.organisation_id = $1 AND ($2::uuid IS NULL OR u.project_id = $2)"
+    " AND ($3::uuid IS NULL OR u.repository_id = $3) RETURNING u.blob_id, u.region_id, u.project_id, u.reserved_bytes),"
+    " released AS (UPDATE project_quota q SET bytes_used = q.bytes_used - s.bytes FROM (SELECT project_id,"
+    " sum(reserved_bytes)::int8 AS bytes FROM gone GROUP BY project_id) s WHERE q.project_id = s.project_id)"
+    " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
+    THREE, ""};
+static const struct pg_statement erase_bindings_organisation_sql = {"erase_bindings_organisation", END_BINDINGS, "uuid", ""};
+static const struct pg_statement erase_bindings_project_sql = {
+    "erase_bindings_project", END_BINDINGS " AND project_id = $2", "uuid uuid", ""};
+static const struct pg_statement erase_bindings_repository_sql = {
+    "erase_bindings_repository",
+    END_BINDINGS " AND project_id = $2 AND pattern = (SELECT full_name FROM repository WHERE repository_id = $3)", THREE, ""};
+static const struct pg_statement erase_robots_sql = {
+    "erase_robots", "UPDATE robot SET revoked_at = now() WHERE revoked_at IS NULL AND organisation_id = $1", "uuid", ""};
+static const struct pg_statement erase_organisation_sql = {
+    "erase_organisation", "SELECT 1::int8 FROM bury_organisation($1)", "uuid", "int8"};
+static const struct pg_statement erase_project_sql = {"erase_project", "SELECT 1::int8 FROM bury_project($1)", "uuid", "int8"};
+static const struct pg_statement erase_repository_sql = {
+    "erase_repository", "SELECT 1::int8 FROM bury_repository($1)", "uuid", "int8"};
+static const struct pg_statement erase_raise_epoch_sql = {
+    "erase_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
+    "int8"};
+static const struct pg_statement *const statements[] = {
+    &erase_size_sql, &erase_count_sql, &erase_content_sql, &erase_exists_sql, &erase_immutable_tag_sql, &erase_repositories_sql,
+    &erase_log_size_sql, &erase_changes_sql, &erase_is_outdated_sql, &erase_sessions_sql, &erase_bindings_organisation_sql,
+    &erase_bindings_project_sql, &erase_bindings_repository_sql, &erase_robots_sql, &erase_organisation_sql, &erase_project_sql,
+    &erase_repository_sql, &erase_raise_epoch_sql,
 };
 const struct pg_table erase_statements = PG_TABLE(statements);
 
@@ -169,7 +189,7 @@ static struct result check_exists(struct pg *pg, const struct resource *where, s
     OWNED(pg_rows) *rows = NULL;
 
     add_place(&arguments, where);
-    TRY(pg_run(pg, "erase_exists", &arguments, &rows, err));
+    TRY(pg_run(pg, &erase_exists_sql, &arguments, &rows, err));
     return pg_bool(rows, 0, 0) ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no such thing any more");
 }
 
@@ -179,8 +199,8 @@ static struct result count_all(struct pg *pg, const struct resource *where, stru
     OWNED(pg_rows) *rows = NULL, *hash = NULL;
 
     add_place(&arguments, where);
-    TRY(pg_run(pg, "erase_count", &arguments, &rows, err));
-    TRY(pg_run(pg, "erase_content", &arguments, &hash, err));
+    TRY(pg_run(pg, &erase_count_sql, &arguments, &rows, err));
+    TRY(pg_run(pg, &erase_content_sql, &arguments, &hash, err));
     int64_t *const places[] = {&counts->projects, &counts->repositories, &counts->tags,  &counts->manifests,
                                &counts->uploads,  &counts->bindings,     &counts->robots, &counts->labels,
                                &counts->blobs,    &counts->bytes,        &counts->blobs_shared, &counts->tags_immutable};
@@ -200,7 +220,7 @@ static struct result check_size(struct pg *pg, const struct resource *where, str
     add_place(&arguments, where);
     pg_add_int8(&arguments, ERASE_ROWS_MAX + 1);
     pg_add_int8(&arguments, ERASE_RIGHTS_MAX + 1);
-    TRY(pg_run(pg, "erase_size", &arguments, &rows, err));
+    TRY(pg_run(pg, &erase_size_sql, &arguments, &rows, err));
     if (pg_int8(rows, 0, 0) > ERASE_ROWS_MAX)
         return failure(err, ERROR_LIMIT, "more than %d tags, manifests and blobs: delete its repositories first, or have rules remove what "
                                          "is old", ERASE_ROWS_MAX);
@@ -214,7 +234,7 @@ static struct result read_log_size(struct pg *pg, int64_t *size_out, struct erro
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, "erase_log_size", NULL, &rows, err));
+    TRY(pg_run(pg, &erase_log_size_sql, NULL, &rows, err));
     *size_out = pg_int8(rows, 0, 0);
     return SUCCESS;
 }
@@ -260,7 +280,7 @@ static struct result check_changes(struct pg *pg, const struct resource *where, 
     pg_add_int8(&arguments, seen);
     pg_add_int8(&arguments, limit);
     pg_add_text_array(&arguments, reading, reading_actions(reading));
-    TRY(pg_run(pg, "erase_changes", &arguments, &rows, err));
+    TRY(pg_run(pg, &erase_changes_sql, &arguments, &rows, err));
     *count_out = pg_int8(rows, 0, 0);
     if (*count_out < limit && pg_int8(rows, 0, 1) == 0) return SUCCESS;
     return failure(err, ERROR_CONFLICT, "what is in it changed meanwhile; look at the plan again");
@@ -286,7 +306,7 @@ struct result erase_immutable_tag(struct pg *pg, const struct erase_view *view, 
 
     permit_require(view->permit, view->action, view->where);
     add_place(&arguments, view->where);
-    TRY(pg_run(pg, "erase_immutable_tag", &arguments, &rows, err));
+    TRY(pg_run(pg, &erase_immutable_tag_sql, &arguments, &rows, err));
     (void)snprintf(tag_out, size, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
     return SUCCESS;
 }
@@ -301,7 +321,7 @@ struct result erase_repositories(struct pg *pg, const struct erase_view *view, c
     add_place(&arguments, view->where);
     pg_add_text(&arguments, last);
     pg_add_int8(&arguments, ERASE_PAGE);
-    TRY(pg_run(pg, "erase_repositories", &arguments, &rows, err));
+    TRY(pg_run(pg, &erase_repositories_sql, &arguments, &rows, err));
     *count_out = pg_rows_count(rows);
     for (size_t i = 0; i < *count_out; i++) {
         (void)snprintf(repositories_out[i].name, sizeof repositories_out[i].name, "%s", pg_text(rows, i, 0));
@@ -317,16 +337,16 @@ static struct result check_rights(struct pg *pg, const struct erase *erase, stru
 
     pg_add_uuid(&arguments, &erase->where.organisation);
     pg_add_int8(&arguments, (int64_t)erase->epoch);
-    TRY(pg_run(pg, "erase_is_outdated", &arguments, &rows, err));
+    TRY(pg_run(pg, &erase_is_outdated_sql, &arguments, &rows, err));
     return pg_bool(rows, 0, 0) ? failure(err, ERROR_CONFLICT, "rights or policies changed meanwhile; look at the plan again") : SUCCESS;
 }
 
 /* Sessions, roles, robots: with the name they end. */
 static struct result end_all(struct pg *pg, const struct resource *where, struct error *err)
 {
-    static const char *const bindings[] = {[RESOURCE_ORGANISATION] = "erase_bindings_organisation",
-                                           [RESOURCE_PROJECT] = "erase_bindings_project",
-                                           [RESOURCE_REPOSITORY] = "erase_bindings_repository"};
+    static const struct pg_statement *const bindings[] = {[RESOURCE_ORGANISATION] = &erase_bindings_organisation_sql,
+                                                          [RESOURCE_PROJECT] = &erase_bindings_project_sql,
+                                                          [RESOURCE_REPOSITORY] = &erase_bindings_repository_sql};
     struct pg_arguments arguments = {0}, scope = {0}, organisation = {0};
 
     add_place(&arguments, where);
@@ -334,9 +354,9 @@ static struct result end_all(struct pg *pg, const struct resource *where, struct
     if (where->kind >= RESOURCE_PROJECT) pg_add_uuid(&scope, &where->project);
     if (where->kind == RESOURCE_REPOSITORY) pg_add_uuid(&scope, &where->repository);
     pg_add_uuid(&organisation, &where->organisation);
-    TRY(pg_run(pg, "erase_sessions", &arguments, NULL, err));
+    TRY(pg_run(pg, &erase_sessions_sql, &arguments, NULL, err));
     TRY(pg_run(pg, bindings[where->kind], &scope, NULL, err));
-    return where->kind == RESOURCE_ORGANISATION ? pg_run(pg, "erase_robots", &organisation, NULL, err) : SUCCESS;
+    return where->kind == RESOURCE_ORGANISATION ? pg_run(pg, &erase_robots_sql, &organisation, NULL, err) : SUCCESS;
 }
 
 static struct result bury(struct pg *pg, const struct resource *where, struct error *err)
@@ -346,9 +366,9 @@ static struct result bury(struct pg *pg, const struct resource *where, struct er
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, is_repository ? &where->repository : is_project ? &where->project : &where->organisation);
-    TRY(pg_run(pg, is_repository ? "erase_repository" : is_project ? "erase_project" : "erase_organisation", &arguments, &rows, err));
+    TRY(pg_run(pg, is_repository ? &erase_repository_sql : is_project ? &erase_project_sql : &erase_organisation_sql, &arguments, &rows, err));
     pg_add_uuid(&organisation, &where->organisation);
-    return pg_run(pg, "erase_raise_epoch", &organisation, NULL, err);
+    return pg_run(pg, &erase_raise_epoch_sql, &organisation, NULL, err);
 }
 
 static struct result run_erase(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)

@@ -3,52 +3,64 @@
 #include <stdio.h>
 
 #include "registry/jobs/statements.h"
+#include "storage/pg_table.h"
 
 /* Longer than a request that found a repository by its name may take to come to its change. */
 #define LATELY "interval '10 minutes'"
 
-static const struct pg_statement statements[] = {
-    {"erased_bury",
-     "SELECT 1::int8 FROM (SELECT repository_id FROM repository r JOIN project p USING (project_id) WHERE r.project_id = $1"
-     " AND r.deleted_at IS NULL AND p.deleted_at IS NOT NULL LIMIT $2) r CROSS JOIN LATERAL bury_repository(r.repository_id)",
-     "uuid int8", "int8"},
-    {"erased_repository",
-     "SELECT repository_id, deleted_name FROM repository WHERE project_id = $1 AND deleted_at IS NOT NULL AND repository_id > $2"
-     " ORDER BY repository_id LIMIT 1",
-     "uuid uuid", "uuid text"},
-    {"erased_repository_of", /* a dry run buries none */
-     "SELECT repository_id, coalesce(deleted_name, full_name) FROM repository WHERE project_id = $1 AND repository_id > $2"
-     " ORDER BY repository_id LIMIT 1",
-     "uuid uuid", "uuid text"},
-    {"erased_manifests",
-     "SELECT m.digest, m.size_bytes::int8, (SELECT count(*) FROM tag t WHERE t.repository_id = $1 AND t.manifest_digest = m.digest)"
-     " FROM manifest m WHERE m.repository_id = $1 AND m.digest > $2 ORDER BY m.digest LIMIT $3",
-     "uuid text int8", "text int8 int8"},
-    {"erased_tags",
-     "DELETE FROM tag t USING (SELECT repository_id, tag.name FROM tag JOIN repository r USING (repository_id)"
-     " WHERE repository_id = $1 AND manifest_digest = $2 AND r.deleted_at IS NOT NULL LIMIT $3) d"
-     " WHERE t.repository_id = d.repository_id AND t.name = d.name AND t.manifest_digest = $2",
-     "uuid text int8", ""},
-    {"erased_manifest",
-     "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m JOIN repository r USING (repository_id)"
-     " WHERE m.repository_id = $1 AND m.digest = $2 AND r.deleted_at IS NOT NULL),"
-     " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
-     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $3)"
-     " DELETE FROM manifest m USING doomed d WHERE m.repository_id = d.repository_id AND m.digest = d.digest",
-     "uuid text uuid", ""},
-    {"erased_links",
-     "DELETE FROM repository_blob l USING (SELECT repository_id, digest, blob_id FROM repository_blob JOIN repository r"
-     " USING (repository_id) WHERE repository_id = $1 AND r.deleted_at IS NOT NULL LIMIT $2) d WHERE l.repository_id = d.repository_id"
-     " AND l.digest = d.digest AND l.blob_id = d.blob_id",
-     "uuid int8", ""},
-    {"erased_remove",
-     "SELECT remove_buried_repository(repository_id) FROM repository WHERE repository_id = $1 AND deleted_at < now() - " LATELY,
-     "uuid", "bool"},
-    {"erased_project_left",
-     "SELECT EXISTS (SELECT FROM repository WHERE project_id = $1) OR EXISTS (SELECT FROM blob WHERE project_id = $1)"
-     " OR EXISTS (SELECT FROM upload WHERE project_id = $1)",
-     "uuid", "bool"},
-    {"erased_project", "SELECT empty_buried_project($1)", "uuid", "bool"},
+static const struct pg_statement erased_bury_sql = {
+    "erased_bury",
+    "SELECT 1::int8 FROM (SELECT repository_id FROM repository r JOIN project p USING (project_id) WHERE r.project_id = $1"
+    " AND r.deleted_at IS NULL AND p.deleted_at IS NOT NULL LIMIT $2) r CROSS JOIN LATERAL bury_repository(r.repository_id)",
+    "uuid int8", "int8"};
+static const struct pg_statement erased_repository_sql = {
+    "erased_repository",
+    "SELECT repository_id, deleted_name FROM repository WHERE project_id = $1 AND deleted_at IS NOT NULL AND repository_id > $2"
+    " ORDER BY repository_id LIMIT 1",
+    "uuid uuid", "uuid text"};
+static const struct pg_statement erased_repository_of_sql = {
+    "erased_repository_of", /* a dry run buries none */
+    "SELECT repository_id, coalesce(deleted_name, full_name) FROM repository WHERE project_id = $1 AND repository_id > $2"
+    " ORDER BY repository_id LIMIT 1",
+    "uuid uuid", "uuid text"};
+static const struct pg_statement erased_manifests_sql = {
+    "erased_manifests",
+    "SELECT m.digest, m.size_bytes::int8, (SELECT count(*) FROM tag t WHERE t.repository_id = $1 AND t.manifest_digest = m.digest)"
+    " FROM manifest m WHERE m.repository_id = $1 AND m.digest > $2 ORDER BY m.digest LIMIT $3",
+    "uuid text int8", "text int8 int8"};
+static const struct pg_statement erased_tags_sql = {
+    "erased_tags",
+    "DELETE FROM tag t USING (SELECT repository_id, tag.name FROM tag JOIN repository r USING (repository_id)"
+    " WHERE repository_id = $1 AND manifest_digest = $2 AND r.deleted_at IS NOT NULL LIMIT $3) d"
+    " WHERE t.repository_id = d.repository_id AND t.name = d.name AND t.manifest_digest = $2",
+    "uuid text int8", ""};
+static const struct pg_statement erased_manifest_sql = {
+    "erased_manifest",
+    "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m JOIN repository r USING (repository_id)"
+    " WHERE m.repository_id = $1 AND m.digest = $2 AND r.deleted_at IS NOT NULL),"
+    " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
+    " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $3)"
+    " DELETE FROM manifest m USING doomed d WHERE m.repository_id = d.repository_id AND m.digest = d.digest",
+    "uuid text uuid", ""};
+static const struct pg_statement erased_links_sql = {
+    "erased_links",
+    "DELETE FROM repository_blob l USING (SELECT repository_id, digest, blob_id FROM repository_blob JOIN repository r"
+    " USING (repository_id) WHERE repository_id = $1 AND r.deleted_at IS NOT NULL LIMIT $2) d WHERE l.repository_id = d.repository_id"
+    " AND l.digest = d.digest AND l.blob_id = d.blob_id",
+    "uuid int8", ""};
+static const struct pg_statement erased_remove_sql = {
+    "erased_remove",
+    "SELECT remove_buried_repository(repository_id) FROM repository WHERE repository_id = $1 AND deleted_at < now() - " LATELY,
+    "uuid", "bool"};
+static const struct pg_statement erased_project_left_sql = {
+    "erased_project_left",
+    "SELECT EXISTS (SELECT FROM repository WHERE project_id = $1) OR EXISTS (SELECT FROM blob WHERE project_id = $1)"
+    " OR EXISTS (SELECT FROM upload WHERE project_id = $1)",
+    "uuid", "bool"};
+static const struct pg_statement erased_project_sql = {"erased_project", "SELECT empty_buried_project($1)", "uuid", "bool"};
+static const struct pg_statement *const statements[] = {
+    &erased_bury_sql, &erased_repository_sql, &erased_repository_of_sql, &erased_manifests_sql, &erased_tags_sql,
+    &erased_manifest_sql, &erased_links_sql, &erased_remove_sql, &erased_project_left_sql, &erased_project_sql,
 };
 const struct pg_table erased_statements = PG_TABLE(statements);
 
@@ -59,7 +71,7 @@ struct result erased_bury_some(struct pg *pg, const struct uuid *project, size_t
 
     pg_add_uuid(&arguments, project);
     pg_add_int8(&arguments, ERASED_PAGE);
-    TRY(pg_run(pg, "erased_bury", &arguments, &rows, err));
+    TRY(pg_run(pg, &erased_bury_sql, &arguments, &rows, err));
     *count_out = pg_rows_count(rows);
     return SUCCESS;
 }
@@ -72,7 +84,7 @@ struct result erased_next_repository(struct pg *pg, const struct collect_project
 
     pg_add_uuid(&arguments, &project->id);
     pg_add_uuid(&arguments, last);
-    TRY(pg_run(pg, project->is_deleted ? "erased_repository_of" : "erased_repository", &arguments, &rows, err));
+    TRY(pg_run(pg, project->is_deleted ? &erased_repository_of_sql : &erased_repository_sql, &arguments, &rows, err));
     *found_out = pg_rows_count(rows) > 0;
     if (!*found_out) return SUCCESS;
     *repository_out = (struct collect_repository){.id = pg_uuid(rows, 0, 0)};
@@ -88,7 +100,7 @@ struct result erased_read_manifests(struct pg *pg, const struct uuid *repository
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, last);
     pg_add_int8(&arguments, ERASED_PAGE);
-    return pg_run(pg, "erased_manifests", &arguments, rows_out, err);
+    return pg_run(pg, &erased_manifests_sql, &arguments, rows_out, err);
 }
 
 void erased_manifest_of(const struct pg_rows *rows, size_t row, struct collect_manifest *manifest_out)
@@ -105,7 +117,7 @@ struct result erased_tags_delete(struct pg *pg, const struct uuid *repository, c
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);
     pg_add_int8(&arguments, ERASED_PAGE);
-    TRY(pg_run(pg, "erased_tags", &arguments, &rows, err));
+    TRY(pg_run(pg, &erased_tags_sql, &arguments, &rows, err));
     *count_out = (size_t)pg_rows_affected(rows);
     return SUCCESS;
 }
@@ -118,7 +130,7 @@ struct result erased_manifest_delete(struct pg *pg, const struct collect_manifes
     pg_add_uuid(&arguments, &row->repository);
     pg_add_text(&arguments, row->manifest.digest);
     pg_add_uuid(&arguments, &row->project);
-    TRY(pg_run(pg, "erased_manifest", &arguments, &rows, err));
+    TRY(pg_run(pg, &erased_manifest_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_CONFLICT, "the manifest is gone already");
 }
 
@@ -129,7 +141,7 @@ struct result erased_links_delete(struct pg *pg, const struct uuid *repository, 
 
     pg_add_uuid(&arguments, repository);
     pg_add_int8(&arguments, ERASED_PAGE);
-    TRY(pg_run(pg, "erased_links", &arguments, &rows, err));
+    TRY(pg_run(pg, &erased_links_sql, &arguments, &rows, err));
     *count_out = (size_t)pg_rows_affected(rows);
     return SUCCESS;
 }
@@ -140,7 +152,7 @@ struct result erased_repository_remove(struct pg *pg, const struct uuid *reposit
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, repository);
-    return pg_run(pg, "erased_remove", &arguments, &rows, err);
+    return pg_run(pg, &erased_remove_sql, &arguments, &rows, err);
 }
 
 struct result erased_project_is_empty(struct pg *pg, const struct uuid *project, bool *is_empty_out, struct error *err)
@@ -149,7 +161,7 @@ struct result erased_project_is_empty(struct pg *pg, const struct uuid *project,
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, project);
-    TRY(pg_run(pg, "erased_project_left", &arguments, &rows, err));
+    TRY(pg_run(pg, &erased_project_left_sql, &arguments, &rows, err));
     *is_empty_out = !pg_bool(rows, 0, 0);
     return SUCCESS;
 }
@@ -160,6 +172,6 @@ struct result erased_project_empty(struct pg *pg, const struct uuid *project, st
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, project);
-    TRY(pg_run(pg, "erased_project", &arguments, &rows, err));
+    TRY(pg_run(pg, &erased_project_sql, &arguments, &rows, err));
     return pg_bool(rows, 0, 0) ? SUCCESS : failure(err, ERROR_CONFLICT, "something of the project is left");
 }

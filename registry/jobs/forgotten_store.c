@@ -6,6 +6,7 @@
 #include "registry/jobs/forgotten.h"
 #include "registry/jobs/statements.h"
 #include "registry/registry_priv.h"
+#include "storage/pg_table.h"
 
 enum {
     DROP_MAX = 5000,  /* in one round; with more, all keys are dropped */
@@ -18,33 +19,41 @@ enum {
     " f.key_version, f.forgotten_at"
 #define COLUMN_TYPES "uuid uuid uuid text text text int8 int4 timestamptz"
 
-static const struct pg_statement statements[] = {
-    /* Longer than a key may be served, and than a transaction lasts between its trigger and its end. */
-    {"forgotten_lately",
-     "SELECT blob_id FROM forgotten_key WHERE forgotten_at > now() - interval '90 s' ORDER BY forgotten_at DESC LIMIT $1",
-     "int8", "uuid"},
-    {"forgotten_claim",
-     "UPDATE forgotten_key f SET claimed_until = now() + interval '60 s' FROM project p, organisation o"
-     " WHERE p.project_id = f.project_id AND o.organisation_id = p.organisation_id AND f.blob_id IN (SELECT blob_id FROM"
-     " forgotten_key WHERE sequence IS NULL AND (claimed_until IS NULL OR claimed_until < now()) ORDER BY forgotten_at"
-     " LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING " COLUMNS,
-     "int8", COLUMN_TYPES},
-    {"forgotten_record", "UPDATE forgotten_key SET sequence = $2 WHERE blob_id = $1 AND sequence IS NULL", "uuid int8", ""},
-    {"forgotten_find",
-     "SELECT " COLUMNS ", f.sequence, EXISTS (SELECT FROM blob b WHERE b.project_id = f.project_id AND b.digest = f.digest)"
-     " FROM forgotten_key f" NAMES " WHERE f.project_id = $1 AND f.digest = $2 ORDER BY f.forgotten_at DESC LIMIT 1",
-     "uuid text", COLUMN_TYPES " int8 bool"},
-    {"forgotten_find_deleted", /* of a project that was deleted: by the name that it had */
-     "SELECT " COLUMNS ", f.sequence, EXISTS (SELECT FROM blob b WHERE b.project_id = f.project_id AND b.digest = f.digest)"
-     " FROM project p JOIN organisation o USING (organisation_id) JOIN forgotten_key f USING (project_id)"
-     " WHERE p.deleted_at IS NOT NULL AND p.deleted_name = $1 AND ($2::uuid IS NULL OR p.organisation_id = $2) AND f.digest = $3"
-     " ORDER BY f.forgotten_at DESC LIMIT 1",
-     "text uuid text", COLUMN_TYPES " int8 bool"},
-    {"forgotten_stored", /* a row, if it is stored: who holds it */
-     "SELECT bool_or(EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m USING (repository_id, digest)"
-     " WHERE r.blob_id = b.blob_id AND NOT m.is_manifest)), max(b.lease_until), max(b.lease_until) > now()"
-     " FROM blob b WHERE b.project_id = $1 AND b.digest = $2 HAVING count(*) > 0",
-     "uuid text", "bool timestamptz bool"},
+/* Longer than a key may be served, and than a transaction lasts between its trigger and its end. */
+static const struct pg_statement forgotten_lately_sql = {
+    "forgotten_lately",
+    "SELECT blob_id FROM forgotten_key WHERE forgotten_at > now() - interval '90 s' ORDER BY forgotten_at DESC LIMIT $1",
+    "int8", "uuid"};
+static const struct pg_statement forgotten_claim_sql = {
+    "forgotten_claim",
+    "UPDATE forgotten_key f SET claimed_until = now() + interval '60 s' FROM project p, organisation o"
+    " WHERE p.project_id = f.project_id AND o.organisation_id = p.organisation_id AND f.blob_id IN (SELECT blob_id FROM"
+    " forgotten_key WHERE sequence IS NULL AND (claimed_until IS NULL OR claimed_until < now()) ORDER BY forgotten_at"
+    " LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING " COLUMNS,
+    "int8", COLUMN_TYPES};
+static const struct pg_statement forgotten_record_sql = {
+    "forgotten_record", "UPDATE forgotten_key SET sequence = $2 WHERE blob_id = $1 AND sequence IS NULL", "uuid int8", ""};
+static const struct pg_statement forgotten_find_sql = {
+    "forgotten_find",
+    "SELECT " COLUMNS ", f.sequence, EXISTS (SELECT FROM blob b WHERE b.project_id = f.project_id AND b.digest = f.digest)"
+    " FROM forgotten_key f" NAMES " WHERE f.project_id = $1 AND f.digest = $2 ORDER BY f.forgotten_at DESC LIMIT 1",
+    "uuid text", COLUMN_TYPES " int8 bool"};
+static const struct pg_statement forgotten_find_deleted_sql = {
+    "forgotten_find_deleted", /* of a project that was deleted: by the name that it had */
+    "SELECT " COLUMNS ", f.sequence, EXISTS (SELECT FROM blob b WHERE b.project_id = f.project_id AND b.digest = f.digest)"
+    " FROM project p JOIN organisation o USING (organisation_id) JOIN forgotten_key f USING (project_id)"
+    " WHERE p.deleted_at IS NOT NULL AND p.deleted_name = $1 AND ($2::uuid IS NULL OR p.organisation_id = $2) AND f.digest = $3"
+    " ORDER BY f.forgotten_at DESC LIMIT 1",
+    "text uuid text", COLUMN_TYPES " int8 bool"};
+static const struct pg_statement forgotten_stored_sql = {
+    "forgotten_stored", /* a row, if it is stored: who holds it */
+    "SELECT bool_or(EXISTS (SELECT FROM repository_blob r JOIN manifest_reference m USING (repository_id, digest)"
+    " WHERE r.blob_id = b.blob_id AND NOT m.is_manifest)), max(b.lease_until), max(b.lease_until) > now()"
+    " FROM blob b WHERE b.project_id = $1 AND b.digest = $2 HAVING count(*) > 0",
+    "uuid text", "bool timestamptz bool"};
+static const struct pg_statement *const statements[] = {
+    &forgotten_lately_sql, &forgotten_claim_sql, &forgotten_record_sql, &forgotten_find_sql, &forgotten_find_deleted_sql,
+    &forgotten_stored_sql,
 };
 const struct pg_table forgotten_statements = PG_TABLE(statements);
 
@@ -54,7 +63,7 @@ struct result registry_drop_forgotten(struct registry *registry, struct pg *pg, 
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_int8(&arguments, DROP_MAX);
-    TRY(pg_run(pg, "forgotten_lately", &arguments, &rows, err));
+    TRY(pg_run(pg, &forgotten_lately_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     struct uuid *ids = count == DROP_MAX ? NULL : memory_zeroed(count + 1, sizeof *ids);
     if (ids == NULL) {
@@ -95,7 +104,7 @@ static struct result record(struct registry *registry, struct pg *pg, const stru
     TRY(permit_for_job(registry->sequencer, &pair, &permit, err));
     pg_add_uuid(&arguments, &key->blob);
     pg_add_int8(&arguments, (int64_t)permit_sequence(permit));
-    return pg_run(pg, "forgotten_record", &arguments, NULL, err);
+    return pg_run(pg, &forgotten_record_sql, &arguments, NULL, err);
 }
 
 struct result registry_record_forgotten(struct registry *registry, struct pg *pg, size_t *count_out, struct error *err)
@@ -104,7 +113,7 @@ struct result registry_record_forgotten(struct registry *registry, struct pg *pg
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_int8(&arguments, RECORD_MAX);
-    TRY(pg_run(pg, "forgotten_claim", &arguments, &rows, err));
+    TRY(pg_run(pg, &forgotten_claim_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {
         const struct forgotten_key key = read_key(rows, i);
@@ -133,7 +142,7 @@ static struct result explain_absence(struct pg *pg, const struct resource *where
 
     pg_add_uuid(&arguments, &where->project);
     pg_add_text(&arguments, where->detail);
-    TRY(pg_run(pg, "forgotten_stored", &arguments, &rows, err));
+    TRY(pg_run(pg, &forgotten_stored_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) > 0) return explain_stored(rows, err);
     return failure(err, ERROR_NOT_FOUND, "nothing of that digest was deleted in this project");
 }
@@ -153,7 +162,7 @@ struct result forgotten_key_find(struct pg *pg, const struct permit *permit, con
         pg_add_uuid(&arguments, &where->project);
     }
     pg_add_text(&arguments, where->detail);
-    TRY(pg_run(pg, is_deleted ? "forgotten_find_deleted" : "forgotten_find", &arguments, &rows, err));
+    TRY(pg_run(pg, is_deleted ? &forgotten_find_deleted_sql : &forgotten_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return explain_absence(pg, where, err);
     if (pg_is_null(rows, 0, 9))
         return failure(err, ERROR_UNAVAILABLE, "it was just deleted, and its event is about to be recorded: ask again");

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "registry/jobs/job_priv.h"
 #include "registry/jobs/statements.h"
+#include "storage/pg_table.h"
 
 #define ROW                                                                                                        \
     "job_id, kind, coalesce(region_id, ''), with_digest, rate_bytes, phase, cursor_id, cursor_text, cursor_bytes," \
@@ -18,61 +19,78 @@
     " timestamptz timestamptz text uuid text bool"
 #define IN_VIEW(parameter) " AND (" parameter "::uuid IS NULL OR project_id = " parameter ")"
 
-static const struct pg_statement statements[] = {
-    {"job_insert",
-     "INSERT INTO job (job_id, kind, region_id, with_digest, rate_bytes, project_id, is_dry_run, rules)"
-     " SELECT $1, $2, nullif($3, ''), $4, $5, $6, $7, $8 WHERE ($3 = '' OR EXISTS (SELECT FROM region WHERE region_id = $3))"
-     " AND ($6::uuid IS NULL OR EXISTS (SELECT FROM project WHERE project_id = $6)) ON CONFLICT DO NOTHING",
-     "uuid text text bool int8 uuid bool text", ""},
-    {"job_place_is_there",
-     "SELECT ($1 = '' OR EXISTS (SELECT FROM region WHERE region_id = $1))"
-     " AND ($2::uuid IS NULL OR EXISTS (SELECT FROM project WHERE project_id = $2))",
-     "text uuid", "bool"},
-    {"job_want_stop", /* what nobody runs is over at once: nobody else may ever take it up, or be free for it */
-     "UPDATE job SET stop_wanted = true, ended_at = CASE WHEN lease_until > now() THEN NULL ELSE now() END,"
-     " outcome = CASE WHEN lease_until > now() THEN NULL ELSE 'stopped' END,"
-     " lease_until = CASE WHEN lease_until > now() THEN lease_until END"
-     " WHERE job_id = $1 AND ended_at IS NULL" IN_VIEW("$2") " RETURNING " ROW,
-     "uuid uuid", ROW_TYPES},
-    {"job_list", "SELECT " ROW " FROM job WHERE number < $1" IN_VIEW("$3") " ORDER BY number DESC LIMIT $2", "int8 int8 uuid",
-     ROW_TYPES},
-    {"job_find", "SELECT " ROW " FROM job WHERE job_id = $1" IN_VIEW("$2"), "uuid uuid", ROW_TYPES},
-    {"job_texts", "SELECT rules, report FROM job WHERE job_id = $1", "uuid", "text text"},
-    {"job_claim",
-     "UPDATE job SET runner = $1, runner_epoch = runner_epoch + 1, lease_until = now() + $4 * interval '1 ms',"
-     " started_at = coalesce(started_at, now()) WHERE job_id = (SELECT job_id FROM job WHERE ended_at IS NULL"
-     " AND kind = $2 AND (region_id IS NULL OR region_id = ANY($3)) AND (lease_until IS NULL OR lease_until <= now())"
-     " ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING " ROW,
-     "text text text[] int8", ROW_TYPES},
-    {"job_save", /* what is over has neither lease nor another end */
-     "UPDATE job SET phase = $3, cursor_id = $4, cursor_text = $5, cursor_bytes = $6, done_count = $7, done_bytes = $8,"
-     " total_count = $9, total_bytes = $10, found_count = $11, waits_for = $12, report = coalesce($13, report),"
-     " lease_until = CASE WHEN $15::text IS NULL THEN now() + $14 * interval '1 ms' END, outcome = $15,"
-     " ended_at = CASE WHEN $15 IS NOT NULL THEN now() END"
-     " WHERE job_id = $1 AND runner_epoch = $2 AND ended_at IS NULL RETURNING stop_wanted",
-     "uuid int8 int4 uuid text int8 int8 int8 int8 int8 int8 text text int8 text", "bool"},
-    {"job_prune",
-     "DELETE FROM job WHERE job_id IN (SELECT job_id FROM job WHERE kind = $1 AND project_id IS NOT DISTINCT FROM $2"
-     " AND is_dry_run = $3 AND ended_at IS NOT NULL ORDER BY number DESC OFFSET $4 LIMIT 10)",
-     "text uuid bool int8", ""},
-    {"job_collection_is_due",
-     "SELECT NOT EXISTS (SELECT FROM job WHERE kind = 'collection' AND project_id IS NULL AND NOT is_dry_run"
-     " AND requested_at > now() - $1::int8 * interval '1 second')",
-     "int8", "bool"},
-    {"job_scrub_is_due",
-     "SELECT NOT EXISTS (SELECT FROM job WHERE kind = 'scrub' AND region_id = $1"
-     " AND requested_at > now() - $2::int8 * interval '1 second')",
-     "text int8", "bool"},
-    {"job_add_finding",
-     "INSERT INTO job_finding (job_id, kind, subject, name, digest, detail) SELECT job_id, $3, $4, $5, $6, $7 FROM job"
-     " WHERE job_id = $1 AND runner_epoch = $2 AND ended_at IS NULL ON CONFLICT DO NOTHING",
-     "uuid int8 text text text text text", ""},
-    {"job_has_finding", "SELECT EXISTS (SELECT FROM job_finding WHERE job_id = $1 AND kind = $2 AND subject = $3)",
-     "uuid text text", "bool"},
-    {"job_findings",
-     "SELECT number, kind, subject, name, digest, detail, found_at FROM job_finding WHERE job_id = $1 AND number > $2"
-     " ORDER BY number LIMIT $3",
-     "uuid int8 int8", "int8 text text text text text timestamptz"},
+static const struct pg_statement job_insert_sql = {
+    "job_insert",
+    "INSERT INTO job (job_id, kind, region_id, with_digest, rate_bytes, project_id, is_dry_run, rules)"
+    " SELECT $1, $2, nullif($3, ''), $4, $5, $6, $7, $8 WHERE ($3 = '' OR EXISTS (SELECT FROM region WHERE region_id = $3))"
+    " AND ($6::uuid IS NULL OR EXISTS (SELECT FROM project WHERE project_id = $6)) ON CONFLICT DO NOTHING",
+    "uuid text text bool int8 uuid bool text", ""};
+static const struct pg_statement job_place_is_there_sql = {
+    "job_place_is_there",
+    "SELECT ($1 = '' OR EXISTS (SELECT FROM region WHERE region_id = $1))"
+    " AND ($2::uuid IS NULL OR EXISTS (SELECT FROM project WHERE project_id = $2))",
+    "text uuid", "bool"};
+static const struct pg_statement job_want_stop_sql = {
+    "job_want_stop", /* what nobody runs is over at once: nobody else may ever take it up, or be free for it */
+    "UPDATE job SET stop_wanted = true, ended_at = CASE WHEN lease_until > now() THEN NULL ELSE now() END,"
+    " outcome = CASE WHEN lease_until > now() THEN NULL ELSE 'stopped' END,"
+    " lease_until = CASE WHEN lease_until > now() THEN lease_until END"
+    " WHERE job_id = $1 AND ended_at IS NULL" IN_VIEW("$2") " RETURNING " ROW,
+    "uuid uuid", ROW_TYPES};
+static const struct pg_statement job_list_sql = {
+    "job_list", "SELECT " ROW " FROM job WHERE number < $1" IN_VIEW("$3") " ORDER BY number DESC LIMIT $2", "int8 int8 uuid",
+    ROW_TYPES};
+static const struct pg_statement job_find_sql = {
+    "job_find", "SELECT " ROW " FROM job WHERE job_id = $1" IN_VIEW("$2"), "uuid uuid", ROW_TYPES};
+static const struct pg_statement job_texts_sql = {
+    "job_texts", "SELECT rules, report FROM job WHERE job_id = $1", "uuid", "text text"};
+static const struct pg_statement job_claim_sql = {
+    "job_claim",
+    "UPDATE job SET runner = $1, runner_epoch = runner_epoch + 1, lease_until = now() + $4 * interval '1 ms',"
+    " started_at = coalesce(started_at, now()) WHERE job_id = (SELECT job_id FROM job WHERE ended_at IS NULL"
+    " AND kind = $2 AND (region_id IS NULL OR region_id = ANY($3)) AND (lease_until IS NULL OR lease_until <= now())"
+    " ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING " ROW,
+    "text text text[] int8", ROW_TYPES};
+static const struct pg_statement job_save_sql = {
+    "job_save", /* what is over has neither lease nor another end */
+    "UPDATE job SET phase = $3, cursor_id = $4, cursor_text = $5, cursor_bytes = $6, done_count = $7, done_bytes = $8,"
+    " total_count = $9, total_bytes = $10, found_count = $11, waits_for = $12, report = coalesce($13, report),"
+    " lease_until = CASE WHEN $15::text IS NULL THEN now() + $14 * interval '1 ms' END, outcome = $15,"
+    " ended_at = CASE WHEN $15 IS NOT NULL THEN now() END"
+    " WHERE job_id = $1 AND runner_epoch = $2 AND ended_at IS NULL RETURNING stop_wanted",
+    "uuid int8 int4 uuid text int8 int8 int8 int8 int8 int8 text text int8 text", "bool"};
+static const struct pg_statement job_prune_sql = {
+    "job_prune",
+    "DELETE FROM job WHERE job_id IN (SELECT job_id FROM job WHERE kind = $1 AND project_id IS NOT DISTINCT FROM $2"
+    " AND is_dry_run = $3 AND ended_at IS NOT NULL ORDER BY number DESC OFFSET $4 LIMIT 10)",
+    "text uuid bool int8", ""};
+static const struct pg_statement job_collection_is_due_sql = {
+    "job_collection_is_due",
+    "SELECT NOT EXISTS (SELECT FROM job WHERE kind = 'collection' AND project_id IS NULL AND NOT is_dry_run"
+    " AND requested_at > now() - $1::int8 * interval '1 second')",
+    "int8", "bool"};
+static const struct pg_statement job_scrub_is_due_sql = {
+    "job_scrub_is_due",
+    "SELECT NOT EXISTS (SELECT FROM job WHERE kind = 'scrub' AND region_id = $1"
+    " AND requested_at > now() - $2::int8 * interval '1 second')",
+    "text int8", "bool"};
+static const struct pg_statement job_add_finding_sql = {
+    "job_add_finding",
+    "INSERT INTO job_finding (job_id, kind, subject, name, digest, detail) SELECT job_id, $3, $4, $5, $6, $7 FROM job"
+    " WHERE job_id = $1 AND runner_epoch = $2 AND ended_at IS NULL ON CONFLICT DO NOTHING",
+    "uuid int8 text text text text text", ""};
+static const struct pg_statement job_has_finding_sql = {
+    "job_has_finding", "SELECT EXISTS (SELECT FROM job_finding WHERE job_id = $1 AND kind = $2 AND subject = $3)",
+    "uuid text text", "bool"};
+static const struct pg_statement job_findings_sql = {
+    "job_findings",
+    "SELECT number, kind, subject, name, digest, detail, found_at FROM job_finding WHERE job_id = $1 AND number > $2"
+    " ORDER BY number LIMIT $3",
+    "uuid int8 int8", "int8 text text text text text timestamptz"};
+static const struct pg_statement *const statements[] = {
+    &job_insert_sql, &job_place_is_there_sql, &job_want_stop_sql, &job_list_sql, &job_find_sql, &job_texts_sql, &job_claim_sql,
+    &job_save_sql, &job_prune_sql, &job_collection_is_due_sql, &job_scrub_is_due_sql, &job_add_finding_sql, &job_has_finding_sql,
+    &job_findings_sql,
 };
 const struct pg_table job_statements = PG_TABLE(statements);
 
@@ -161,7 +179,7 @@ static struct result explain_refusal(struct pg *pg, const struct job_begin *begi
 
     pg_add_text(&arguments, begin->job.region);
     pg_add_uuid(&arguments, project_of(&begin->where));
-    TRY(pg_run(pg, "job_place_is_there", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_place_is_there_sql, &arguments, &rows, err));
     if (!pg_bool(rows, 0, 0)) return failure(err, ERROR_NOT_FOUND, "there is no such region or project");
     return failure(err, ERROR_CONFLICT, "a %s of the same is under way: wait for its end, or stop it",
                    job_kind_name(begin->job.kind));
@@ -182,7 +200,7 @@ static struct result run_begin(struct change *change, struct pg *pg, const struc
     pg_add_uuid(&arguments, project_of(&begin->where));
     pg_add_bool(&arguments, begin->job.is_dry_run);
     pg_add_text(&arguments, begin->rules);
-    TRY(pg_run(pg, "job_insert", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_insert_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : explain_refusal(pg, begin, err);
 }
 
@@ -205,7 +223,7 @@ static struct result run_stop(struct change *change, struct pg *pg, const struct
     permit_require(permit, ACTION_JOB_STOP, &stop->where);
     pg_add_uuid(&arguments, &stop->job);
     pg_add_uuid(&arguments, project_of(&stop->where));
-    TRY(pg_run(pg, "job_want_stop", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_want_stop_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such job, or it is over");
     const struct job job = read_row(rows, 0);
     return job.outcome[0] == '\0' ? SUCCESS : job_rows_prune(pg, &job, stop->kept, err);
@@ -229,7 +247,7 @@ struct result job_list(struct pg *pg, const struct job_view *view, const struct 
     pg_add_int8(&arguments, page->from);
     pg_add_int8(&arguments, (int64_t)page->limit);
     pg_add_uuid(&arguments, project_of(view->where));
-    TRY(pg_run(pg, "job_list", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_list_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     struct job *jobs = memory_zeroed(count + 1, sizeof *jobs);
     if (jobs == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list of jobs");
@@ -248,7 +266,7 @@ struct result job_find(struct pg *pg, const struct job_view *view, const struct 
     permit_require(view->permit, ACTION_JOB_READ, view->where);
     pg_add_uuid(&arguments, id);
     pg_add_uuid(&arguments, project_of(view->where));
-    TRY(pg_run(pg, "job_find", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such job");
     *job_out = read_row(rows, 0);
     return SUCCESS;
@@ -261,7 +279,7 @@ struct result job_row_texts(struct pg *pg, const struct uuid *id, struct job_tex
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, id);
-    TRY(pg_run(pg, "job_texts", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_texts_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such job");
     *texts_out = (struct job_texts){.rules = pg_is_null(rows, 0, 0) ? NULL : pg_text(rows, 0, 0),
                                     .report = pg_text(rows, 0, 1)};
@@ -303,7 +321,7 @@ struct result job_findings(struct pg *pg, const struct job_view *view, const str
     pg_add_uuid(&arguments, page->job);
     pg_add_int8(&arguments, page->from);
     pg_add_int8(&arguments, (int64_t)page->limit);
-    TRY(pg_run(pg, "job_findings", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_findings_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     struct job_finding *findings = memory_zeroed(count + 1, sizeof *findings);
     if (findings == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list of findings");
@@ -323,7 +341,7 @@ struct result job_row_claim(struct pg *pg, const struct job_options *options, co
     pg_add_text(&arguments, job_kind_name(options->kind));
     pg_add_text_array(&arguments, regions->ids, regions->count);
     pg_add_int8(&arguments, job_lease_ms(options));
-    TRY(pg_run(pg, "job_claim", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_claim_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 1) *job_out = read_row(rows, 0);
     *found_out = pg_rows_count(rows) == 1;
     return SUCCESS;
@@ -356,7 +374,7 @@ struct result job_row_save(struct pg *pg, const struct job *job, const struct jo
     pg_add_text(&arguments, saving->report);
     pg_add_int8(&arguments, saving->lease_ms);
     pg_add_text(&arguments, saving->outcome);
-    TRY(pg_run(pg, "job_save", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_save_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return lost(err);
     *stop_out = pg_bool(rows, 0, 0);
     return SUCCESS;
@@ -370,7 +388,7 @@ struct result job_rows_prune(struct pg *pg, const struct job *job, unsigned kept
     pg_add_uuid(&arguments, uuid_is_nil(&job->project) ? NULL : &job->project);
     pg_add_bool(&arguments, job->is_dry_run);
     pg_add_int8(&arguments, kept);
-    return pg_run(pg, "job_prune", &arguments, NULL, err);
+    return pg_run(pg, &job_prune_sql, &arguments, NULL, err);
 }
 
 struct result job_collection_is_due(struct pg *pg, int64_t interval_s, bool *is_due_out, struct error *err)
@@ -379,7 +397,7 @@ struct result job_collection_is_due(struct pg *pg, int64_t interval_s, bool *is_
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_int8(&arguments, interval_s);
-    TRY(pg_run(pg, "job_collection_is_due", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_collection_is_due_sql, &arguments, &rows, err));
     *is_due_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }
@@ -391,7 +409,7 @@ struct result job_scrub_is_due(struct pg *pg, const char *region, int64_t interv
 
     pg_add_text(&arguments, region);
     pg_add_int8(&arguments, interval_s);
-    TRY(pg_run(pg, "job_scrub_is_due", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_scrub_is_due_sql, &arguments, &rows, err));
     *is_due_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }
@@ -408,7 +426,7 @@ struct result job_row_add_finding(struct pg *pg, const struct job *job, const st
     pg_add_text(&arguments, finding->name);
     pg_add_text(&arguments, finding->digest);
     pg_add_text(&arguments, finding->detail);
-    TRY(pg_run(pg, "job_add_finding", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_add_finding_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
 }
 
@@ -421,7 +439,7 @@ struct result job_row_has_finding(struct pg *pg, const struct job *job, const st
     pg_add_uuid(&arguments, &job->id);
     pg_add_text(&arguments, finding_kind_name(finding->kind));
     pg_add_text(&arguments, finding->subject);
-    TRY(pg_run(pg, "job_has_finding", &arguments, &rows, err));
+    TRY(pg_run(pg, &job_has_finding_sql, &arguments, &rows, err));
     *has_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }

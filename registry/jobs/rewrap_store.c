@@ -6,6 +6,7 @@
 
 #include "registry/jobs/statements.h"
 #include "registry/registry_priv.h"
+#include "storage/pg_table.h"
 
 #define KEYS(columns) \
     "SELECT " columns ", k.key_version, k.wrapped_key, k.commitment, p.organisation_id, p.project_id, k.region_id FROM "
@@ -20,23 +21,32 @@
     " WHERE t." id " = free.id AND n.id = free.id AND t.wrapped_key = n.old"
 #define REPLACE_TYPES "uuid[] bytea[] bytea[] int4"
 
-static const struct pg_statement statements[] = {
-    {"rewrap_blobs", KEYS("k.blob_id, k.blob_id") "blob" OF_PROJECT("blob_id"), "int4 uuid int8", KEY_TYPES},
-    {"rewrap_projects", KEYS("k.key_id, k.key_id") "project_key" OF_PROJECT("key_id"), "int4 uuid int8", KEY_TYPES},
-    {"rewrap_uploads", KEYS("k.upload_id, k.blob_id") "upload" OF_PROJECT("upload_id"), "int4 uuid int8", KEY_TYPES},
-    {"rewrap_replace_blobs", REPLACE("blob", "blob_id"), REPLACE_TYPES, ""},
-    {"rewrap_replace_projects", REPLACE("project_key", "key_id"), REPLACE_TYPES, ""},
-    {"rewrap_replace_uploads", REPLACE("upload", "upload_id"), REPLACE_TYPES, ""},
-    {"rewrap_count",
-     "SELECT key_version, sum(b)::int8, sum(p)::int8, sum(u)::int8 FROM"
-     " (SELECT key_version, 1 AS b, 0 AS p, 0 AS u FROM blob UNION ALL SELECT key_version, 0, 1, 0 FROM project_key"
-     " UNION ALL SELECT key_version, 0, 0, 1 FROM upload) AS keys GROUP BY key_version ORDER BY key_version",
-     "", "int4 int8 int8 int8"},
+static const struct pg_statement rewrap_blobs_sql = {
+    "rewrap_blobs", KEYS("k.blob_id, k.blob_id") "blob" OF_PROJECT("blob_id"), "int4 uuid int8", KEY_TYPES};
+static const struct pg_statement rewrap_projects_sql = {
+    "rewrap_projects", KEYS("k.key_id, k.key_id") "project_key" OF_PROJECT("key_id"), "int4 uuid int8", KEY_TYPES};
+static const struct pg_statement rewrap_uploads_sql = {
+    "rewrap_uploads", KEYS("k.upload_id, k.blob_id") "upload" OF_PROJECT("upload_id"), "int4 uuid int8", KEY_TYPES};
+static const struct pg_statement rewrap_replace_blobs_sql = {
+    "rewrap_replace_blobs", REPLACE("blob", "blob_id"), REPLACE_TYPES, ""};
+static const struct pg_statement rewrap_replace_projects_sql = {
+    "rewrap_replace_projects", REPLACE("project_key", "key_id"), REPLACE_TYPES, ""};
+static const struct pg_statement rewrap_replace_uploads_sql = {
+    "rewrap_replace_uploads", REPLACE("upload", "upload_id"), REPLACE_TYPES, ""};
+static const struct pg_statement rewrap_count_sql = {
+    "rewrap_count",
+    "SELECT key_version, sum(b)::int8, sum(p)::int8, sum(u)::int8 FROM"
+    " (SELECT key_version, 1 AS b, 0 AS p, 0 AS u FROM blob UNION ALL SELECT key_version, 0, 1, 0 FROM project_key"
+    " UNION ALL SELECT key_version, 0, 0, 1 FROM upload) AS keys GROUP BY key_version ORDER BY key_version",
+    "", "int4 int8 int8 int8"};
+static const struct pg_statement *const statements[] = {
+    &rewrap_blobs_sql, &rewrap_projects_sql, &rewrap_uploads_sql, &rewrap_replace_blobs_sql, &rewrap_replace_projects_sql,
+    &rewrap_replace_uploads_sql, &rewrap_count_sql,
 };
 const struct pg_table rewrap_statements = PG_TABLE(statements);
 
-static const char *const listing[] = {"rewrap_blobs", "rewrap_projects", "rewrap_uploads"};
-static const char *const replacing[] = {"rewrap_replace_blobs", "rewrap_replace_projects", "rewrap_replace_uploads"};
+static const struct pg_statement *const listing[] = {&rewrap_blobs_sql, &rewrap_projects_sql, &rewrap_uploads_sql};
+static const struct pg_statement *const replacing[] = {&rewrap_replace_blobs_sql, &rewrap_replace_projects_sql, &rewrap_replace_uploads_sql};
 
 static struct result read_key(const struct pg_rows *rows, size_t row, struct rewrap_key *key, struct error *err)
 {
@@ -97,7 +107,7 @@ struct result rewrap_count(struct pg *pg, struct key_count counts_out[KEY_COUNTS
 {
     OWNED(pg_rows) *rows = NULL;
 
-    TRY(pg_run(pg, "rewrap_count", &(struct pg_arguments){0}, &rows, err));
+    TRY(pg_run(pg, &rewrap_count_sql, &(struct pg_arguments){0}, &rows, err));
     const size_t count = pg_rows_count(rows);
     if (count > KEY_COUNTS_MAX) return failure(err, ERROR_LIMIT, "keys stand under %zu versions", count);
     for (size_t i = 0; i < count; i++) {

@@ -6,6 +6,7 @@
 
 #include "registry/jobs/statements.h"
 #include "registry/registry_priv.h"
+#include "storage/pg_table.h"
 
 #define BLOBS                                                                                                             \
     "SELECT b.blob_id, b.key_version, b.wrapped_key, b.commitment, b.size_bytes, b.part, b.damaged_at IS NOT NULL,"        \
@@ -13,28 +14,34 @@
     " JOIN organisation o USING (organisation_id) WHERE b.region_id = $1 AND b.blob_id "
 #define BLOB_TYPES "uuid int4 bytea bytea int8 int8 bool text uuid uuid text"
 
-static const struct pg_statement statements[] = {
-    {"scrub_blobs", BLOBS "> $2 ORDER BY b.blob_id LIMIT $3", "text uuid int8", BLOB_TYPES},
-    {"scrub_blob", BLOBS "= $2", "text uuid", BLOB_TYPES},
-    {"scrub_blob_is_there", "SELECT EXISTS (SELECT FROM blob WHERE blob_id = $1 AND digest = $2)", "uuid text", "bool"},
-    {"scrub_manifests",
-     "SELECT k.key_id, k.key_version, k.wrapped_key, k.commitment, m.size_bytes, m.sealed, m.digest, p.organisation_id,"
-     " p.project_id, m.repository_id, coalesce(r.deleted_name, r.full_name) FROM manifest m JOIN project_key k USING (key_id)"
-     " JOIN repository r USING (repository_id) JOIN project p ON p.project_id = r.project_id"
-     " WHERE k.region_id = $1 AND (m.repository_id, m.digest) > ($2, $3) ORDER BY m.repository_id, m.digest LIMIT $4",
-     "text uuid text int8", "uuid int4 bytea bytea int4 bytea text uuid uuid uuid text"},
-    {"scrub_total",
-     "SELECT b.blobs + m.manifests, b.bytes + m.bytes FROM (SELECT count(*) AS blobs, coalesce(sum(size_bytes), 0)::int8"
-     " AS bytes FROM blob WHERE region_id = $1) b, (SELECT count(*) AS manifests, coalesce(sum(size_bytes), 0)::int8 AS"
-     " bytes FROM manifest JOIN project_key USING (key_id) WHERE region_id = $1) m",
-     "text", "int8 int8"},
-    {"scrub_owners", /* a fresh blob's writer may be about to remove what it does not need */
-     "SELECT b.blob_id IS NOT NULL OR EXISTS (SELECT FROM upload WHERE blob_id = e.id)"
-     " OR EXISTS (SELECT FROM abandoned_object WHERE blob_id = e.id),"
-     " coalesce(b.part <> e.part AND b.created_at < now() - interval '1 hour', false)"
-     " FROM unnest($1::uuid[], $2::int8[]) WITH ORDINALITY AS e (id, part, place) LEFT JOIN blob b ON b.blob_id = e.id"
-     " ORDER BY e.place",
-     "uuid[] int8[]", "bool bool"},
+static const struct pg_statement scrub_blobs_sql = {
+    "scrub_blobs", BLOBS "> $2 ORDER BY b.blob_id LIMIT $3", "text uuid int8", BLOB_TYPES};
+static const struct pg_statement scrub_blob_sql = {"scrub_blob", BLOBS "= $2", "text uuid", BLOB_TYPES};
+static const struct pg_statement scrub_blob_is_there_sql = {
+    "scrub_blob_is_there", "SELECT EXISTS (SELECT FROM blob WHERE blob_id = $1 AND digest = $2)", "uuid text", "bool"};
+static const struct pg_statement scrub_manifests_sql = {
+    "scrub_manifests",
+    "SELECT k.key_id, k.key_version, k.wrapped_key, k.commitment, m.size_bytes, m.sealed, m.digest, p.organisation_id,"
+    " p.project_id, m.repository_id, coalesce(r.deleted_name, r.full_name) FROM manifest m JOIN project_key k USING (key_id)"
+    " JOIN repository r USING (repository_id) JOIN project p ON p.project_id = r.project_id"
+    " WHERE k.region_id = $1 AND (m.repository_id, m.digest) > ($2, $3) ORDER BY m.repository_id, m.digest LIMIT $4",
+    "text uuid text int8", "uuid int4 bytea bytea int4 bytea text uuid uuid uuid text"};
+static const struct pg_statement scrub_total_sql = {
+    "scrub_total",
+    "SELECT b.blobs + m.manifests, b.bytes + m.bytes FROM (SELECT count(*) AS blobs, coalesce(sum(size_bytes), 0)::int8"
+    " AS bytes FROM blob WHERE region_id = $1) b, (SELECT count(*) AS manifests, coalesce(sum(size_bytes), 0)::int8 AS"
+    " bytes FROM manifest JOIN project_key USING (key_id) WHERE region_id = $1) m",
+    "text", "int8 int8"};
+static const struct pg_statement scrub_owners_sql = {
+    "scrub_owners", /* a fresh blob's writer may be about to remove what it does not need */
+    "SELECT b.blob_id IS NOT NULL OR EXISTS (SELECT FROM upload WHERE blob_id = e.id)"
+    " OR EXISTS (SELECT FROM abandoned_object WHERE blob_id = e.id),"
+    " coalesce(b.part <> e.part AND b.created_at < now() - interval '1 hour', false)"
+    " FROM unnest($1::uuid[], $2::int8[]) WITH ORDINALITY AS e (id, part, place) LEFT JOIN blob b ON b.blob_id = e.id"
+    " ORDER BY e.place",
+    "uuid[] int8[]", "bool bool"};
+static const struct pg_statement *const statements[] = {
+    &scrub_blobs_sql, &scrub_blob_sql, &scrub_blob_is_there_sql, &scrub_manifests_sql, &scrub_total_sql, &scrub_owners_sql,
 };
 const struct pg_table scrub_statements = PG_TABLE(statements);
 
@@ -65,7 +72,7 @@ struct result scrub_blobs(struct pg *pg, const struct scrub_page *page, struct s
     pg_add_text(&arguments, page->region);
     pg_add_uuid(&arguments, &page->after);
     pg_add_int8(&arguments, (int64_t)page->limit);
-    TRY(pg_run(pg, "scrub_blobs", &arguments, &rows, err));
+    TRY(pg_run(pg, &scrub_blobs_sql, &arguments, &rows, err));
     assert(pg_rows_count(rows) <= page->limit);
     for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(read_blob(rows, i, page->region, &blobs_out[i], err));
     *count_out = pg_rows_count(rows);
@@ -79,7 +86,7 @@ struct result scrub_blob_is_there(struct pg *pg, const struct scrub_blob *blob, 
 
     pg_add_uuid(&arguments, &blob->row.key.id);
     pg_add_text(&arguments, blob->where.detail);
-    TRY(pg_run(pg, "scrub_blob_is_there", &arguments, &rows, err));
+    TRY(pg_run(pg, &scrub_blob_is_there_sql, &arguments, &rows, err));
     *there_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }
@@ -111,7 +118,7 @@ struct result scrub_manifests_page(struct pg *pg, const struct scrub_page *page,
     pg_add_uuid(&arguments, &page->after);
     pg_add_text(&arguments, page->after_digest);
     pg_add_int8(&arguments, (int64_t)page->limit);
-    TRY(pg_run(pg, "scrub_manifests", &arguments, &rows, err));
+    TRY(pg_run(pg, &scrub_manifests_sql, &arguments, &rows, err));
     assert(pg_rows_count(rows) <= page->limit);
     for (size_t i = 0; i < pg_rows_count(rows); i++) TRY(read_manifest(rows, i, page->region, &manifests_out[i], err));
     *rows_out = GIVE(rows);
@@ -124,7 +131,7 @@ struct result scrub_total(struct pg *pg, const char *region, struct job *job, st
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_text(&arguments, region);
-    TRY(pg_run(pg, "scrub_total", &arguments, &rows, err));
+    TRY(pg_run(pg, &scrub_total_sql, &arguments, &rows, err));
     job->total = (uint64_t)pg_int8(rows, 0, 0);
     job->total_bytes = (uint64_t)pg_int8(rows, 0, 1);
     return SUCCESS;
@@ -145,7 +152,7 @@ struct result scrub_owners(struct pg *pg, const struct driver_entry *entries, si
     }
     pg_add_uuid_array(&arguments, ids, count);
     pg_add_int8_array(&arguments, parts, count);
-    TRY(pg_run(pg, "scrub_owners", &arguments, &rows, err));
+    TRY(pg_run(pg, &scrub_owners_sql, &arguments, &rows, err));
     assert(pg_rows_count(rows) == count);
     for (size_t i = 0; i < count; i++)
         owners_out[i] = (struct scrub_owner){.is_known = pg_bool(rows, i, 0), .is_beside = pg_bool(rows, i, 1)};
@@ -160,7 +167,7 @@ struct result scrub_blob_find(struct pg *pg, const char *region, const struct uu
 
     pg_add_text(&arguments, region);
     pg_add_uuid(&arguments, id);
-    TRY(pg_run(pg, "scrub_blob", &arguments, &rows, err));
+    TRY(pg_run(pg, &scrub_blob_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 1) TRY(read_blob(rows, 0, region, blob_out, err));
     *found_out = pg_rows_count(rows) == 1;
     return SUCCESS;

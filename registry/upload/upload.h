@@ -18,7 +18,7 @@
 #include "registry/registry.h"
 
 /** The statements of this folder. */
-extern const struct pg_table upload_statements, upload_admin_statements;
+extern const struct pg_table upload_statements, upload_admin_statements, abandoned_statements;
 
 #define UPLOAD_SHOW_EVERY_MS        10000  /* a body that comes shows so often that it does, and looks whether its session has ended */
 #define UPLOAD_SAVE_EVERY_MS        900000 /* a slow body is made safe so often */

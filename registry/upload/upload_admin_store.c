@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "registry/upload/upload_priv.h"
 #include "registry/upload/upload_sweep.h"
+#include "storage/pg_table.h"
 
 #define COLUMNS                                                                                                    \
     "SELECT u.upload_id, coalesce(r.deleted_name, r.full_name), u.region_id, u.issuer, u.subject, u.offset_bytes, u.reserved_bytes, u.created_at," \
@@ -13,13 +14,17 @@
 #define PAGE  " AND u.upload_id > $2 AND u.expires_at > now() ORDER BY u.upload_id LIMIT $3"
 #define TYPES "uuid text text text text int8 int8 timestamptz timestamptz timestamptz"
 
-static const struct pg_statement statements[] = {
-    {"upload_list_project", COLUMNS "u.project_id = $1" PAGE, "uuid uuid int8", TYPES},
-    {"upload_list_organisation", COLUMNS "u.organisation_id = $1" PAGE, "uuid uuid int8", TYPES},
-    {"upload_end",
-     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND project_id = $2 RETURNING blob_id, region_id, project_id, reserved_bytes),"
-     UPLOAD_RELEASE " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id, region_id",
-     "uuid uuid", "uuid text"},
+static const struct pg_statement upload_list_project_sql = {
+    "upload_list_project", COLUMNS "u.project_id = $1" PAGE, "uuid uuid int8", TYPES};
+static const struct pg_statement upload_list_organisation_sql = {
+    "upload_list_organisation", COLUMNS "u.organisation_id = $1" PAGE, "uuid uuid int8", TYPES};
+static const struct pg_statement upload_end_sql = {
+    "upload_end",
+    "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND project_id = $2 RETURNING blob_id, region_id, project_id, reserved_bytes),"
+    UPLOAD_RELEASE " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id, region_id",
+    "uuid uuid", "uuid text"};
+static const struct pg_statement *const statements[] = {
+    &upload_list_project_sql, &upload_list_organisation_sql, &upload_end_sql,
 };
 const struct pg_table upload_admin_statements = PG_TABLE(statements);
 
@@ -44,7 +49,7 @@ struct result upload_list(struct pg *pg, const struct permit *permit, const stru
     pg_add_uuid(&arguments, is_of_organisation(where) ? &where->organisation : &where->project);
     pg_add_uuid(&arguments, &query->after);
     pg_add_int8(&arguments, (int64_t)query->limit);
-    TRY(pg_run(pg, is_of_organisation(where) ? "upload_list_organisation" : "upload_list_project", &arguments, &page->rows, err));
+    TRY(pg_run(pg, is_of_organisation(where) ? &upload_list_organisation_sql : &upload_list_project_sql, &arguments, &page->rows, err));
     *page_out = GIVE(page);
     return SUCCESS;
 }
@@ -86,7 +91,7 @@ static struct result run_end(struct change *change, struct pg *pg, const struct 
     permit_require(permit, ACTION_UPLOAD_END, &end->where);
     pg_add_uuid(&arguments, &end->upload);
     pg_add_uuid(&arguments, &end->where.project);
-    TRY(pg_run(pg, "upload_end", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_end_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "the project has no such upload, or it has ended");
     end->blob = pg_uuid(rows, 0, 0);
     (void)snprintf(end->region, sizeof end->region, "%s", pg_text(rows, 0, 1));

@@ -7,6 +7,7 @@
 #include "registry/quota_store.h"
 #include "registry/registry_priv.h"
 #include "registry/stored_blob_store.h"
+#include "storage/pg_table.h"
 
 #define CHECKPOINT_COLUMNS "writer_epoch, sequence, offset_bytes, checkpoint_epoch, checkpoint_digest"
 #define CHECKPOINT_TYPES   "int8 int8 int8 int8 bytea"
@@ -28,70 +29,77 @@
     " AND (q.bytes_max IS NULL OR q.bytes_used < q.bytes_max)"
 #define INSERT_TYPES "uuid uuid uuid text uuid text int4 bytea bytea bytea bytea int8 int8 int8 int8 text text"
 
-static const struct pg_statement statements[] = {
-    {"upload_insert", "WITH made AS (" INSERT " RETURNING 1) SELECT count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES, "int8 bool"},
-    {"upload_insert_at_once", "WITH made AS (" INSERT " RETURNING 1) SELECT 1 / count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES,
-     "int8 bool"},
-    {"upload_find",
-     "SELECT blob_id, digest_algorithm, key_version, wrapped_key, commitment, " CHECKPOINT_COLUMNS ", reserved_bytes,"
-     " " IS_COUNTED("u.project_id") " FROM upload u WHERE " OWNER " AND expires_at > now()",
-     "uuid uuid text bytea bytea", "uuid text int4 bytea bytea " CHECKPOINT_TYPES " int8 bool"},
-    {"upload_reserve", /* as much as is wanted, or what is left, if that is as much as is needed */
-     "WITH room AS (SELECT u.upload_id, u.project_id, u.reserved_bytes,"
-     " least($4, q.bytes_max - q.bytes_used + u.reserved_bytes) AS wanted FROM upload u JOIN project_quota q USING (project_id)"
-     " WHERE u.upload_id = $1 AND u.writer_epoch = $2 AND q.bytes_max - q.bytes_used + u.reserved_bytes >= $3),"
-     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + r.wanted - r.reserved_bytes FROM room r"
-     " WHERE q.project_id = r.project_id)"
-     " UPDATE upload u SET reserved_bytes = r.wanted FROM room r WHERE u.upload_id = r.upload_id RETURNING u.reserved_bytes",
-     "uuid int8 int8 int8", "int8"},
-    {"upload_give_back",
-     "WITH room AS (SELECT upload_id, project_id, reserved_bytes FROM upload WHERE upload_id = $1 AND writer_epoch = $2"
-     " AND reserved_bytes > $3),"
-     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + $3 - r.reserved_bytes FROM room r"
-     " WHERE q.project_id = r.project_id)"
-     " UPDATE upload u SET reserved_bytes = $3 FROM room r WHERE u.upload_id = r.upload_id",
-     "uuid int8 int8", ""},
-    {"upload_is_counted",
-     "SELECT " IS_COUNTED("u.project_id") " FROM upload u WHERE u.upload_id = $1 AND u.writer_epoch = $2", "uuid int8", "bool"},
-    {"upload_claim",
-     "UPDATE upload SET writer_epoch = writer_epoch + 1, " GOES_ON " WHERE upload_id = $1 AND expires_at > now()"
-     " RETURNING " CHECKPOINT_COLUMNS,
-     "uuid", CHECKPOINT_TYPES},
-    {"upload_save",
-     "UPDATE upload SET checkpoint_epoch = $2, sequence = $3, offset_bytes = $4, checkpoint_digest = $5, " GOES_ON
-     " WHERE upload_id = $1 AND writer_epoch = $2 AND sequence < $3",
-     "uuid int8 int8 int8 bytea", ""},
-    {"upload_goes_on", "UPDATE upload SET " GOES_ON " WHERE upload_id = $1 AND writer_epoch = $2", "uuid int8", ""},
-    {"upload_is_gone",
-     "SELECT NOT EXISTS (SELECT FROM upload WHERE upload_id = $1) AND NOT EXISTS (SELECT FROM blob WHERE blob_id = $2)",
-     "uuid uuid", "bool"},
-    {"upload_drop",
-     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2" UPLOAD_ENDED ")," UPLOAD_RELEASE
-     " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
-     "uuid int8", ""},
-    {"upload_cancel",
-     "WITH gone AS (DELETE FROM upload WHERE " OWNER UPLOAD_ENDED ")," UPLOAD_RELEASE
-     " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id",
-     "uuid uuid text bytea bytea", "uuid"},
-    {"upload_expired",
-     UPLOADS_THAT_END "SELECT u.upload_id, u.blob_id, p.organisation_id, u.project_id, u.repository_id,"
-     " coalesce(r.deleted_name, r.full_name), u.region_id, u.expires_at > now()"
-     " FROM ending u JOIN repository r USING (repository_id) JOIN project p ON p.project_id = u.project_id"
-     " ORDER BY u.expires_at LIMIT $5", "int8 int8 int8 int8 int8", "uuid uuid uuid uuid uuid text text bool"},
-    {"upload_expire", /* unless it got on since it was listed */
-     "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND (expires_at <= now() OR " UPLOAD_IS_IDLE("$2") ")" UPLOAD_ENDED ")," UPLOAD_RELEASE
-     " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
-     "uuid int8", ""},
-    {"tidy_lock", "SELECT pg_try_advisory_lock(7307, 4)", "", "bool"},
-    {"tidy_unlock", "SELECT pg_advisory_unlock(7307, 4)", "", "bool"},
-    {"abandoned_insert", "INSERT INTO abandoned_object (blob_id, region_id) VALUES ($1, $2)", "uuid text", ""},
-    {"abandoned_reserve",
-     "INSERT INTO abandoned_object (blob_id, region_id, abandoned_at) VALUES ($1, $2, now() + interval '1 day')", "uuid text", ""},
-    {"abandoned_list",
-     "SELECT blob_id, region_id FROM abandoned_object WHERE region_id = $1 AND abandoned_at <= now()"
-     " ORDER BY abandoned_at, blob_id OFFSET $2 LIMIT $3",
-     "text int8 int8", "uuid text"},
-    {"abandoned_forget", "DELETE FROM abandoned_object WHERE blob_id = $1", "uuid", ""},
+static const struct pg_statement upload_insert_sql = {
+    "upload_insert", "WITH made AS (" INSERT " RETURNING 1) SELECT count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES, "int8 bool"};
+static const struct pg_statement upload_insert_at_once_sql = {
+    "upload_insert_at_once", "WITH made AS (" INSERT " RETURNING 1) SELECT 1 / count(*), " IS_COUNTED("$3") " FROM made", INSERT_TYPES,
+    "int8 bool"};
+static const struct pg_statement upload_find_sql = {
+    "upload_find",
+    "SELECT blob_id, digest_algorithm, key_version, wrapped_key, commitment, " CHECKPOINT_COLUMNS ", reserved_bytes,"
+    " " IS_COUNTED("u.project_id") " FROM upload u WHERE " OWNER " AND expires_at > now()",
+    "uuid uuid text bytea bytea", "uuid text int4 bytea bytea " CHECKPOINT_TYPES " int8 bool"};
+static const struct pg_statement upload_reserve_sql = {
+    "upload_reserve", /* as much as is wanted, or what is left, if that is as much as is needed */
+    "WITH room AS (SELECT u.upload_id, u.project_id, u.reserved_bytes,"
+    " least($4, q.bytes_max - q.bytes_used + u.reserved_bytes) AS wanted FROM upload u JOIN project_quota q USING (project_id)"
+    " WHERE u.upload_id = $1 AND u.writer_epoch = $2 AND q.bytes_max - q.bytes_used + u.reserved_bytes >= $3),"
+    " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + r.wanted - r.reserved_bytes FROM room r"
+    " WHERE q.project_id = r.project_id)"
+    " UPDATE upload u SET reserved_bytes = r.wanted FROM room r WHERE u.upload_id = r.upload_id RETURNING u.reserved_bytes",
+    "uuid int8 int8 int8", "int8"};
+static const struct pg_statement upload_give_back_sql = {
+    "upload_give_back",
+    "WITH room AS (SELECT upload_id, project_id, reserved_bytes FROM upload WHERE upload_id = $1 AND writer_epoch = $2"
+    " AND reserved_bytes > $3),"
+    " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used + $3 - r.reserved_bytes FROM room r"
+    " WHERE q.project_id = r.project_id)"
+    " UPDATE upload u SET reserved_bytes = $3 FROM room r WHERE u.upload_id = r.upload_id",
+    "uuid int8 int8", ""};
+static const struct pg_statement upload_is_counted_sql = {
+    "upload_is_counted",
+    "SELECT " IS_COUNTED("u.project_id") " FROM upload u WHERE u.upload_id = $1 AND u.writer_epoch = $2", "uuid int8", "bool"};
+static const struct pg_statement upload_claim_sql = {
+    "upload_claim",
+    "UPDATE upload SET writer_epoch = writer_epoch + 1, " GOES_ON " WHERE upload_id = $1 AND expires_at > now()"
+    " RETURNING " CHECKPOINT_COLUMNS,
+    "uuid", CHECKPOINT_TYPES};
+static const struct pg_statement upload_save_sql = {
+    "upload_save",
+    "UPDATE upload SET checkpoint_epoch = $2, sequence = $3, offset_bytes = $4, checkpoint_digest = $5, " GOES_ON
+    " WHERE upload_id = $1 AND writer_epoch = $2 AND sequence < $3",
+    "uuid int8 int8 int8 bytea", ""};
+static const struct pg_statement upload_goes_on_sql = {
+    "upload_goes_on", "UPDATE upload SET " GOES_ON " WHERE upload_id = $1 AND writer_epoch = $2", "uuid int8", ""};
+static const struct pg_statement upload_is_gone_sql = {
+    "upload_is_gone",
+    "SELECT NOT EXISTS (SELECT FROM upload WHERE upload_id = $1) AND NOT EXISTS (SELECT FROM blob WHERE blob_id = $2)",
+    "uuid uuid", "bool"};
+static const struct pg_statement upload_drop_sql = {
+    "upload_drop",
+    "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND writer_epoch = $2" UPLOAD_ENDED ")," UPLOAD_RELEASE
+    " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
+    "uuid int8", ""};
+static const struct pg_statement upload_cancel_sql = {
+    "upload_cancel",
+    "WITH gone AS (DELETE FROM upload WHERE " OWNER UPLOAD_ENDED ")," UPLOAD_RELEASE
+    " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone RETURNING blob_id",
+    "uuid uuid text bytea bytea", "uuid"};
+static const struct pg_statement upload_expired_sql = {
+    "upload_expired",
+    UPLOADS_THAT_END "SELECT u.upload_id, u.blob_id, p.organisation_id, u.project_id, u.repository_id,"
+    " coalesce(r.deleted_name, r.full_name), u.region_id, u.expires_at > now()"
+    " FROM ending u JOIN repository r USING (repository_id) JOIN project p ON p.project_id = u.project_id"
+    " ORDER BY u.expires_at LIMIT $5", "int8 int8 int8 int8 int8", "uuid uuid uuid uuid uuid text text bool"};
+static const struct pg_statement upload_expire_sql = {
+    "upload_expire", /* unless it got on since it was listed */
+    "WITH gone AS (DELETE FROM upload WHERE upload_id = $1 AND (expires_at <= now() OR " UPLOAD_IS_IDLE("$2") ")" UPLOAD_ENDED ")," UPLOAD_RELEASE
+    " INSERT INTO abandoned_object (blob_id, region_id) SELECT blob_id, region_id FROM gone",
+    "uuid int8", ""};
+static const struct pg_statement *const statements[] = {
+    &upload_insert_sql, &upload_insert_at_once_sql, &upload_find_sql, &upload_reserve_sql, &upload_give_back_sql,
+    &upload_is_counted_sql, &upload_claim_sql, &upload_save_sql, &upload_goes_on_sql, &upload_is_gone_sql, &upload_drop_sql,
+    &upload_cancel_sql, &upload_expired_sql, &upload_expire_sql,
 };
 const struct pg_table upload_statements = PG_TABLE(statements);
 
@@ -125,7 +133,7 @@ struct result upload_row_insert(struct pg *pg, struct upload_begin *begin, struc
     OWNED(pg_rows) *rows = NULL;
 
     add_begun(&arguments, begin);
-    TRY(pg_run(pg, "upload_insert", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_insert_sql, &arguments, &rows, err));
     const struct wanted_session wanted = {&begin->where.project, begin->bound_to, &begin->limits};
     if (pg_int8(rows, 0, 0) == 0) return quota_refuse_session(pg, &wanted, err);
     upload_row_take_begin(rows, begin);
@@ -137,7 +145,7 @@ struct result upload_row_add(struct pg *pg, const struct upload_begin *begin, st
     struct pg_arguments arguments = {0};
 
     add_begun(&arguments, begin);
-    return pg_pipeline_add(pg, "upload_insert_at_once", &arguments, err);
+    return pg_pipeline_add(pg, &upload_insert_at_once_sql, &arguments, err);
 }
 
 void upload_row_take_begin(const struct pg_rows *answer, struct upload_begin *begin)
@@ -206,7 +214,7 @@ struct result upload_row_find(struct pg *pg, const struct upload_key *key, struc
     OWNED(pg_rows) *rows = NULL;
 
     add_owner(&arguments, key);
-    TRY(pg_run(pg, "upload_find", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_find_sql, &arguments, &rows, err));
     return upload_row_take_find(rows, row, found_out, err);
 }
 
@@ -215,7 +223,7 @@ struct result upload_row_add_find(struct pg *pg, const struct upload_key *key, s
     struct pg_arguments arguments = {0};
 
     add_owner(&arguments, key);
-    return pg_pipeline_add(pg, "upload_find", &arguments, err);
+    return pg_pipeline_add(pg, &upload_find_sql, &arguments, err);
 }
 
 struct result upload_row_claim(struct pg *pg, struct upload_row *row, struct error *err)
@@ -224,7 +232,7 @@ struct result upload_row_claim(struct pg *pg, struct upload_row *row, struct err
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, &row->upload);
-    TRY(pg_run(pg, "upload_claim", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_claim_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return no_such_upload(err);
     return read_checkpoint(rows, 0, row, err);
 }
@@ -245,7 +253,7 @@ struct result upload_row_save(struct pg *pg, const struct uuid *upload, const st
     pg_add_int8(&arguments, (int64_t)checkpoint->sequence);
     pg_add_int8(&arguments, (int64_t)checkpoint->offset);
     pg_add_bytes(&arguments, (struct bytes){checkpoint->digest, sizeof checkpoint->digest});
-    TRY(pg_run(pg, "upload_save", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_save_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : lost(err);
 }
 
@@ -258,7 +266,7 @@ static struct result why_not_reserved(struct pg *pg, struct upload_row *upload, 
 
     pg_add_uuid(&arguments, &upload->upload);
     pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
-    TRY(pg_run(pg, "upload_is_counted", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_is_counted_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return lost(err);
     if (pg_bool(rows, 0, 0))
         return quota_refuse(pg, &wanted->project, (int64_t)(wanted->needed - upload->reserved), err);
@@ -276,7 +284,7 @@ struct result upload_row_reserve(struct pg *pg, struct upload_row *upload, const
     pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
     pg_add_int8(&arguments, (int64_t)wanted->needed);
     pg_add_int8(&arguments, (int64_t)wanted->wished);
-    TRY(pg_run(pg, "upload_reserve", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_reserve_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) != 1) return why_not_reserved(pg, upload, wanted, err);
     upload->reserved = (uint64_t)pg_int8(rows, 0, 0);
     return SUCCESS;
@@ -289,11 +297,11 @@ struct result upload_row_give_back(struct pg *pg, const struct upload_row *uploa
     pg_add_uuid(&arguments, &upload->upload);
     pg_add_int8(&arguments, (int64_t)upload->writer_epoch);
     pg_add_int8(&arguments, (int64_t)kept);
-    return pg_run(pg, "upload_give_back", &arguments, NULL, err);
+    return pg_run(pg, &upload_give_back_sql, &arguments, NULL, err);
 }
 
 /* A statement that changes the one row, of whoever claimed it last. */
-static struct result run_as_writer(struct pg *pg, const char *statement, const struct upload_row *upload, struct error *err)
+static struct result run_as_writer(struct pg *pg, const struct pg_statement *statement, const struct upload_row *upload, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
@@ -306,7 +314,7 @@ static struct result run_as_writer(struct pg *pg, const char *statement, const s
 
 struct result upload_row_go_on(struct pg *pg, const struct upload_row *upload, struct error *err)
 {
-    return run_as_writer(pg, "upload_goes_on", upload, err);
+    return run_as_writer(pg, &upload_goes_on_sql, upload, err);
 }
 
 struct result upload_row_is_gone(struct pg *pg, const struct upload_row *upload, bool *is_gone_out, struct error *err)
@@ -316,36 +324,21 @@ struct result upload_row_is_gone(struct pg *pg, const struct upload_row *upload,
 
     pg_add_uuid(&arguments, &upload->upload);
     pg_add_uuid(&arguments, &upload->blob);
-    TRY(pg_run(pg, "upload_is_gone", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_is_gone_sql, &arguments, &rows, err));
     *is_gone_out = pg_bool(rows, 0, 0);
     return SUCCESS;
 }
 
-static struct result abandon(struct pg *pg, const char *statement, const struct uuid *blob, const char *region,
-                             struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    pg_add_uuid(&arguments, blob);
-    pg_add_text(&arguments, region);
-    return pg_run(pg, statement, &arguments, NULL, err);
-}
-
-struct result abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err)
-{
-    return abandon(pg, "abandoned_reserve", blob, region, err);
-}
-
 struct result upload_row_drop(struct pg *pg, const struct upload_row *upload, struct error *err)
 {
-    return run_as_writer(pg, "upload_drop", upload, err);
+    return run_as_writer(pg, &upload_drop_sql, upload, err);
 }
 
 static struct result drop(struct pg *pg, const struct uuid *blob, const char *region, struct dropped_blobs *dropped,
                           struct error *err)
 {
     dropped->blobs[dropped->count++] = *blob;
-    return abandon(pg, "abandoned_insert", blob, region, err);
+    return abandoned_insert(pg, blob, region, err);
 }
 
 static struct blob_commit blob_commit_of(const struct upload_commit_row *commit, const struct blob_row *fresh)
@@ -396,7 +389,7 @@ struct result upload_row_cancel(struct pg *pg, const struct upload_key *key, str
     OWNED(pg_rows) *rows = NULL;
 
     add_owner(&arguments, key);
-    TRY(pg_run(pg, "upload_cancel", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_cancel_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return no_such_upload(err);
     *blob_out = pg_uuid(rows, 0, 0);
     return SUCCESS;
@@ -418,7 +411,7 @@ struct result upload_rows_expired(struct pg *pg, const struct session_limits *li
 
     upload_add_limits(&arguments, limits);
     pg_add_int8(&arguments, (int64_t)capacity);
-    TRY(pg_run(pg, "upload_expired", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_expired_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     for (size_t i = 0; i < count; i++) {
         struct expired_upload *expired = &expired_out[i];
@@ -439,50 +432,6 @@ struct result upload_row_expire(struct pg *pg, const struct uuid *upload, const 
 
     pg_add_uuid(&arguments, upload);
     pg_add_int8(&arguments, limits->idle_s);
-    TRY(pg_run(pg, "upload_expire", &arguments, &rows, err));
+    TRY(pg_run(pg, &upload_expire_sql, &arguments, &rows, err));
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the session is gone, or got on");
-}
-
-struct result abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out,
-                             size_t *count_out, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    pg_add_text(&arguments, query->region);
-    pg_add_int8(&arguments, (int64_t)query->skipped);
-    pg_add_int8(&arguments, (int64_t)query->capacity);
-    TRY(pg_run(pg, "abandoned_list", &arguments, &rows, err));
-    const size_t count = pg_rows_count(rows);
-    for (size_t i = 0; i < count; i++) {
-        objects_out[i].blob = pg_uuid(rows, i, 0);
-        (void)snprintf(objects_out[i].region, sizeof objects_out[i].region, "%s", pg_text(rows, i, 1));
-    }
-    *count_out = count;
-    return SUCCESS;
-}
-
-struct result abandoned_forget(struct pg *pg, const struct uuid *blob, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    pg_add_uuid(&arguments, blob);
-    return pg_run(pg, "abandoned_forget", &arguments, NULL, err);
-}
-
-struct result tidy_lock(struct pg *pg, bool *is_ours_out, struct error *err)
-{
-    const struct pg_arguments none = {0};
-    OWNED(pg_rows) *rows = NULL;
-
-    TRY(pg_run(pg, "tidy_lock", &none, &rows, err));
-    *is_ours_out = pg_bool(rows, 0, 0);
-    return SUCCESS;
-}
-
-struct result tidy_unlock(struct pg *pg, struct error *err)
-{
-    const struct pg_arguments none = {0};
-
-    return pg_run(pg, "tidy_unlock", &none, NULL, err);
 }

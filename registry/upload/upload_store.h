@@ -1,11 +1,12 @@
 /*
- * registry/upload/upload_store.h -- the tables `upload` and `abandoned_object`, and the commit of a blob.
+ * registry/upload/upload_store.h -- the table `upload`, and the commit of a blob.
  *
  * Everything that a writer may change names the writer_epoch that it claimed; no row means that it lost the session.
  */
 #pragma once
 
 #include "registry/key_cache.h"
+#include "registry/upload/abandoned_store.h"
 #include "registry/upload/upload.h"
 #include "storage/blob.h"
 
@@ -125,23 +126,3 @@ RESULT upload_rows_expired(struct pg *pg, const struct session_limits *limits, s
 RESULT upload_row_expire(struct pg *pg, const struct uuid *upload, const struct session_limits *limits, struct error *err);
 /** The first four parameters of UPLOADS_THAT_END. */
 void upload_add_limits(struct pg_arguments *arguments, const struct session_limits *limits);
-
-struct abandoned_object {
-    struct uuid blob;
-    char region[REGION_ID_MAX + 1];
-};
-struct abandoned_query {
-    const char *region;
-    size_t skipped, capacity; /* so many of the oldest are left out */
-};
-/** At most `capacity` objects of the region whose bytes may go, the oldest first. */
-RESULT abandoned_list(struct pg *pg, const struct abandoned_query *query, struct abandoned_object *objects_out,
-                      size_t *count_out, struct error *err);
-/** Has an object that is about to be written removed after a day, unless a commit takes it. */
-RESULT abandoned_reserve(struct pg *pg, const struct uuid *blob, const char *region, struct error *err);
-/** Its bytes are gone. */
-RESULT abandoned_forget(struct pg *pg, const struct uuid *blob, struct error *err);
-
-/** One gateway tidies at a time; the connection holds the lock until tidy_unlock(), or until it breaks. */
-RESULT tidy_lock(struct pg *pg, bool *is_ours_out, struct error *err);
-RESULT tidy_unlock(struct pg *pg, struct error *err);

@@ -11,18 +11,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "storage/pg_table.h"
 #include "tests/support/audit_log.h"
 
-static const struct pg_statement statements[] = {
-    {"test_insert", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", "uuid text",
-     ""},
-    {"test_insert_at_once",
-     "WITH made AS (INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING"
-     " RETURNING name) SELECT min(name), 1 / count(*) FROM made",
-     "uuid text", "text int8"},
-    {"test_insert_strict", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2)", "uuid text", ""},
-    {"test_names", "SELECT name FROM organisation", "", "text"},
-    {"test_raise", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"},
+static const struct pg_statement test_insert_sql = {
+    "test_insert", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING", "uuid text",
+    ""};
+static const struct pg_statement test_insert_at_once_sql = {
+    "test_insert_at_once",
+    "WITH made AS (INSERT INTO organisation (organisation_id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING"
+    " RETURNING name) SELECT min(name), 1 / count(*) FROM made",
+    "uuid text", "text int8"};
+static const struct pg_statement test_insert_strict_sql = {
+    "test_insert_strict", "INSERT INTO organisation (organisation_id, name) VALUES ($1, $2)", "uuid text", ""};
+static const struct pg_statement test_names_sql = {"test_names", "SELECT name FROM organisation", "", "text"};
+static const struct pg_statement test_raise_sql = {
+    "test_raise", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
+static const struct pg_statement *const statements[] = {
+    &test_insert_sql, &test_insert_at_once_sql, &test_insert_strict_sql, &test_names_sql, &test_raise_sql,
 };
 static const struct pg_table test_table = PG_TABLE(statements);
 static const struct pg_table *const test_tables[] = {&test_table, NULL};
@@ -36,7 +42,7 @@ struct test_change {
     unsigned runs, adds, takes;
 };
 
-static inline struct result insert(struct pg *pg, const char *statement, const char *name, struct error *err)
+static inline struct result insert(struct pg *pg, const struct pg_statement *statement, const char *name, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
@@ -56,15 +62,15 @@ static inline struct result run(struct change *change, struct pg *pg, const stru
     assert_non_null(permit_resource(permit, ACTION_BLOB_READ));
     test->runs++;
     switch (test->behaviour) {
-    case INSERTS: return insert(pg, "test_insert", test->name, err);
+    case INSERTS: return insert(pg, &test_insert_sql, test->name, err);
     case CONFLICTS:
-        TRY(pg_run(pg, "test_names", NULL, NULL, err)); /* looking is no change */
-        return insert(pg, "test_insert", "taken", err);
-    case BREAKS_A_CONSTRAINT: return insert(pg, "test_insert_strict", "taken", err);
+        TRY(pg_run(pg, &test_names_sql, NULL, NULL, err)); /* looking is no change */
+        return insert(pg, &test_insert_sql, "taken", err);
+    case BREAKS_A_CONSTRAINT: return insert(pg, &test_insert_strict_sql, "taken", err);
     case INSERTS_THEN_FAILS:
-        TRY(insert(pg, "test_insert", test->name, err));
+        TRY(insert(pg, &test_insert_sql, test->name, err));
         return failure(err, ERROR_INVALID, "changed its mind");
-    case RAISES: return pg_run(pg, "test_raise", NULL, NULL, err);
+    case RAISES: return pg_run(pg, &test_raise_sql, NULL, NULL, err);
     }
     return SUCCESS;
 }
@@ -79,7 +85,7 @@ static inline struct result add(struct change *change, struct pg *pg, const stru
     test->adds++;
     pg_add_uuid(&arguments, &id);
     pg_add_text(&arguments, test->behaviour == CONFLICTS ? "taken" : test->name);
-    return pg_pipeline_add(pg, "test_insert_at_once", &arguments, err);
+    return pg_pipeline_add(pg, &test_insert_at_once_sql, &arguments, err);
 }
 
 static inline void take(struct change *change, const struct pg_rows *answer)

@@ -18,9 +18,9 @@ static void every_type_survives_a_round_trip(void **state)
     pg_add_bool(&row, true);
     pg_add_int4(&row, INT32_MIN);
     pg_add_time(&row, 1795171186123);
-    assert_true(pg_run(fixture->pg, "thing_insert", &row, NULL, &err).ok);
+    assert_true(pg_run(fixture->pg, &thing_insert_sql, &row, NULL, &err).ok);
     pg_add_int8(&key, INT64_MIN);
-    assert_true(pg_run(fixture->pg, "thing_find", &key, &rows, &err).ok);
+    assert_true(pg_run(fixture->pg, &thing_find_sql, &key, &rows, &err).ok);
 
     assert_int_equal(pg_rows_count(rows), 1);
     assert_true(pg_int8(rows, 0, 0) == INT64_MIN);
@@ -48,9 +48,9 @@ static void null_reads_as_nothing(void **state)
     pg_add_uuid(&row, NULL);
     for (int i = 0; i < 3; i++)
         pg_add_null(&row);
-    assert_true(pg_run(fixture->pg, "thing_insert", &row, NULL, &err).ok);
+    assert_true(pg_run(fixture->pg, &thing_insert_sql, &row, NULL, &err).ok);
     pg_add_int8(&key, 1);
-    assert_true(pg_run(fixture->pg, "thing_find", &key, &rows, &err).ok);
+    assert_true(pg_run(fixture->pg, &thing_find_sql, &key, &rows, &err).ok);
 
     for (size_t column = 1; column < 7; column++)
         assert_true(pg_is_null(rows, 0, column));
@@ -79,7 +79,7 @@ static void arrays_arrive_whole(void **state)
     pg_add_bytes_array(&arguments, raws, 2);
     pg_add_uuid_array(&arguments, views, 2);
     pg_add_int8_array(&arguments, numbers, 2);
-    assert_true(pg_run(fixture->pg, "lengths", &arguments, &rows, &err).ok);
+    assert_true(pg_run(fixture->pg, &lengths_sql, &arguments, &rows, &err).ok);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(pg_int8(rows, 0, i), 2);
     assert_string_equal(pg_text(rows, 0, 4), "{\"two\",}");
@@ -100,7 +100,7 @@ static void empty_arrays_are_empty(void **state)
     pg_add_bytes_array(&arguments, NULL, 0);
     pg_add_uuid_array(&arguments, NULL, 0);
     pg_add_int8_array(&arguments, NULL, 0);
-    assert_true(pg_run(fixture->pg, "lengths", &arguments, &rows, &err).ok);
+    assert_true(pg_run(fixture->pg, &lengths_sql, &arguments, &rows, &err).ok);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(pg_int8(rows, 0, i), 0);
     for (size_t i = 4; i < 8; i++)
@@ -141,7 +141,8 @@ static void statements_must_fit_the_schema(void **state)
 {
     const struct misfit_row *row = *state;
     OWNED(database) *database = database_new();
-    const struct pg_table misfit = {&row->statement, 1};
+    const struct pg_statement *const statement = &row->statement;
+    const struct pg_table misfit = {&statement, 1};
     const struct pg_table *const both[] = {&table, &misfit, NULL};
     struct pg *pg = NULL;
     struct error err = {0};
@@ -183,7 +184,7 @@ static void states_become_kinds(void **state)
     set_up(&fixture_state);
     struct fixture *fixture = fixture_state;
     pg_add_text(&arguments, row->state);
-    assert_false(pg_run(fixture->pg, "fail_as", &arguments, NULL, &err).ok);
+    assert_false(pg_run(fixture->pg, &fail_as_sql, &arguments, NULL, &err).ok);
     assert_int_equal(err.kind, row->kind);
     assert_null(strstr(err.message, "secret")); /* the detail may quote a row */
     assert_false(pg_is_broken(fixture->pg));
@@ -216,7 +217,7 @@ static void a_snapshot_is_of_one_moment(void **state)
     assert_true(pg_begin_snapshot(fixture->pg, &err).ok);
     for (int i = 0; i < 2; i++) {
         OWNED(pg_rows) *rows = NULL;
-        assert_true(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
+        assert_true(pg_run(fixture->pg, &thing_count_sql, NULL, &rows, &err).ok);
         assert_int_equal(pg_int8(rows, 0, 0), 0);
         if (i == 0) database_execute(fixture->database, "INSERT INTO thing (id) VALUES (1)");
     }
@@ -240,13 +241,13 @@ static void a_failed_transaction_does_not_commit(void **state)
     assert_true(pg_commit(fixture->pg, &err).ok);
 }
 
-static void add_to_pipeline(struct pg *pg, const char *name, int64_t id)
+static void add_to_pipeline(struct pg *pg, const struct pg_statement *statement, int64_t id)
 {
     struct pg_arguments arguments = {0};
     struct error err;
 
     if (id != 0) pg_add_int8(&arguments, id);
-    assert_true(pg_pipeline_add(pg, name, &arguments, &err).ok);
+    assert_true(pg_pipeline_add(pg, statement, &arguments, &err).ok);
 }
 
 static void a_pipeline_keeps_its_order(void **state)
@@ -256,9 +257,9 @@ static void a_pipeline_keeps_its_order(void **state)
     struct error err;
 
     for (int round = 0; round < 2; round++) {
-        add_to_pipeline(fixture->pg, "thing_count", 0);
-        add_to_pipeline(fixture->pg, "thing_add", round + 1);
-        add_to_pipeline(fixture->pg, "thing_count", 0);
+        add_to_pipeline(fixture->pg, &thing_count_sql, 0);
+        add_to_pipeline(fixture->pg, &thing_add_sql, round + 1);
+        add_to_pipeline(fixture->pg, &thing_count_sql, 0);
         assert_true(pg_pipeline_run(fixture->pg, rows, 3, &err).ok);
         assert_int_equal(pg_int8(rows[0], 0, 0), round);
         assert_int_equal(pg_rows_affected(rows[1]), 1);
@@ -274,10 +275,10 @@ static void the_first_error_ends_a_pipeline(void **state)
     struct pg_rows *rows[4];
     struct error err;
 
-    add_to_pipeline(fixture->pg, "thing_add", 1);
-    add_to_pipeline(fixture->pg, "thing_add", 1);
-    add_to_pipeline(fixture->pg, "thing_add", 2);
-    add_to_pipeline(fixture->pg, "thing_count", 0);
+    add_to_pipeline(fixture->pg, &thing_add_sql, 1);
+    add_to_pipeline(fixture->pg, &thing_add_sql, 1);
+    add_to_pipeline(fixture->pg, &thing_add_sql, 2);
+    add_to_pipeline(fixture->pg, &thing_count_sql, 0);
     assert_false(pg_pipeline_run(fixture->pg, rows, 4, &err).ok);
     assert_int_equal(err.kind, ERROR_CONFLICT);
     for (int i = 0; i < 4; i++)
@@ -303,7 +304,7 @@ static void a_large_pipeline_does_not_stall(void **state)
         pg_add_bytes_array(&arguments, NULL, 0);
         pg_add_uuid_array(&arguments, NULL, 0);
         pg_add_int8_array(&arguments, NULL, 0);
-        assert_true(pg_pipeline_add(fixture->pg, "lengths", &arguments, &err).ok);
+        assert_true(pg_pipeline_add(fixture->pg, &lengths_sql, &arguments, &err).ok);
     }
     assert_true(pg_pipeline_run(fixture->pg, rows, STATEMENTS, &err).ok);
     for (size_t i = 0; i < STATEMENTS; i++) {
@@ -323,7 +324,7 @@ static void a_day_has_24_hours(void **state)
     const struct result reopened = pg_reopen(fixture->pg, &err);
     database_execute(fixture->database, "ALTER ROLE sijil_app RESET TimeZone");
     assert_true(reopened.ok);
-    assert_true(pg_run(fixture->pg, "zone", NULL, &rows, &err).ok);
+    assert_true(pg_run(fixture->pg, &zone_sql, NULL, &rows, &err).ok);
     assert_string_equal(pg_text(rows, 0, 0), "UTC");
 }
 

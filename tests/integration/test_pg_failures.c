@@ -15,13 +15,13 @@ static void a_lost_connection_is_told_and_mended(void **state)
     struct error err;
 
     database_disconnect_all(fixture->database);
-    assert_false(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
+    assert_false(pg_run(fixture->pg, &thing_count_sql, NULL, &rows, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_true(pg_is_broken(fixture->pg));
-    assert_false(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
+    assert_false(pg_run(fixture->pg, &thing_count_sql, NULL, &rows, &err).ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_true(pg_reopen(fixture->pg, &err).ok);
-    assert_true(pg_run(fixture->pg, "thing_count", NULL, &rows, &err).ok);
+    assert_true(pg_run(fixture->pg, &thing_count_sql, NULL, &rows, &err).ok);
 }
 
 /* A server that restarts while a worker has nothing to do must not cost the next request a 503. */
@@ -68,11 +68,11 @@ static void a_server_that_stands_still_blocks_nobody(void **state)
     struct error err;
 
     assert_true(pg_open_with(database_app(fixture->database), tables, &impatient, &pg, &err).ok);
-    assert_true(pg_run(pg, "backend", NULL, &rows, &err).ok);
+    assert_true(pg_run(pg, &backend_sql, NULL, &rows, &err).ok);
     const pid_t backend = (pid_t)pg_int8(rows, 0, 0);
     assert_int_equal(kill(backend, SIGSTOP), 0);
     const int64_t before_ms = clock_monotonic_ms();
-    const bool ok = pg_run(pg, "thing_count", NULL, NULL, &err).ok;
+    const bool ok = pg_run(pg, &thing_count_sql, NULL, NULL, &err).ok;
     const int64_t took_ms = clock_monotonic_ms() - before_ms;
     assert_int_equal(kill(backend, SIGCONT), 0);
     assert_false(ok);
@@ -119,7 +119,7 @@ static void notifications_arrive(void **state)
     assert_true(pg_wait_notify(listener, 50, &notified, &err).ok);
     assert_false(notified);
     for (int i = 0; i < 2; i++)
-        assert_true(pg_run(fixture->pg, "tell", NULL, NULL, &err).ok);
+        assert_true(pg_run(fixture->pg, &tell_sql, NULL, NULL, &err).ok);
     assert_true(pg_wait_notify(listener, 5000, &notified, &err).ok);
     assert_true(notified);
 
@@ -128,7 +128,7 @@ static void notifications_arrive(void **state)
         assert_true(notified); /* what came before */
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_true(pg_reopen(listener, &err).ok && pg_reopen(fixture->pg, &err).ok);
-    assert_true(pg_run(fixture->pg, "tell", NULL, NULL, &err).ok);
+    assert_true(pg_run(fixture->pg, &tell_sql, NULL, NULL, &err).ok);
     assert_true(pg_wait_notify(listener, 5000, &notified, &err).ok);
     assert_true(notified);
     for (int i = 0; i < 10; i++) /* one channel: it was counted anew each time, until there were too many */
@@ -161,8 +161,8 @@ static struct result work(const char *conninfo, int64_t id, struct error *err)
     TRY_UNTOUCHED_BYTES(is_told, pg_wait_notify(pg, 0, &is_told, err));
     TRY(pg_begin(pg, err));
     TRY(add_thing(pg, id, err));
-    TRY_UNTOUCHED_BYTES(count, pg_run(pg, "thing_count", NULL, &count, err));
-    TRY(pg_pipeline_add(pg, "thing_count", NULL, err));
+    TRY_UNTOUCHED_BYTES(count, pg_run(pg, &thing_count_sql, NULL, &count, err));
+    TRY(pg_pipeline_add(pg, &thing_count_sql, NULL, err));
     TRY(pg_pipeline_run(pg, rows, 1, err));
     pg_rows_free(rows[0]);
     return pg_commit(pg, err);
@@ -182,7 +182,7 @@ static struct result work_large(const char *conninfo, int64_t id, struct error *
     pg_add_text(&arguments, name);
     TRY_UNTOUCHED_BYTES(pg, pg_open(conninfo, tables, &pg, err));
     TRY(pg_pipeline_begin(pg, err));
-    TRY(pg_pipeline_add(pg, "thing_name", &arguments, err));
+    TRY(pg_pipeline_add(pg, &thing_name_sql, &arguments, err));
     TRY(pg_pipeline_commit(pg, err));
     TRY(pg_pipeline_run(pg, rows, 3, err));
     for (size_t i = 0; i < 3; i++) pg_rows_free(rows[i]);

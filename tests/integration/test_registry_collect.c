@@ -132,15 +132,12 @@ static struct pg *another_connection(void)
 
 static void renew(struct pg *pg, const char *digest)
 {
-    struct pg_arguments arguments = {0};
     struct uuid blob;
     char sql[256];
 
     (void)snprintf(sql, sizeof sql, "SELECT blob_id FROM blob WHERE digest = '%s'", digest);
     assert_true(uuid_parse(bytes_of_text(ask(sql)), &blob));
-    pg_add_uuid(&arguments, &blob);
-    pg_add_int8(&arguments, 1000);
-    MUST(pg_run(pg, "blob_renew", &arguments, NULL, &err));
+    MUST(blob_row_renew(pg, &blob, 1000, &err));
 }
 
 static void a_lease_that_is_being_renewed_is_waited_for(void **state)

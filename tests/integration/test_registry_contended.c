@@ -56,7 +56,7 @@ static void stand_still(int signal)
 /* Whoever loses is told that another writer has it, never that it is gone: its checkpoint was only replaced. */
 static void two_that_take_it_from_each_other_never_lose_it(void **state)
 {
-    static const struct pg_table *const tables[] = {&upload_statements, &seal_statements, NULL};
+    static const struct pg_table *const tables[] = {&upload_statements, &abandoned_statements, &seal_statements, NULL};
     struct resource where = fixture_repository(&fixture.models, "contended");
     const struct upload_begin begun = fixture_begin(&where);
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_UPLOAD_WRITE, &where);

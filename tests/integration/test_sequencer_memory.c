@@ -6,9 +6,13 @@
 
 #include "audit/decision_priv.h"
 #include "audit/metrics.h"
+#include "storage/pg_table.h"
 #include "tests/support/audit_log.h"
 
-static const struct pg_statement statements[] = {{"test_raise", "SELECT raise_authorization_epoch()", "", "int8"}};
+static const struct pg_statement test_raise_sql = {"test_raise", "SELECT raise_authorization_epoch()", "", "int8"};
+static const struct pg_statement *const statements[] = {
+    &test_raise_sql,
+};
 static const struct pg_table test_table = PG_TABLE(statements);
 static const struct pg_table *const test_tables[] = {&test_table, NULL};
 
@@ -80,7 +84,7 @@ static struct result run_raise(struct change *change, struct pg *pg, const struc
 {
     (void)change;
     (void)permit;
-    return pg_run(pg, "test_raise", NULL, NULL, err);
+    return pg_run(pg, &test_raise_sql, NULL, NULL, err);
 }
 
 /* The rights changed through another gateway: what is remembered here must not let an old decision through. */

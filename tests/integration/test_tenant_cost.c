@@ -11,6 +11,7 @@
 #include "registry/jobs/statements.h"
 #include "registry/registry.h"
 #include "registry/stored_blob.h"
+#include "storage/pg_table.h"
 
 static const struct pg_table *const tables[] = {&binding_table, &robot_table, &trusted_issuer_table, &erase_statements,
                                                 &stored_blob_statements, &project_statements, NULL};
@@ -77,7 +78,7 @@ static const struct cost_row {
 static const struct pg_statement *statement_of(const struct cost_row *row)
 {
     for (size_t i = 0; i < row->table->count; i++)
-        if (strcmp(row->table->statements[i].name, row->name) == 0) return &row->table->statements[i];
+        if (strcmp(row->table->statements[i]->name, row->name) == 0) return row->table->statements[i];
     fail_msg("there is no statement %s", row->name);
     return NULL;
 }
