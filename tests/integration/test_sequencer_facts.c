@@ -140,6 +140,47 @@ static void the_application_adds_true_rows_alone(void **state)
     audit_log_close(&log);
 }
 
+/* --- reading --- */
+
+/* What the page says of the two targets of its first event. */
+static void expect_facts(struct audit_log *log, enum facts_state first, enum facts_state second)
+{
+    static const struct pg_table *const tables[] = {&audit_query_table, NULL};
+    OWNED(pg) *pg = NULL;
+    OWNED(audit_page) *page = NULL;
+    struct bytes text;
+    struct error err = {0};
+
+    assert_true(pg_open(database_app(log->database), tables, &pg, &err).ok);
+    if (!audit_page_between(pg, 0, 1, &page, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(audit_page_facts_count(page, 0), 2);
+    assert_int_equal(audit_page_facts(page, 0, 0, &text), FACTS_MISSING); /* nobody asked for them */
+    for (unsigned i = 0; i < 2; i++) /* asking again changes nothing */
+        if (!audit_page_load_facts(pg, page, &err).ok) fail_msg("%s", err.message);
+    assert_int_equal(audit_page_facts(page, 0, 0, &text), first);
+    if (first == FACTS_SOUND) assert_true(bytes_equal(text, bytes_of_text("{\"a\":1}")));
+    assert_int_equal(audit_page_facts(page, 0, 1, &text), second);
+}
+
+/* A gateway that lies commits to what is no JSON: nobody is shown that as JSON. */
+static void facts_are_read_with_their_event(void **state)
+{
+    struct audit_log log;
+
+    (void)state;
+    audit_log_open(&log);
+    struct record record = record_on("{\"a\":1}", "}, \"b\":{");
+    sequencer_submit_and_wait(log.sequencer, &record);
+    assert_int_equal(record.status, RECORD_DONE);
+    record_done(&record);
+    expect_facts(&log, FACTS_SOUND, FACTS_DAMAGED);
+    database_execute(log.database, "DELETE FROM audit_facts WHERE position('}' IN convert_from(facts, 'UTF8')) = 1");
+    expect_facts(&log, FACTS_SOUND, FACTS_MISSING);
+    database_execute(log.database, "ALTER TABLE audit_facts DROP CONSTRAINT audit_facts_digest; UPDATE audit_facts SET facts = '{\"a\":2}'");
+    expect_facts(&log, FACTS_DAMAGED, FACTS_MISSING);
+    audit_log_close(&log);
+}
+
 /* --- a log of version 1 --- */
 
 static struct leaf old_leaf(uint64_t sequence)
@@ -277,6 +318,7 @@ int main(void)
         cmocka_unit_test(the_same_facts_are_stored_once),
         cmocka_unit_test(facts_of_a_group_that_ran_twice_are_there),
         cmocka_unit_test(the_application_adds_true_rows_alone),
+        cmocka_unit_test(facts_are_read_with_their_event),
         cmocka_unit_test(an_old_log_goes_on),
     };
 
