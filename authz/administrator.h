@@ -16,8 +16,11 @@ extern const struct pg_table administrator_table;
 
 /** Was one ever made, whether it is live, revoked or past its end? */
 RESULT administrator_was_made(struct pg *pg, bool *was_made_out, struct error *err);
-/** Draws id and secret of a new one, for ROBOT_DAYS_MAX days; the caller ends it with robot_create_done(). */
-RESULT administrator_draw(struct robot_create *create_out, struct error *err);
+/**
+ * Draws id and secret of a new one, for ROBOT_DAYS_MAX days; the caller ends it with robot_create_done(). `is_person`: it counts as one
+ * person, as whoever runs the machine (authz/person.h); else as nobody.
+ */
+RESULT administrator_draw(bool is_person, struct robot_create *create_out, struct error *err);
 
 /** Puts the secret where its owner will find it; its failure undoes the making. */
 typedef struct result administrator_keep(void *context, const struct robot_create *create, struct error *err);

@@ -46,9 +46,10 @@ static struct result insert(struct pg *pg, struct robot_create *create, bool rep
     return bind(pg, &create->robot, ROLE_AUDITOR, err);
 }
 
-struct result administrator_draw(struct robot_create *create_out, struct error *err)
+struct result administrator_draw(bool is_person, struct robot_create *create_out, struct error *err)
 {
     TRY(robot_create_init(create_out, ADMINISTRATOR_NAME, NULL, ROBOT_SECONDS_MAX, err));
+    create_out->is_administrator = is_person;
     (void)snprintf(create_out->created_by, sizeof create_out->created_by, "system");
     return SUCCESS;
 }

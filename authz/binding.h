@@ -19,7 +19,7 @@ extern const struct pg_table binding_table;
  */
 struct binding_create {
     struct change change;         /* points into what follows: don't copy it */
-    struct authz_binding binding; /* set kind, robot or issuer and subject, role, granted_by; expires_ms is set by the change */
+    struct authz_binding binding; /* set kind, robot or issuer and subject, role, granted_by; the change sets expires_ms and giver */
     int64_t lifetime_s;           /* 0: without end */
     char detail[RESOURCE_DETAIL_MAX + 1 + UUID_TEXT_SIZE]; /* what the event says: that of the decision, and the id */
 };

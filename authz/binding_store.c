@@ -6,6 +6,7 @@
 
 #include "authz/epoch_priv.h"
 #include "authz/last_priv.h"
+#include "authz/person_priv.h"
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
@@ -39,11 +40,19 @@ static const struct pg_statement binding_count_subject_sql = {
 static const struct pg_statement binding_insert_sql = {
     "binding_insert",
     "INSERT INTO binding (binding_id, robot_id, issuer, subject, role, organisation_id, project_id, pattern,"
-    " granted_by, expires_at)"
+    " granted_by, expires_at, giver)"
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,"
-    " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END) ON CONFLICT DO NOTHING"
+    " CASE WHEN $10::int8 > 0 THEN now() + $10::int8 * interval '1 second' END, $11) ON CONFLICT DO NOTHING"
     " RETURNING expires_at",
-    "uuid uuid text text text uuid uuid text text int8", "timestamptz"};
+    "uuid uuid text text text uuid uuid text text int8 text", "timestamptz"};
+/* Whom it could be that a subject already is a security officer as: a robot of his own, or one that is nobody's. */
+static const struct pg_statement binding_is_officer_sql = {
+    "binding_is_officer",
+    "SELECT count(*) FROM binding JOIN robot USING (robot_id) WHERE binding.revoked_at IS NULL AND role = 'security-officer'"
+    " AND (binding.expires_at IS NULL OR binding.expires_at > now()) AND ($1::uuid IS NULL OR binding.organisation_id IS NULL"
+    " OR binding.organisation_id = $1) AND (person IS NULL OR person = $2)",
+    "uuid text", "int8"};
+static const struct pg_statement binding_giver_sql = {"binding_giver", "SELECT coalesce(" PERSON_BEHIND("$1") ", '')", "text", "text"};
 static const struct pg_statement binding_revoke_sql = {
     "binding_revoke",
     "UPDATE binding SET revoked_at = now() WHERE binding_id = $1 AND revoked_at IS NULL RETURNING organisation_id", "uuid",
@@ -59,7 +68,7 @@ static const struct pg_statement binding_find_sql = {"binding_find", ROW " AND b
 static const struct pg_statement *const statements[] = {
     &binding_robot_fits_sql, &binding_end_expired_robot_sql, &binding_end_expired_subject_sql, &binding_count_robot_sql,
     &binding_count_subject_sql, &binding_insert_sql, &binding_revoke_sql, &binding_raise_epoch_sql, &binding_administrators_sql,
-    &binding_list_sql, &binding_find_sql,
+    &binding_list_sql, &binding_find_sql, &binding_is_officer_sql, &binding_giver_sql,
 };
 const struct pg_table binding_table = PG_TABLE(statements);
 
@@ -150,7 +159,18 @@ static struct result check_not_too_many(struct pg *pg, const struct authz_bindin
     return SUCCESS;
 }
 
-/* The decider can tell robots apart, not external subjects, which stay out of what is decided on. */
+static struct result find_giver(struct pg *pg, struct authz_binding *binding, struct error *err)
+{
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, binding->granted_by);
+    TRY(pg_run(pg, &binding_giver_sql, &arguments, &rows, err));
+    (void)snprintf(binding->giver.key, sizeof binding->giver.key, "%s", pg_text(rows, 0, 0));
+    return SUCCESS;
+}
+
+/* The decider can tell robots apart, not external subjects, which stay out of what is decided on. A robot is the person behind it. */
 static struct result check_not_oneself(const struct authz_binding *binding, struct error *err)
 {
     struct principal principal = {.kind = binding->kind, .id = binding->robot};
@@ -159,9 +179,28 @@ static struct result check_not_oneself(const struct authz_binding *binding, stru
     memcpy(principal.issuer, binding->issuer, sizeof principal.issuer);
     memcpy(principal.subject, binding->subject, sizeof principal.subject);
     principal_key(&principal, key);
-    if (strcmp(key, binding->granted_by) == 0)
+    if (strcmp(key, binding->granted_by) == 0 || strcmp(key, binding->giver.key) == 0)
         return failure(err, ERROR_DENIED, "nobody gives a role to himself; ask another administrator");
     return SUCCESS;
+}
+
+/* As snapshot_grant.c compares robots: two security officers are two persons. */
+static struct result check_second_officer(struct pg *pg, const struct authz_binding *binding, struct error *err)
+{
+    struct principal subject = {.kind = PRINCIPAL_EXTERNAL};
+    OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+    char key[PRINCIPAL_KEY_SIZE];
+
+    if (binding->role != ROLE_SECURITY_OFFICER || binding->kind != PRINCIPAL_EXTERNAL) return SUCCESS;
+    memcpy(subject.issuer, binding->issuer, sizeof subject.issuer);
+    memcpy(subject.subject, binding->subject, sizeof subject.subject);
+    principal_key(&subject, key);
+    pg_add_uuid(&arguments, or_null(&binding->organisation));
+    pg_add_text(&arguments, key);
+    TRY(pg_run(pg, &binding_is_officer_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) == 0) return SUCCESS;
+    return failure(err, ERROR_DENIED, "the second security officer is another person than the first: robots count as who made them");
 }
 
 struct result binding_insert(struct pg *pg, struct binding_create *create, struct error *err)
@@ -171,8 +210,10 @@ struct result binding_insert(struct pg *pg, struct binding_create *create, struc
     struct pg_arguments arguments = {0};
 
     TRY(check_scope(binding, err));
+    TRY(find_giver(pg, &create->binding, err));
     TRY(check_not_oneself(binding, err));
     TRY(check_robot(pg, binding, err));
+    TRY(check_second_officer(pg, binding, err));
     TRY(check_not_too_many(pg, binding, err));
     pg_add_uuid(&arguments, &binding->id);
     add_principal(&arguments, binding);
@@ -182,6 +223,7 @@ struct result binding_insert(struct pg *pg, struct binding_create *create, struc
     pg_add_text(&arguments, text_or_null(binding->pattern));
     pg_add_text(&arguments, binding->granted_by);
     pg_add_int8(&arguments, create->lifetime_s);
+    pg_add_text(&arguments, text_or_null(binding->giver.key));
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_CONFLICT, "that role is given on that scope already");

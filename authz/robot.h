@@ -32,7 +32,8 @@ struct robot_create {
     struct authz_robot robot;
     struct secret *secret;                /* the text with its prefix and '\0'; owned until robot_create_done() */
     int64_t lifetime_s;
-    char created_by[PRINCIPAL_KEY_SIZE];
+    char created_by[PRINCIPAL_KEY_SIZE];  /* principal_key(), whose person is its own; or "system" */
+    bool is_administrator;                /* of "system": it counts as one person, PERSON_ADMINISTRATOR */
     char detail[ROBOT_NAME_SIZE + UUID_TEXT_SIZE]; /* what the event says: name and id */
 };
 RESULT robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation,
@@ -48,7 +49,7 @@ RESULT robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRE
  * Replaces a robot's secret, under ACTION_ROBOT_ROTATE on its organisation or the system; it lives `lifetime_s` from now. The old
  * secret, and tokens made from it, end after grace_s, at a whole second; without any the secret ends with the change, and the tokens
  * within two seconds, at previous_until_ms. ERROR_NOT_FOUND. A secret that had a while left from an earlier
- * rotation ends at once.
+ * rotation ends at once. Who sees the new secret is the robot: if that is another person than the robot's, it is nobody's from then on.
  */
 #define ROBOT_GRACE_SECONDS_MAX (INT64_C(86400) * 7)
 /** In statements: a rotation could have written previous_until. A minute is for the time from a transaction's begin to its change. */
@@ -59,6 +60,7 @@ struct robot_rotate {
     struct secret *secret;                /* the text with its prefix and '\0'; owned until robot_rotate_done() */
     uint8_t secret_hash[ROBOT_SECRET_HASH];
     int64_t lifetime_s, grace_s;
+    char rotated_by[PRINCIPAL_KEY_SIZE];  /* principal_key() */
     char name[ROBOT_NAME_SIZE];           /* set by the change, as are the next */
     int64_t expires_ms, previous_until_ms;
 };

@@ -6,6 +6,7 @@
 
 #include "authz/epoch_priv.h"
 #include "authz/last_priv.h"
+#include "authz/person_priv.h"
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
@@ -17,10 +18,10 @@
 
 static const struct pg_statement robot_insert_sql = {
     "robot_insert",
-    "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at)"
-    " VALUES ($1, $2, $3, $4, $5, now() + $6::int8 * interval '1 second') ON CONFLICT DO NOTHING"
-    " RETURNING expires_at",
-    "uuid uuid text bytea text int8", "timestamptz"};
+    "INSERT INTO robot (robot_id, organisation_id, name, secret_hash, created_by, expires_at, person)"
+    " VALUES ($1, $2, $3, $4, $5, now() + $6::int8 * interval '1 second', coalesce(" PERSON_BEHIND("$5") ", $7))"
+    " ON CONFLICT DO NOTHING RETURNING expires_at, coalesce(person, '')",
+    "uuid uuid text bytea text int8 text", "timestamptz text"};
 static const struct pg_statement robot_revoke_sql = {
     "robot_revoke",
     "UPDATE robot SET revoked_at = now() WHERE robot_id = $1 AND revoked_at IS NULL"
@@ -100,10 +101,12 @@ struct result robot_insert(struct pg *pg, struct robot_create *create, struct er
     pg_add_bytes(&arguments, (struct bytes){robot->secret_hash, sizeof robot->secret_hash});
     pg_add_text(&arguments, create->created_by);
     pg_add_int8(&arguments, create->lifetime_s);
+    pg_add_text(&arguments, create->is_administrator ? PERSON_ADMINISTRATOR : NULL);
     TRY(pg_run(pg, &robot_insert_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0)
         return failure(err, ERROR_CONFLICT, "there is a robot called %.140s already; revoke it first", robot->name);
     create->robot.expires_ms = pg_time_ms(rows, 0, 0);
+    (void)snprintf(create->robot.person.key, sizeof create->robot.person.key, "%s", pg_text(rows, 0, 1));
     return raise_epoch(pg, &robot_raise_epoch_sql, &robot->organisation, err);
 }
 

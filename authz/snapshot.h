@@ -11,6 +11,7 @@
 #pragma once
 
 #include "authz/issuer.h"
+#include "authz/person.h"
 #include "authz/role.h"
 #include "base/owned.h"
 #include "storage/pg.h"
@@ -29,6 +30,7 @@ struct authz_robot {
     int64_t expires_ms;
     int64_t previous_until_ms;           /* when the secret before ends or ended, and with it the tokens of until then; 0: none */
     uint8_t previous_hash[ROBOT_SECRET_HASH]; /* of it, where it has a while left; else zeros, which no secret has */
+    struct person person;                /* who made it, or who made the robot that did */
 };
 
 /** A role given to one principal on one scope. */
@@ -42,6 +44,7 @@ struct authz_binding {
     struct uuid organisation, project;   /* of the scope; nil above it */
     char pattern[BINDING_PATTERN_SIZE];  /* scope repository: a full name, or a prefix that ends in "/" and "*" */
     char granted_by[PRINCIPAL_KEY_SIZE]; /* principal_key() of who gave it; "system" for the first */
+    struct person giver;                 /* the person behind that, when it was given */
     int64_t expires_ms;                  /* 0: does not expire */
 };
 

@@ -7,8 +7,10 @@ static const struct authz_refusal malformed = {"SYS-GRANT", "a grant names a rol
 static const struct authz_refusal misplaced = {"SYS-GRANT", "this role can't be given on a scope of this kind"};
 static const struct authz_refusal not_yours = {"SYS-GRANT", "your role may not give this role to others"};
 static const struct authz_refusal yourself = {"SYS-SELF-GRANT", "nobody gives a role to himself; ask another administrator"};
+static const struct authz_refusal same_officer = {
+    "SYS-BOTH-OFFICERS", "the second security officer is another person than the first: robots count as who made them"};
 static const struct authz_refusal both_officers = {
-    "SYS-BOTH-OFFICERS", "you appointed a security officer here already; the second one is for another to appoint"};
+    "SYS-BOTH-OFFICERS", "the second security officer is for another person to appoint than the first: robots count as who made them"};
 
 void authz_grant_detail(enum role role, const struct authz_binding *grantee, char detail_out[RESOURCE_DETAIL_MAX + 1])
 {
@@ -36,31 +38,59 @@ static bool scopes_meet(const struct authz_binding *officer, const struct resour
     return binding_covers(officer, scope) || binding_is_inside(officer, scope);
 }
 
-static bool appointed_in(const struct rights_part *part, const char *granter, const struct resource *scope, int64_t now_ms)
+/* The appointment of one more security officer. */
+struct appointment {
+    const struct authz_snapshot *snapshot;
+    const struct resource *scope;
+    struct person granter;
+    struct principal robot; /* that becomes one; PRINCIPAL_NONE: a subject, whom binding_insert() compares */
+    int64_t now_ms;
+};
+
+/* Two persons appoint, and two are appointed. Who is nobody can't be told from another. */
+static const struct authz_refusal *appointment_refusal_beside(const struct appointment *appointment, const struct authz_binding *officer)
 {
-    for (size_t i = 0; i < part->binding_count; i++) {
+    const struct principal other = {.kind = PRINCIPAL_ROBOT, .id = officer->robot};
+    struct principal subject = {.kind = PRINCIPAL_EXTERNAL};
+
+    if (!person_is_another(&officer->giver, &appointment->granter)) return &both_officers;
+    const bool is_same_robot = officer->kind == PRINCIPAL_ROBOT && uuid_equal(&officer->robot, &appointment->robot.id);
+    if (appointment->robot.kind == PRINCIPAL_NONE || is_same_robot) return NULL;
+    memcpy(subject.issuer, officer->issuer, sizeof subject.issuer);
+    memcpy(subject.subject, officer->subject, sizeof subject.subject);
+    const struct person first = person_of(appointment->snapshot, officer->kind == PRINCIPAL_ROBOT ? &other : &subject);
+    const struct person second = person_of(appointment->snapshot, &appointment->robot);
+    return person_is_another(&first, &second) ? NULL : &same_officer;
+}
+
+static const struct authz_refusal *appointment_refusal_in(const struct appointment *appointment, const struct rights_part *part)
+{
+    const struct authz_refusal *why = NULL;
+
+    for (size_t i = 0; i < part->binding_count && why == NULL; i++) {
         const struct authz_binding *binding = &part->bindings[i];
-        if (binding->role == ROLE_SECURITY_OFFICER && binding_is_live(binding, now_ms) &&
-            strcmp(binding->granted_by, granter) == 0 && scopes_meet(binding, scope))
-            return true;
+        if (binding->role == ROLE_SECURITY_OFFICER && binding_is_live(binding, appointment->now_ms) &&
+            scopes_meet(binding, appointment->scope))
+            why = appointment_refusal_beside(appointment, binding);
     }
-    return false;
+    return why;
 }
 
 /* The registry's scope meets all others. */
-static bool appointed_one_already(const struct authz_snapshot *snapshot, const char *granter,
-                                  const struct resource *scope, int64_t now_ms)
+static const struct authz_refusal *appointment_refusal(const struct appointment *appointment)
 {
+    const struct authz_snapshot *snapshot = appointment->snapshot;
+    const struct authz_refusal *why = NULL;
     const struct rights_part *part = NULL;
 
-    if (scope->kind != RESOURCE_SYSTEM) {
-        for (unsigned at = 0; snapshot_next_part(snapshot, &scope->organisation, &at, &part);)
-            if (appointed_in(part, granter, scope, now_ms)) return true;
-        return false;
+    if (appointment->scope->kind == RESOURCE_SYSTEM) {
+        for (size_t i = 0; i < snapshot->part_count && why == NULL; i++)
+            why = appointment_refusal_in(appointment, snapshot->parts[i]);
+        return why;
     }
-    for (size_t i = 0; i < snapshot->part_count; i++)
-        if (appointed_in(snapshot->parts[i], granter, scope, now_ms)) return true;
-    return false;
+    for (unsigned at = 0; why == NULL && snapshot_next_part(snapshot, &appointment->scope->organisation, &at, &part);)
+        why = appointment_refusal_in(appointment, part);
+    return why;
 }
 
 /* May the principal give this role on the scope that it is given on? */
@@ -92,11 +122,13 @@ static const struct authz_refusal *rotation_refusal_in(const struct authz_snapsh
     size_t count = 0;
     const struct authz_binding *given = part_bindings_of(part, robot, &count);
 
+    const struct person person = person_of(snapshot, principal);
     principal_key(principal, granter);
     for (size_t i = 0; i < count; i++) {
         if (!binding_is_live(&given[i], now_ms)) continue;
         if (!may_give(snapshot, principal, &given[i], now_ms)) return &roles;
-        if (given[i].role == ROLE_SECURITY_OFFICER && strcmp(given[i].granted_by, granter) != 0) return &officer;
+        const bool gave_it = strcmp(given[i].granted_by, granter) == 0 || person_is_same(&given[i].giver, &person);
+        if (given[i].role == ROLE_SECURITY_OFFICER && !gave_it) return &officer;
     }
     return NULL;
 }
@@ -130,7 +162,11 @@ const struct authz_refusal *grant_refusal(const struct authz_snapshot *snapshot,
     if (!role_may_grant(held, role)) return &not_yours;
     principal_key(principal, granter);
     if (strcmp(grantee, granter) == 0) return &yourself;
-    if (role == ROLE_SECURITY_OFFICER && appointed_one_already(snapshot, granter, resource, now_ms))
-        return &both_officers;
-    return NULL;
+    if (role != ROLE_SECURITY_OFFICER) return NULL;
+    struct appointment appointment = {.snapshot = snapshot, .scope = resource, .granter = person_of(snapshot, principal), .now_ms = now_ms};
+    /* Nil: it is asked whether the role may be given at all, before the robot is looked for. */
+    if (strncmp(grantee, "robot:", 6) == 0 && uuid_parse(bytes_of_text(grantee + 6), &appointment.robot.id) &&
+        !uuid_is_nil(&appointment.robot.id))
+        appointment.robot.kind = PRINCIPAL_ROBOT;
+    return appointment_refusal(&appointment);
 }

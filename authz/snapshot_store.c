@@ -10,14 +10,14 @@
 /* What no rotation could have written does not count: neither as a secret nor as the end of one (docs/audit.md). */
 #define ROBOTS                                                                                                    \
     "SELECT robot_id, organisation_id, name, secret_hash, expires_at, CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_hash END,"            \
-    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
+    " CASE WHEN " ROBOT_GRACE_IS_POSSIBLE " THEN previous_until END, coalesce(person, '') FROM robot WHERE revoked_at IS NULL AND expires_at > now()"
 #define BINDINGS                                                                                                  \
     "SELECT binding_id, robot_id, coalesce(issuer, ''), coalesce(subject, ''), role, organisation_id, project_id," \
-    " coalesce(pattern, ''), granted_by, expires_at FROM binding"                                                 \
+    " coalesce(pattern, ''), granted_by, expires_at, coalesce(giver, '') FROM binding"                            \
     " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
 #define OF_ORGANISATIONS " AND (organisation_id = ANY($1) OR ($2 AND organisation_id IS NULL))"
-#define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz"
-#define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz"
+#define ROBOT_TYPES      "uuid uuid text bytea timestamptz bytea timestamptz text"
+#define BINDING_TYPES    "uuid uuid text text text uuid uuid text text timestamptz text"
 
 static const struct pg_statement snapshot_robots_sql = {"snapshot_robots", ROBOTS, "", ROBOT_TYPES};
 static const struct pg_statement snapshot_robots_of_sql = {
@@ -87,6 +87,7 @@ static struct result read_robot(const struct pg_rows *rows, size_t row, struct a
     memcpy(robot->secret_hash, hash.data, hash.length);
     robot->enabled = true;
     robot->expires_ms = pg_time_ms(rows, row, 4);
+    copy_text(robot->person.key, sizeof robot->person.key, pg_text(rows, row, 7));
     return read_previous(rows, row, robot, err);
 }
 
@@ -112,6 +113,7 @@ static struct result read_binding(const struct pg_rows *rows, size_t row, struct
     copy_text(binding->pattern, sizeof binding->pattern, pg_text(rows, row, 7));
     copy_text(binding->granted_by, sizeof binding->granted_by, pg_text(rows, row, 8));
     binding->expires_ms = pg_is_null(rows, row, 9) ? 0 : pg_time_ms(rows, row, 9);
+    copy_text(binding->giver.key, sizeof binding->giver.key, pg_text(rows, row, 10));
     binding->scope = scope_of(binding);
     return SUCCESS;
 }

@@ -133,6 +133,22 @@ static void show_roles(const json_t *roles)
     }
 }
 
+/* Who that is where two persons are needed; a gateway of before persons says nothing. */
+static void show_person(const json_t *answer)
+{
+    const json_t *person = json_object_get(answer, "person");
+    const char *text = json_text_of(answer, "person"), *kind = json_text_of(answer, "kind");
+    const char *who = "nobody: no person made this robot, or two have seen its secret, so it can't be the second of two";
+    char cell[CELL_MAX];
+
+    if (person == NULL) return;
+    cell_text(person, cell);
+    if (text != NULL && strcmp(text, "administrator") == 0) who = "the administrator, whoever runs the machine";
+    else if (text != NULL && kind != NULL && strcmp(kind, "external") == 0) who = "yourself";
+    else if (text != NULL) who = cell;
+    (void)printf("%-17s %s\n", "person", who);
+}
+
 struct result command_whoami(struct invocation *invocation, struct error *err)
 {
     static const char *const lines[][2] = {{"name", "name"}, {"issuer", "issuer"}, {"id", "id"}, {"secret_expires", "secret ends"},
@@ -153,6 +169,7 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
         cell_text(json_object_get(answer, lines[i][0]), cell);
         (void)printf("%-17s %s\n", lines[i][1], cell);
     }
+    show_person(answer);
     show_roles(json_object_get(answer, "roles"));
     return SUCCESS;
 }

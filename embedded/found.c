@@ -174,7 +174,7 @@ static struct result add_administrator(struct founding *founding, struct error *
     struct robot_create robot = {0};
 
     if (founding->had_admin && founding->options->admin == FOUND_ADMIN_ONCE) return SUCCESS;
-    TRY(administrator_draw(&robot, err));
+    TRY(administrator_draw(founding->options->admin_is_person, &robot, err));
     const struct result made = create_administrator(founding, &robot, err);
     robot_create_done(&robot);
     founding->made_admin = made.ok;

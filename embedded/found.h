@@ -22,6 +22,7 @@ struct found_options {
     const char *approver;   /* PEM file: the public key that signs policy sets; read if none is pinned */
     const char *policy_set; /* a signed set (policy/set.h); read if none is pinned */
     enum found_admin admin;
+    bool admin_is_person; /* it counts as one person: where all is on one machine, as whoever runs that */
     int admin_fd; /* the administrator is written there, as {"username", "password", "url", "expires"}; -1: there is no place */
 };
 /** *made_admin_out: whether an administrator was made; else nothing was written to admin_fd. */

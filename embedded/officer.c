@@ -128,6 +128,7 @@ static struct result found(void *context, struct error *err)
     TRY(path_join(approver, founding->embedded->place.officer, "approver.pub.pem", err));
     TRY(path_join(set, founding->embedded->place.officer, "policy-set.json", err));
     const struct found_options options = {.settings = &founding->embedded->settings,
+                                          .admin_is_person = true,
                                           .approver = approver,
                                           .policy_set = set,
                                           .admin = founding->admin,

@@ -140,6 +140,8 @@ RESULT decider_keeping(struct decider *decider, const char *name, int64_t now_ms
 /** Is the credential behind a principal still good (robot enabled, not expired, issuer trusted)? For sessions. */
 bool decider_is_live(struct decider *decider, const struct principal *principal, int64_t now_ms);
 
+/** person_of() in the newest snapshot. */
+struct person decider_person(struct decider *decider, const struct principal *principal);
 /** authz_snapshot_home(). */
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms);
 /** Has it any role that is live, whatever for? True while that can't be known. */

@@ -76,6 +76,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     if (!uuid_parse(bytes_of_text(request->reference), &id)) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
     TRY(read_wanted(request, &lifetime_s, &grace_s, err));
     TRY(robot_rotate_init(&rotate, &id, &request->pairs[0].resource.organisation, lifetime_s, grace_s, err));
+    principal_key(&request->principal, rotate.rotated_by);
     const struct result result = rotate_robot(request, &rotate, err);
     robot_rotate_done(&rotate);
     return result;

@@ -27,9 +27,10 @@ static struct result describe(const struct request *request, json_t *roles, bool
     char id[UUID_TEXT_SIZE];
 
     uuid_format(&principal->id, id);
-    OWNED_JSON value = json_pack("{s:s, s:s, s:s*, s:s*, s:O, s:b}", "kind", is_robot ? "robot" : "external", "name",
+    const struct person person = decider_person(request->gateway->decider, principal);
+    OWNED_JSON value = json_pack("{s:s, s:s, s:s*, s:s*, s:s?, s:O, s:b}", "kind", is_robot ? "robot" : "external", "name",
                                  principal->subject, "id", is_robot ? id : NULL, "issuer", is_robot ? NULL : principal->issuer,
-                                 "roles", roles, "has_more", has_more ? 1 : 0);
+                                 "person", person.key[0] == '\0' ? NULL : person.key, "roles", roles, "has_more", has_more ? 1 : 0);
     if (value == NULL || !api_set_time(value, "token_expires", principal->expires_ms) ||
         !api_set_time(value, "secret_expires", decider_robot_expires(request->gateway->decider, principal)) ||
         !api_set_time(value, "previous_until", decider_previous_until(request->gateway->decider, principal, clock_wall_ms())) ||

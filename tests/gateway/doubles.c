@@ -319,6 +319,15 @@ void name_ranges_free(struct name_ranges *ranges)
     (void)ranges;
 }
 
+struct person decider_person(struct decider *decider, const struct principal *principal)
+{
+    struct person person = {.key = ""};
+
+    (void)decider;
+    principal_key(principal, person.key);
+    return person;
+}
+
 struct uuid decider_home(struct decider *decider, const struct principal *principal, int64_t now_ms)
 {
     (void)decider;

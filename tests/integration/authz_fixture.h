@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/decision_make.h"
+#include "audit/permit_priv.h"
 #include "authz/administrator.h"
 #include "authz/binding.h"
 #include "authz/robot.h"
@@ -52,4 +54,33 @@ static inline struct resource resource_of(enum resource_kind kind, const char *n
     if (strncmp(name, "beta", 4) == 0) resource.organisation = uuid_of(BETA);
     if (strncmp(name, "acme/models", 11) == 0) resource.project = uuid_of(MODELS);
     return resource;
+}
+
+/* As the sequencer runs it: in a transaction, with a permit, rolled back if it fails. */
+static inline bool run(struct pg *pg, struct change *change, enum action action, const struct resource *resource,
+                struct error *err)
+{
+    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:0", .pair_count = 1,
+                                   .pairs = {{.action = action, .resource = *resource}}};
+    OWNED(decision) *decision = NULL;
+    OWNED(permit) *permit = NULL;
+
+    assert_true(decision_make(&parts, &decision, err).ok);
+    assert_true(permit_make(decision, &permit, err).ok);
+    assert_true(pg_begin(pg, err).ok);
+    if (change->run(change, pg, permit, err).ok) {
+        assert_true(pg_commit(pg, err).ok);
+        return true;
+    }
+    pg_rollback(pg);
+    return false;
+}
+
+static inline struct authz_snapshot *load(struct pg *pg)
+{
+    struct authz_snapshot *snapshot = NULL;
+    struct error err = {0};
+
+    if (!authz_snapshot_load(pg, &snapshot, &err).ok) fail_msg("%s", err.message);
+    return snapshot;
 }

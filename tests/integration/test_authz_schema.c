@@ -37,6 +37,10 @@ static void the_schema_holds_the_rules(void **state)
         " VALUES (gen_random_uuid(), 'robot$a', 'x', 's', now() + interval '1 day')",
         "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
         " VALUES (gen_random_uuid(), 'https://i', 'us', '{HS256}', 60, 'x')",
+        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person) VALUES (gen_random_uuid(), 'robot$a', sha256('x'),"
+        " 'ext:' || repeat('a', 64), now(), 'ext:' || repeat('b', 64))",
+        "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, person) VALUES (gen_random_uuid(), 'robot$a', sha256('x'),"
+        " 'ext:' || repeat('a', 64), now(), 'administrator')",
         "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
         " VALUES (gen_random_uuid(), 'http://i', 'us', '{ES256}', 60, 'x')",
     };
@@ -63,7 +67,7 @@ static void the_schema_holds_the_rules(void **state)
 static const char one_way_arrange[] =
     "INSERT INTO organisation (organisation_id, name, label) VALUES ('" ACME "', 'acme', '{\"class\":\"confidential\"}');"
     "INSERT INTO robot (robot_id, name, secret_hash, created_by, expires_at, revoked_at)"
-    " VALUES ('" ROBOT "', 'robot$a', sha256('x'), 's', now() + interval '1 day', now());"
+    " VALUES ('" ROBOT "', 'robot$a', sha256('x'), 'system', now() + interval '1 day', now()); UPDATE robot SET person = 'administrator';"
     "INSERT INTO binding (binding_id, issuer, subject, role, granted_by, revoked_at)"
     " VALUES ('" GRANT "', 'https://i', 's', 'consumer', 'system', now());"
     "INSERT INTO forgotten_key (blob_id, project_id, region_id, digest, size_bytes, key_version, sequence) VALUES"
@@ -80,6 +84,11 @@ static const struct one_way_row {
     {"UPDATE robot SET revoked_at = NULL", "refused"},
     {"UPDATE robot SET revoked_at = now() + interval '1 day'", "refused"},
     {"UPDATE binding SET revoked_at = NULL", "refused"},
+    {"UPDATE binding SET giver = 'administrator'", "refused"},
+    {"UPDATE robot SET created_by = 'robot:" ROBOT "'", "refused"},
+    {"UPDATE robot SET person = 'ext:' || repeat('a', 64)", "refused"},
+    {"UPDATE robot SET person = NULL", "done"},
+    {"UPDATE robot SET person = 'administrator'", "refused"},
     {"UPDATE organisation SET label = '{}'", "refused"},
     {"UPDATE organisation SET label = '{\"class\":\"open\"}'", "refused"},
     {"UPDATE organisation SET label = '{\"class\":\"top\"}'", "refused"},

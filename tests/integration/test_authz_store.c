@@ -1,30 +1,8 @@
 /* Robots, bindings and issuers as rows, the changes of them, and the snapshot that is made from them. */
 #include "tests/integration/authz_fixture.h"
 
-#include "audit/decision_make.h"
-#include "audit/permit_priv.h"
 #include "authz/snapshot_priv.h"
 #include "base/clock.h"
-
-/* As the sequencer runs it: in a transaction, with a permit, rolled back if it fails. */
-static bool run(struct pg *pg, struct change *change, enum action action, const struct resource *resource,
-                struct error *err)
-{
-    struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:0", .pair_count = 1,
-                                   .pairs = {{.action = action, .resource = *resource}}};
-    OWNED(decision) *decision = NULL;
-    OWNED(permit) *permit = NULL;
-
-    assert_true(decision_make(&parts, &decision, err).ok);
-    assert_true(permit_make(decision, &permit, err).ok);
-    assert_true(pg_begin(pg, err).ok);
-    if (change->run(change, pg, permit, err).ok) {
-        assert_true(pg_commit(pg, err).ok);
-        return true;
-    }
-    pg_rollback(pg);
-    return false;
-}
 
 static bool make_robot(struct pg *pg, const char *name, const char *organisation, struct robot_create *create,
                        struct error *err)
@@ -56,15 +34,6 @@ static bool bind(struct pg *pg, const struct uuid *robot, enum role role, struct
     binding_create_init(&create, &wanted, 0);
     if (id_out != NULL) *id_out = create.binding.id;
     return run(pg, &create.change, ACTION_BINDING_CREATE, where, err);
-}
-
-static struct authz_snapshot *load(struct pg *pg)
-{
-    struct authz_snapshot *snapshot = NULL;
-    struct error err = {0};
-
-    if (!authz_snapshot_load(pg, &snapshot, &err).ok) fail_msg("%s", err.message);
-    return snapshot;
 }
 
 static void a_robot_lives_and_ends(void **state)
@@ -393,8 +362,8 @@ static void an_administrator_is_made_and_replaced(void **state)
     bool exists = true;
     struct error err = {0};
 
-    assert_true(administrator_draw(&first, &err).ok);
-    assert_true(administrator_draw(&second, &err).ok);
+    assert_true(administrator_draw(true, &first, &err).ok);
+    assert_true(administrator_draw(false, &second, &err).ok);
     assert_false(administrator_create(fixture->pg, &first, false, keep, &err, &err).ok);
     assert_int_equal(err.kind, ERROR_FULL);
     assert_true(administrator_was_made(fixture->pg, &exists, &err).ok);

@@ -97,7 +97,7 @@ static struct result make_administrator(struct error *err)
 {
     struct robot_create create;
 
-    TRY_UNTOUCHED_BYTES(create, administrator_draw(&create, err));
+    TRY_UNTOUCHED_BYTES(create, administrator_draw(true, &create, err));
     const struct result made = administrator_create(known.pg, &create, true, keep, NULL, err);
     robot_create_done(&create);
     return made;

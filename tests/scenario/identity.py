@@ -9,7 +9,7 @@ import subprocess
 import time
 import urllib.parse
 
-from sijil_test import Issuer, Server, make_robot, program, run, sha256
+from sijil_test import Issuer, Server, make_person, make_robot, program, run, sha256
 
 server = Server().start()
 admin = server.client(server.admin)
@@ -358,8 +358,9 @@ def a_secret_is_for_those_who_may_give_its_roles():
     boss = make_robot(server, "boss", "org-admin", "main")
     leader = make_robot(server, "leader", "project-admin", "main/models")
     officer = make_robot(server, "officer", "security-officer", "main")
+    other = make_person(server, "erin", "org-admin", "main")
     for who, target, status in ((leader, publisher, 403), (publisher, leader, 403), (boss, publisher, 200), (boss, boss, 403),
-                                (boss, officer, 403), (server.admin, officer, 200), (boss, server.admin, 404), (boss, leader, 200)):
+                                (other, officer, 403), (server.admin, officer, 200), (boss, server.admin, 404), (boss, leader, 200)):
         answer = rotate(target, who=who)
         assert answer.status == status, (who[0], target[0], answer.status, answer.body)
     assert api(server.admin, "DELETE", "/robots/" + robot_of(officer)).status == 204
@@ -497,8 +498,35 @@ def who_may_grant_does_not_grant_himself_or_beyond():
     assert api(chief, "POST", "/bindings", {"robot": officer[0], "role": "security-officer", "scope": "main"}).status == 201
     answer = api(chief, "POST", "/bindings", {"robot": second[0], "role": "security-officer", "scope": "main"})
     assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", answer.body
-    assert api(server.admin, "POST", "/bindings", {"robot": second[0], "role": "security-officer", "scope": "main"}).status == 201
+    answer = api(server.admin, "POST", "/bindings", {"robot": second[0], "role": "security-officer", "scope": "main"})
+    assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", answer.body  # who made the chief is the chief
     assert api(officer, "GET", "/robots").status == 403
+
+
+def two_officers_are_two_persons():
+    """Two robots of one administrator appointed one officer each, and had both secrets."""
+    admin.api("POST", "/organisations", {"name": "guarded"})
+    officers = [make_robot(server, name, "auditor", "guarded", "guarded")[0] for name in ("o1", "o2")]
+    chiefs = [make_robot(server, name, "org-admin", "guarded", "guarded") for name in ("c1", "c2")]
+    bob = make_person(server, "bob", "org-admin", "guarded")
+
+    def appoint(who, **whom):
+        return api(who, "POST", "/bindings", {**whom, "role": "security-officer", "scope": "guarded"})
+    assert appoint(chiefs[0], robot=officers[0]).status == 201
+    for who, whom in ((chiefs[1], officers[1]), (server.admin, officers[1]), (bob, officers[1])):
+        answer = appoint(who, robot=whom)
+        assert answer.status == 403 and answer.json["rule"] == "SYS-BOTH-OFFICERS", (who[0], answer.body)
+    assert admin.api("DELETE", "/robots/" + robot_of(chiefs[0])) is None  # nor is its maker another person now
+    assert appoint(server.admin, robot=officers[1]).status == 403
+    assert appoint(bob, issuer=server.people.url, subject="bob").status == 403  # himself
+    mine = api(bob, "POST", "/robots", {"organisation": "guarded", "name": "of-bob"}).json
+    assert appoint((mine["name"], mine["secret"]), robot=officers[1]).status in (401, 403)  # it has no role
+    assert appoint(bob, robot=mine["name"]).status == 201
+    persons = [server.client(who).call("GET", "/api/v1/self", scope="").json["person"]
+               for who in (server.admin, chiefs[1], bob, (mine["name"], mine["secret"]))]
+    assert persons[0] == persons[1] == "administrator" and persons[2] == persons[3] and persons[2].startswith("ext:"), persons
+    rotated = api(chiefs[1], "POST", f"/robots/{mine['id']}/secret")
+    assert rotated.status == 403, rotated.body  # the secret of an officer whom bob appointed
 
 
 def a_ci_job_needs_no_stored_secret():
@@ -520,7 +548,7 @@ def a_ci_job_needs_no_stored_secret():
     made = api(server.admin, "POST", "/issuers", trust)
     assert made.status == 201 and made.json["audience"] == f"https://127.0.0.1:{server.port}", made.body
     assert api(server.admin, "POST", "/issuers", trust).json["id"] == made.json["id"]
-    assert [i["url"] for i in api(server.admin, "GET", "/issuers").json["issuers"]] == [issuer.url]
+    assert issuer.url in [i["url"] for i in api(server.admin, "GET", "/issuers").json["issuers"]]
     assert api(server.admin, "POST", "/bindings", {"issuer": issuer.url, "subject": subject, "role": "publisher",
                                                    "scope": "main/models/ci"}).status == 201
     deadline = time.monotonic() + 10
@@ -692,7 +720,7 @@ if __name__ == "__main__":
         hostile_tokens_do_no_harm, robots_are_made_listed_and_revoked, a_secret_is_replaced, nobody_gives_a_robot_a_secret_that_is_not_seen, a_download_ends_with_the_secret_behind_it,
         a_secret_is_for_those_who_may_give_its_roles, a_credential_tells_who_it_is,
         a_right_that_is_taken_during_an_upload_is_gone_at_its_end, roles_are_given_and_taken,
-        who_may_grant_does_not_grant_himself_or_beyond, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
+        who_may_grant_does_not_grant_himself_or_beyond, two_officers_are_two_persons, a_ci_job_needs_no_stored_secret, a_grant_says_to_whom, what_was_made_is_there_at_once,
         lists_name_nothing_that_is_hidden, an_administrator_has_no_content,
         the_key_process_forgets_what_opened_its_keys, no_program_leaves_its_memory_in_a_core_file,
         the_last_administrator_stays, server=server)

@@ -428,6 +428,16 @@ class Issuer:
         return text + "." + self.encode(b"".join(int(number, 16).to_bytes(32, "big") for number in numbers))
 
 
+def make_person(server, name, role, scope):
+    """A second person: a subject of a trusted issuer with one role; answers a login that is good for ten minutes. Robots of the
+    administrator are the administrator."""
+    if getattr(server, "people", None) is None:
+        server.people = Issuer("https://staff.example", f"https://127.0.0.1:{server.port}")
+        server.client(server.admin).api("POST", "/issuers", {"url": server.people.url, "algorithms": ["ES256"], "jwks": server.people.jwks})
+    server.client(server.admin).api("POST", "/bindings", {"issuer": server.people.url, "subject": name, "role": role, "scope": scope})
+    return "oidc", server.people.token(sub=name)
+
+
 def send_slowly(place, location, size):
     """A PATCH of which only the beginning is sent: its socket."""
     link = place.client.connection(timeout=60)

@@ -1,8 +1,10 @@
-/* Of which organisation somebody is. */
+/* Which person is behind a principal, and of which organisation it is. */
 #include "tests/support/unit.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "authz/person.h"
 #include "authz/snapshot.h"
 
 #define NOW INT64_C(1800000000000)
@@ -54,9 +56,164 @@ static void a_subject_has_a_home(void **state)
     }
 }
 
+/*
+ * Registry-admins by one letter each. A and B are subjects of one issuer, C is the subject of another that has the name of A. The robots 1
+ * and 2 are A's, 3 is B's, 4 is the embedded administrator and 5 a robot of it; 6, 7 and 8 are nobody's, and 8 has no role.
+ */
+static struct principal principal_of(char letter)
+{
+    if (letter == 'A') return subject_of("https://i", "alice");
+    if (letter == 'B') return subject_of("https://i", "bob");
+    if (letter == 'C') return subject_of("https://j", "alice");
+    return (struct principal){.kind = PRINCIPAL_ROBOT, .id = id_of(letter)};
+}
+
+static struct person person_behind(char letter)
+{
+    struct person person = {.key = ""};
+    const struct principal alice = principal_of('A'), bob = principal_of('B');
+
+    if (letter == '1' || letter == '2') principal_key(&alice, person.key);
+    else if (letter == '3') principal_key(&bob, person.key);
+    else if (letter == '4' || letter == '5') (void)snprintf(person.key, sizeof person.key, PERSON_ADMINISTRATOR);
+    return person;
+}
+
+static struct authz_binding binding_to(char letter, enum role role)
+{
+    const struct principal principal = principal_of(letter);
+    struct authz_binding binding = {.kind = principal.kind, .robot = principal.id, .role = role, .scope = RESOURCE_SYSTEM};
+
+    memcpy(binding.issuer, principal.issuer, sizeof binding.issuer);
+    memcpy(binding.subject, principal.subject, sizeof binding.subject);
+    binding.id = id_of(letter);
+    binding.id.bytes[1] = (uint8_t)(1 + role);
+    return binding;
+}
+
+/* All are registry-admins, and `officer`, if it is one, is a security officer whom `giver` appointed. */
+static struct authz_snapshot *snapshot_with(char officer, char giver)
+{
+    static const char jwks[] = "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"k\",\"alg\":\"ES256\","
+                               "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","
+                               "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}";
+    const struct issuer_record issuers[] = {
+        {.url = "https://i", .audience = "us", .algorithms = 1U << JOSE_ES256, .types = 1, .lifetime_max_s = 60, .jwks = jwks},
+        {.url = "https://j", .audience = "us", .algorithms = 1U << JOSE_ES256, .types = 1, .lifetime_max_s = 60, .jwks = jwks}};
+    static const char admins[] = "1234567ABC", robots[] = "12345678";
+    struct authz_robot rows[sizeof robots - 1];
+    struct authz_binding bindings[sizeof admins];
+    struct authz_snapshot *made = NULL;
+    struct error err = {0};
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        rows[i] = (struct authz_robot){.id = id_of(robots[i]), .person = person_behind(robots[i]), .enabled = true, .expires_ms = NOW + 1};
+        (void)snprintf(rows[i].name, sizeof rows[i].name, "robot$r%c", robots[i]);
+    }
+    for (; count < sizeof admins - 1; count++) bindings[count] = binding_to(admins[count], ROLE_REGISTRY_ADMIN);
+    if (officer != '-') {
+        const struct principal by = principal_of(giver);
+        bindings[count] = binding_to(officer, ROLE_SECURITY_OFFICER);
+        principal_key(&by, bindings[count].granted_by);
+        bindings[count].giver = person_behind(giver);
+        if (by.kind == PRINCIPAL_EXTERNAL) memcpy(bindings[count].giver.key, bindings[count].granted_by, PRINCIPAL_KEY_SIZE);
+        count++;
+    }
+    const struct authz_parts parts = {.robots = rows, .robot_count = COUNT(rows), .bindings = bindings, .binding_count = count,
+                                      .issuers = issuers, .issuer_count = COUNT(issuers)};
+    assert_true(authz_snapshot_build(&parts, &made, &err).ok);
+    return made;
+}
+
+static void robots_count_as_who_made_them(void **state)
+{
+    static const struct {
+        char one, other;
+        bool is_another, is_same;
+    } rows[] = {
+        {'A', 'B', true, false}, {'A', 'A', false, true},  {'A', 'C', true, false},  {'A', '1', false, true},  {'1', '2', false, true},
+        {'1', '3', true, false}, {'1', 'B', true, false},  {'4', '5', false, true},  {'4', '1', true, false},  {'4', 'A', true, false},
+        {'6', 'A', false, false}, {'6', '7', false, false}, {'6', '6', false, false}, {'6', '4', false, false}, {'9', 'A', false, false},
+    };
+    OWNED(authz_snapshot) *snapshot = snapshot_with('-', '-');
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct principal one = principal_of(rows[i].one), other = principal_of(rows[i].other);
+        const struct person first = person_of(snapshot, &one), second = person_of(snapshot, &other);
+        if (person_is_another(&first, &second) != rows[i].is_another || person_is_another(&second, &first) != rows[i].is_another ||
+            person_is_same(&first, &second) != rows[i].is_same || person_is_same(&second, &first) != rows[i].is_same)
+            fail_msg("%c and %c", rows[i].one, rows[i].other);
+    }
+    const struct person server = person_of(snapshot, &(struct principal){.kind = PRINCIPAL_SYSTEM});
+    assert_string_equal(server.key, "");
+}
+
+static const struct appointment_row {
+    const char *name;
+    char first, by;        /* the officer that there is, and who appointed him */
+    char second, then;     /* who is to become one, and by whom */
+    bool is_refused;
+} appointment_rows[] = {
+    {"the first is anybody's to appoint", '-', '-', '8', '6', false},
+    {"the second is another person's", 'B', 'A', '1', 'B', false},
+    {"not that of the same subject", 'B', 'A', '1', 'A', true},
+    {"nor that of a robot of his", 'B', 'A', 'A', '1', true},
+    {"nor of two robots of his", 'B', '1', 'A', '2', true},
+    {"nor of a robot and its maker", 'B', '1', 'A', 'A', true},
+    {"the administrator and a robot of his are one", 'B', '4', '1', '5', true},
+    {"the administrator and a subject are two", 'B', '4', '1', 'A', false},
+    {"nobody appoints no second one", 'B', 'A', '1', '6', true},
+    {"nor does anybody after nobody", 'B', '6', '1', 'A', true},
+    {"one person's two robots are no two officers", '1', '4', '2', 'B', true},
+    {"nor are a subject and its robot", 'A', '4', '1', 'B', true},
+    {"two persons' robots are", '1', '4', '3', 'B', false},
+    {"nobody is no second officer", '1', '4', '8', 'B', true},
+    {"nor is there one beside nobody", '8', '4', '1', 'B', true},
+    {"whoever it is, while that is not known yet", '1', '4', '-', 'B', false},
+    {"the same subject of another issuer is another person", 'B', 'A', '1', 'C', false},
+};
+
+static void officers_are_two_persons(void **state)
+{
+    const struct appointment_row *row = *state;
+    OWNED(authz_snapshot) *snapshot = snapshot_with(row->first, row->by);
+    const struct principal granter = principal_of(row->then);
+    const struct authz_binding second = binding_to(row->second, ROLE_SECURITY_OFFICER);
+    struct resource scope = {.kind = RESOURCE_SYSTEM};
+
+    authz_grant_detail(ROLE_SECURITY_OFFICER, &second, scope.detail);
+    const struct authz_judgement found = authz_snapshot_judge(snapshot, &granter, ACTION_BINDING_CREATE, &scope, NOW);
+    assert_int_equal(found.verdict, row->is_refused ? JUDGED_NOT_ALLOWED : JUDGED_ALLOWED);
+    if (row->is_refused) assert_string_equal(found.rule, "SYS-BOTH-OFFICERS");
+}
+
+/* Who appointed an officer may give it a new secret, also by a robot; others revoke it. */
+static void an_officers_secret_is_for_the_person_who_appointed(void **state)
+{
+    static const struct {
+        char by, then;
+        bool is_refused;
+    } rows[] = {{'A', 'A', false}, {'A', '1', false}, {'1', '2', false}, {'A', '3', true}, {'A', 'B', true}, {'6', '6', false}, {'6', '7', true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        OWNED(authz_snapshot) *snapshot = snapshot_with('8', rows[i].by);
+        const struct principal principal = principal_of(rows[i].then);
+        const struct uuid robot = id_of('8');
+        struct resource where = {.kind = RESOURCE_SYSTEM};
+        uuid_format(&robot, where.detail);
+        const struct authz_judgement found = authz_snapshot_judge(snapshot, &principal, ACTION_ROBOT_ROTATE, &where, NOW);
+        if ((found.verdict != JUDGED_ALLOWED) != rows[i].is_refused) fail_msg("row %zu: %s", i, found.message);
+        if (rows[i].is_refused) assert_string_equal(found.rule, "SYS-BOTH-OFFICERS");
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_subject_has_a_home)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_subject_has_a_home), cmocka_unit_test(robots_count_as_who_made_them),
+                                       cmocka_unit_test(an_officers_secret_is_for_the_person_who_appointed)};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TABLE(appointment_rows, officers_are_two_persons) + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,7 @@ static struct authz_binding binding_of(const struct given *row, size_t number)
     else (void)snprintf(binding.issuer, sizeof binding.issuer, "https://i");
     if (row->robot == 0) (void)snprintf(binding.subject, sizeof binding.subject, "ci");
     (void)snprintf(binding.pattern, sizeof binding.pattern, "%s", row->pattern);
+    if (row->granter != 0) binding.giver = (struct person){{'e', 'x', 't', ':', row->granter}};
     if (row->granter != 0) (void)key_of(row->granter, binding.granted_by);
     else (void)snprintf(binding.granted_by, sizeof binding.granted_by, "system");
     return binding;
@@ -95,7 +96,7 @@ static struct authz_snapshot *build(struct error *err)
 
     for (size_t i = 0; i < COUNT(rows); i++) {
         rows[i] = (struct authz_robot){
-            .id = id_of(robots[i]), .enabled = robots[i] != 'd', .expires_ms = robots[i] == 'x' ? NOW - 1 : NOW + 1000};
+            .id = id_of(robots[i]), .person = {{'e', 'x', 't', ':', robots[i]}}, .enabled = robots[i] != 'd', .expires_ms = robots[i] == 'x' ? NOW - 1 : NOW + 1000};
         (void)snprintf(rows[i].name, sizeof rows[i].name, "robot$acme+%c", robots[i]);
         sha256_of(bytes_of_text(rows[i].name), rows[i].secret_hash);
     }
