@@ -12,42 +12,42 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define PLACES     64              /* connections; beyond them one is closed as it is */
+#define LINGERING_MAX     64              /* connections; beyond them one is closed as it is */
 #define LONGEST_MS 10000
 #define PIECE      ((size_t)1 << 20) /* thrown away at a time; the kernel copies nothing */
-#define TURN       16              /* pieces, then others have their turn */
+#define PIECES_AT_A_TIME       16              /* pieces, then others are looked at */
 
-struct place {
+struct lingering {
     int fd; /* -1: free */
     int64_t until_ms, bytes;
 };
 
 struct lingerer {
-    pthread_mutex_t mutex; /* for `places`: only the thread empties one, only lingerer_take() fills one */
-    struct place places[PLACES];
+    pthread_mutex_t mutex; /* for `lingerings`: only the thread empties one, only lingerer_take() fills one */
+    struct lingering lingerings[LINGERING_MAX];
     int64_t bytes_max;
     int wake;
     _Atomic bool is_stopping;
     pthread_t thread;
 };
 
-static void leave(struct lingerer *lingerer, struct place *place)
+static void leave(struct lingerer *lingerer, struct lingering *lingering)
 {
-    (void)close(place->fd);
+    (void)close(lingering->fd);
     pthread_mutex_lock(&lingerer->mutex);
-    place->fd = -1;
+    lingering->fd = -1;
     pthread_mutex_unlock(&lingerer->mutex);
 }
 
 /* False: it is over. */
-static bool throw_away(const struct lingerer *lingerer, struct place *place)
+static bool throw_away(const struct lingerer *lingerer, struct lingering *lingering)
 {
-    for (int i = 0; i < TURN; i++) {
-        const ssize_t got = recv(place->fd, NULL, PIECE, MSG_TRUNC | MSG_DONTWAIT);
+    for (int i = 0; i < PIECES_AT_A_TIME; i++) {
+        const ssize_t got = recv(lingering->fd, NULL, PIECE, MSG_TRUNC | MSG_DONTWAIT);
         if (got < 0) return true; /* nothing now; poll(2) tells of the end */
         if (got == 0) return false;
-        place->bytes += got;
-        if (place->bytes > lingerer->bytes_max) return false;
+        lingering->bytes += got;
+        if (lingering->bytes > lingerer->bytes_max) return false;
     }
     return true;
 }
@@ -61,23 +61,23 @@ static nfds_t gather(struct lingerer *lingerer, struct pollfd *waiting, size_t *
 
     waiting[0] = (struct pollfd){.fd = lingerer->wake, .events = POLLIN};
     pthread_mutex_lock(&lingerer->mutex);
-    for (size_t i = 0; i < PLACES; i++) {
-        const struct place *place = &lingerer->places[i];
-        if (place->fd < 0) continue;
-        const int64_t left_ms = place->until_ms > now_ms ? place->until_ms - now_ms : 0;
+    for (size_t i = 0; i < LINGERING_MAX; i++) {
+        const struct lingering *lingering = &lingerer->lingerings[i];
+        if (lingering->fd < 0) continue;
+        const int64_t left_ms = lingering->until_ms > now_ms ? lingering->until_ms - now_ms : 0;
         if (longest_ms < 0 || left_ms < longest_ms) longest_ms = left_ms;
         index[count] = i;
-        waiting[count++] = (struct pollfd){.fd = place->fd, .events = POLLIN};
+        waiting[count++] = (struct pollfd){.fd = lingering->fd, .events = POLLIN};
     }
     pthread_mutex_unlock(&lingerer->mutex);
     *longest_ms_out = (int)longest_ms;
     return count;
 }
 
-static void turn(struct lingerer *lingerer)
+static void look(struct lingerer *lingerer)
 {
-    struct pollfd waiting[PLACES + 1];
-    size_t index[PLACES + 1];
+    struct pollfd waiting[LINGERING_MAX + 1];
+    size_t index[LINGERING_MAX + 1];
     eventfd_t ignored = 0;
     int longest_ms = -1;
 
@@ -86,10 +86,10 @@ static void turn(struct lingerer *lingerer)
     if (waiting[0].revents != 0) (void)eventfd_read(lingerer->wake, &ignored);
     const int64_t now_ms = clock_monotonic_ms();
     for (nfds_t i = 1; i < count; i++) {
-        struct place *place = &lingerer->places[index[i]];
+        struct lingering *lingering = &lingerer->lingerings[index[i]];
         const bool goes_on = (waiting[i].revents & (POLLERR | POLLHUP | POLLNVAL)) == 0 &&
-                             (waiting[i].revents == 0 || throw_away(lingerer, place));
-        if (!goes_on || now_ms >= place->until_ms) leave(lingerer, place);
+                             (waiting[i].revents == 0 || throw_away(lingerer, lingering));
+        if (!goes_on || now_ms >= lingering->until_ms) leave(lingerer, lingering);
     }
 }
 
@@ -97,14 +97,14 @@ static void *lingerer_main(void *argument)
 {
     struct lingerer *lingerer = argument;
 
-    while (!atomic_load(&lingerer->is_stopping)) turn(lingerer);
+    while (!atomic_load(&lingerer->is_stopping)) look(lingerer);
     return NULL;
 }
 
 static void lingerer_free(struct lingerer *lingerer)
 {
-    for (size_t i = 0; i < PLACES; i++)
-        if (lingerer->places[i].fd >= 0) (void)close(lingerer->places[i].fd);
+    for (size_t i = 0; i < LINGERING_MAX; i++)
+        if (lingerer->lingerings[i].fd >= 0) (void)close(lingerer->lingerings[i].fd);
     if (lingerer->wake >= 0) (void)close(lingerer->wake);
     pthread_mutex_destroy(&lingerer->mutex);
     free(lingerer);
@@ -116,7 +116,7 @@ struct result lingerer_start(int64_t bytes_max, struct lingerer **lingerer_out, 
 
     if (lingerer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory to end connections");
     pthread_mutex_init(&lingerer->mutex, NULL);
-    for (size_t i = 0; i < PLACES; i++) lingerer->places[i].fd = -1;
+    for (size_t i = 0; i < LINGERING_MAX; i++) lingerer->lingerings[i].fd = -1;
     lingerer->bytes_max = bytes_max;
     lingerer->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (lingerer->wake < 0 || pthread_create(&lingerer->thread, NULL, lingerer_main, lingerer) != 0) {
@@ -138,15 +138,15 @@ void lingerer_stop(struct lingerer *lingerer)
 
 void lingerer_take(struct lingerer *lingerer, int fd)
 {
-    struct place *free_place = NULL;
+    struct lingering *free_slot = NULL;
 
     pthread_mutex_lock(&lingerer->mutex);
-    for (size_t i = 0; i < PLACES && free_place == NULL; i++)
-        if (lingerer->places[i].fd < 0) free_place = &lingerer->places[i];
-    const int own = free_place == NULL ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    for (size_t i = 0; i < LINGERING_MAX && free_slot == NULL; i++)
+        if (lingerer->lingerings[i].fd < 0) free_slot = &lingerer->lingerings[i];
+    const int own = free_slot == NULL ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own >= 0) {
         (void)shutdown(own, SHUT_WR);
-        *free_place = (struct place){.fd = own, .until_ms = clock_monotonic_ms() + LONGEST_MS};
+        *free_slot = (struct lingering){.fd = own, .until_ms = clock_monotonic_ms() + LONGEST_MS};
     }
     pthread_mutex_unlock(&lingerer->mutex);
     if (own >= 0) (void)eventfd_write(lingerer->wake, 1);

@@ -59,7 +59,7 @@ static struct upload_request session_of(const struct request *request)
 }
 
 /* 416 with what the client needs to go on. */
-static struct result out_of_order(struct request *request, const struct intake_state *state)
+static struct result out_of_order(struct request *request, const struct upload_body *state)
 {
     (void)oci_refuse(request, 416, "RANGE_INVALID", "the body does not begin where the upload ends; Range says where").ok;
     upload_headers(request, &state->location, upload_offset(state->upload));
@@ -67,7 +67,7 @@ static struct result out_of_order(struct request *request, const struct intake_s
 }
 
 /* A Content-Range must begin at the offset and be as long as the body; "0-0" with an empty body is what some send. */
-static struct result check_range(struct request *request, struct intake_state *state)
+static struct result check_range(struct request *request, struct upload_body *state)
 {
     const char *value = request_header(request, "Content-Range");
     const char *length = request_header(request, "Content-Length");
@@ -89,10 +89,10 @@ static struct result check_range(struct request *request, struct intake_state *s
 static struct result ask(struct request *request, struct error *err)
 {
     const struct upload_request session = session_of(request);
-    struct intake_state *state = NULL;
+    struct upload_body *state = NULL;
 
-    intake_release(request); /* of an earlier decision, which came too late */
-    TRY(intake_state_new(request, &state, err));
+    upload_body_release(request); /* of an earlier decision, which came too late */
+    TRY(upload_body_new(request, &state, err));
     state->location = session.location;
     return upload_new(request->gateway->registry, &session, &state->upload, err);
 }
@@ -102,12 +102,12 @@ static struct change *search(struct request *request)
     struct error ignored = {0};
 
     if (!ask(request, &ignored).ok) return NULL; /* asked again, and said, by who needs it */
-    return upload_search(((struct intake_state *)request->handler_state)->upload);
+    return upload_search(((struct upload_body *)request->handler_state)->upload);
 }
 
-static struct result find(struct request *request, struct pg *pg, struct intake_state **state_out, struct error *err)
+static struct result find(struct request *request, struct pg *pg, struct upload_body **state_out, struct error *err)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
 
     if (state == NULL || state->upload == NULL) {
         TRY(ask(request, err));
@@ -119,15 +119,15 @@ static struct result find(struct request *request, struct pg *pg, struct intake_
 
 static struct result begin(struct request *request, struct pg *pg, struct error *err)
 {
-    struct intake_state *state = NULL;
+    struct upload_body *state = NULL;
     struct result result = SUCCESS;
 
     const struct result found = find(request, pg, &state, err);
     if (state == NULL) return found;
-    if (!intake_claim(request, pg, found, &result, err)) return result;
+    if (!upload_body_claim(request, pg, found, &result, err)) return result;
     result = check_range(request, state);
     if (request->response == NULL) return result;
-    intake_let_go(state, pg);
+    upload_body_let_go(state, pg);
     return result;
 }
 
@@ -137,11 +137,11 @@ static struct result begin_close(struct request *request, struct pg *pg, struct 
 
     if (!upload_digest_argument(request, &digest)) return SUCCESS;
     const struct result result = begin(request, pg, err);
-    if (result.ok) ((struct intake_state *)request->handler_state)->digest = digest;
+    if (result.ok) ((struct upload_body *)request->handler_state)->digest = digest;
     return result;
 }
 
-static bool is_short(struct request *request, const struct intake_state *state)
+static bool is_short(struct request *request, const struct upload_body *state)
 {
     if (!state->has_range || upload_offset(state->upload) == state->expected_end) return false;
     (void)oci_refuse(request, 400, "SIZE_INVALID", "the body was not as long as its Content-Range").ok;
@@ -150,13 +150,13 @@ static bool is_short(struct request *request, const struct intake_state *state)
 
 static struct result finish_write(struct request *request, struct pg *pg, struct error *err)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
 
     const bool wrong = is_short(request, state); /* then what was not saved meanwhile does not count */
     const struct result saved = wrong ? SUCCESS : upload_save(state->upload, pg, &state->recorder.recorder, err);
     const uint64_t offset = upload_offset(state->upload);
-    intake_let_go(state, pg);
-    if (!saved.ok) return intake_refuse(request, err);
+    upload_body_let_go(state, pg);
+    if (!saved.ok) return upload_body_refuse(request, err);
     if (wrong) return SUCCESS;
     response_empty(request, 202);
     upload_headers(request, &state->location, offset);
@@ -166,28 +166,28 @@ static struct result finish_write(struct request *request, struct pg *pg, struct
 static struct result finish_close(struct request *request, struct pg *pg, struct error *err)
 {
     const struct result result =
-        is_short(request, request->handler_state) ? SUCCESS : intake_commit(request, pg, err);
+        is_short(request, request->handler_state) ? SUCCESS : upload_body_commit(request, pg, err);
 
-    intake_end(request->handler_state);
+    upload_body_end(request->handler_state);
     return result;
 }
 
 /* What came before the connection broke is kept; the client asks where to go on. */
 static void cut(struct request *request, struct pg *pg)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
     struct error ignored = {0};
 
     if (state == NULL || state->upload == NULL) return;
     if (!request->is_right_lost && upload_can_save(state->upload)) (void)upload_save(state->upload, pg, &state->recorder.recorder, &ignored).ok;
-    intake_let_go(state, pg);
+    upload_body_let_go(state, pg);
 }
 
 static struct result status(struct request *request, struct pg *pg, struct error *err)
 {
-    struct intake_state *state = NULL;
+    struct upload_body *state = NULL;
 
-    if (!find(request, pg, &state, err).ok) return intake_refuse(request, err);
+    if (!find(request, pg, &state, err).ok) return upload_body_refuse(request, err);
     response_empty(request, 204);
     upload_headers(request, &state->location, upload_offset(state->upload));
     return SUCCESS;
@@ -199,18 +199,18 @@ static struct result cancel(struct request *request, struct pg *pg, struct error
     struct upload_cancel change;
 
     upload_cancel_prepare(session.where, session.principal, &session.location, &change);
-    if (!request_record(request, &change.change, err).ok) return intake_refuse(request, err);
+    if (!request_record(request, &change.change, err).ok) return upload_body_refuse(request, err);
     upload_cancel_finish(request->gateway->registry, pg, &change);
     response_empty(request, 204);
     return SUCCESS;
 }
 
 const struct handler handler_upload_write = {
-    .search = search, .begin = begin, .write = intake_write, .finish = finish_write, .cut = cut, .release = intake_release,
+    .search = search, .begin = begin, .write = upload_body_write, .finish = finish_write, .cut = cut, .release = upload_body_release,
     .decides_at_once = true};
 const struct handler handler_upload_commit = {
-    .search = search, .begin = begin_close, .write = intake_write, .finish = finish_close, .cut = cut, .release = intake_release,
+    .search = search, .begin = begin_close, .write = upload_body_write, .finish = finish_close, .cut = cut, .release = upload_body_release,
     .decides_at_once = true};
 const struct handler handler_upload_read = {
-    .search = search, .handle = status, .release = intake_release, .decides_at_once = true};
+    .search = search, .handle = status, .release = upload_body_release, .decides_at_once = true};
 const struct handler handler_upload_cancel = {.handle = cancel};

@@ -188,11 +188,11 @@ static void accepted(struct request *request, const struct upload_location *loca
 static struct result claim_whole(struct request *request, struct pg *pg, const struct upload_begin *begun,
                                  struct error *err)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
     struct result result = SUCCESS;
 
     const struct result found = upload_of_begin(request->gateway->registry, request->permit, begun, &state->upload, err);
-    (void)intake_claim(request, pg, found, &result, err);
+    (void)upload_body_claim(request, pg, found, &result, err);
     return result;
 }
 
@@ -200,7 +200,7 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
 {
     const char *mounted = request_argument(request, "mount");
     const bool is_whole = request_argument(request, "digest") != NULL;
-    struct intake_state *state = NULL;
+    struct upload_body *state = NULL;
     struct upload_begin begun;
     struct digest digest = {0};
 
@@ -210,7 +210,7 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
         return SUCCESS;
     }
     if (is_whole && !upload_digest_argument(request, &digest)) return SUCCESS;
-    TRY(intake_state_new(request, &state, err));
+    TRY(upload_body_new(request, &state, err));
     const struct result prepared = upload_begin_prepare(request->gateway->registry, oci_where(request),
                                                         &request->principal, algorithm_of(request), &begun, err);
     if (!prepared.ok || !request_record(request, &begun.change, err).ok) return oci_fail(request, "NAME_UNKNOWN", err);
@@ -225,7 +225,7 @@ static struct result begin(struct request *request, struct pg *pg, struct error 
 
 static void cut(struct request *request, struct pg *pg)
 {
-    if (request->handler_state != NULL) intake_let_go(request->handler_state, pg);
+    if (request->handler_state != NULL) upload_body_let_go(request->handler_state, pg);
 }
 
 static bool is_empty_digest(const struct digest *digest)
@@ -237,16 +237,16 @@ static bool is_empty_digest(const struct digest *digest)
 
 static struct result finish(struct request *request, struct pg *pg, struct error *err)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
 
     /* Without a body it is the beginning of a session by a client that names the digest early. */
     if (upload_offset(state->upload) == 0 && !is_empty_digest(&state->digest)) {
-        intake_end(state);
+        upload_body_end(state);
         accepted(request, &state->location);
         return SUCCESS;
     }
-    return intake_commit(request, pg, err);
+    return upload_body_commit(request, pg, err);
 }
 
 const struct handler handler_upload_begin = {
-    .begin = begin, .write = intake_write, .finish = finish, .cut = cut, .release = intake_release};
+    .begin = begin, .write = upload_body_write, .finish = finish, .cut = cut, .release = upload_body_release};

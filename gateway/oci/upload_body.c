@@ -7,9 +7,9 @@
 #include "crypto/secret.h"
 #include "gateway/oci/upload_priv.h"
 
-struct result intake_state_new(struct request *request, struct intake_state **state_out, struct error *err)
+struct result upload_body_new(struct request *request, struct upload_body **state_out, struct error *err)
 {
-    struct intake_state *state = arena_take(request->arena, sizeof *state);
+    struct upload_body *state = arena_take(request->arena, sizeof *state);
 
     if (state == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an upload");
     request_recorder_init(&state->recorder, request);
@@ -51,7 +51,7 @@ void upload_created(struct request *request, const char *digest)
 }
 
 /* What a session's failures mean to a client. */
-struct result intake_refuse(struct request *request, struct error *err)
+struct result upload_body_refuse(struct request *request, struct error *err)
 {
     switch (err->kind) {
     case ERROR_CONFLICT: return oci_refuse(request, 409, "BLOB_UPLOAD_INVALID", err->message);
@@ -70,13 +70,13 @@ struct result intake_refuse(struct request *request, struct error *err)
     return oci_fail(request, "BLOB_UPLOAD_UNKNOWN", err);
 }
 
-void intake_end(struct intake_state *state)
+void upload_body_end(struct upload_body *state)
 {
     upload_free(GIVE(state->upload));
 }
 
 /* All that is announced, before the first byte of it: room where it is stored, and bytes of a project with a quota. */
-static struct result reserve(struct request *request, struct intake_state *state, struct error *err)
+static struct result reserve(struct request *request, struct upload_body *state, struct error *err)
 {
     const char *text = request_header(request, "Content-Length");
     uint64_t length = 0;
@@ -86,7 +86,7 @@ static struct result reserve(struct request *request, struct intake_state *state
     return upload_reserve(state->upload, &(struct upload_announcement){.length = length}, &state->recorder.recorder, err);
 }
 
-void intake_let_go(struct intake_state *state, struct pg *pg)
+void upload_body_let_go(struct upload_body *state, struct pg *pg)
 {
     struct recorder *recorder = &state->recorder.recorder;
     struct error ignored = {0};
@@ -96,42 +96,42 @@ void intake_let_go(struct intake_state *state, struct pg *pg)
         (void)upload_drop(state->upload, pg, "its only request failed", recorder, &ignored).ok;
     else
         (void)upload_give_back(state->upload, recorder, &ignored).ok;
-    intake_end(state);
+    upload_body_end(state);
 }
 
 /* Clients begin anew when they hear that an upload is unknown; one that is lost is, from now on, unless another writer has it. */
 static struct result end_lost(struct request *request, struct pg *pg, struct error *err)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
 
     log_error("what an upload had made safe is gone or damaged, so it ends", err);
     const struct result dropped = upload_drop(state->upload, pg, "what it had is lost", &state->recorder.recorder, err);
-    intake_end(state);
-    if (!dropped.ok) return intake_refuse(request, err);
+    upload_body_end(state);
+    if (!dropped.ok) return upload_body_refuse(request, err);
     return oci_refuse(request, 404, "BLOB_UPLOAD_UNKNOWN", "what was stored of this upload is lost: begin a new one");
 }
 
 static struct result give_up(struct request *request, struct pg *pg, struct error *err)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
 
     if (state->upload != NULL && upload_is_lost(state->upload)) return end_lost(request, pg, err);
     if (state->upload != NULL) upload_note_end(state->upload, pg, err);
-    intake_let_go(state, pg);
-    return intake_refuse(request, err);
+    upload_body_let_go(state, pg);
+    return upload_body_refuse(request, err);
 }
 
-bool intake_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
+bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
                   struct error *err)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
 
     if (found.ok && upload_claim(state->upload, pg, err).ok && reserve(request, state, err).ok) return true;
     *result_out = give_up(request, pg, err);
     return false;
 }
 
-static struct result write(struct intake_state *state, struct pg *pg, struct bytes bytes, struct error *err)
+static struct result write(struct upload_body *state, struct pg *pg, struct bytes bytes, struct error *err)
 {
     const struct upload_announcement announced = {.length = bytes.length, .more_may_come = true};
 
@@ -142,31 +142,31 @@ static struct result write(struct intake_state *state, struct pg *pg, struct byt
     return upload_must_save(state->upload) ? upload_save(state->upload, pg, &state->recorder.recorder, err) : SUCCESS;
 }
 
-struct result intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err)
+struct result upload_body_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
 
     return write(state, pg, bytes, err).ok ? SUCCESS : give_up(request, pg, err);
 }
 
-struct result intake_commit(struct request *request, struct pg *pg, struct error *err)
+struct result upload_body_commit(struct request *request, struct pg *pg, struct error *err)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
     char digest[DIGEST_TEXT_SIZE];
 
     const struct result committed = upload_commit(state->upload, pg, &state->digest, &state->recorder.recorder, err);
     if (!committed.ok) return give_up(request, pg, err);
-    intake_end(state);
+    upload_body_end(state);
     digest_format(&state->digest, digest);
     upload_created(request, digest);
     return SUCCESS;
 }
 
-void intake_release(struct request *request)
+void upload_body_release(struct request *request)
 {
-    struct intake_state *state = request->handler_state;
+    struct upload_body *state = request->handler_state;
 
     if (state == NULL) return;
-    intake_end(state);
+    upload_body_end(state);
     secret_wipe(&state->location, sizeof state->location);
 }

@@ -7,7 +7,7 @@
 #include "registry/upload/upload.h"
 
 /** Kept in request->handler_state from begin to release. */
-struct intake_state {
+struct upload_body {
     struct upload *upload;
     struct upload_location location;
     struct request_recorder recorder;
@@ -18,23 +18,23 @@ struct intake_state {
 };
 
 /** In the arena, zeroed, as the request's handler_state. ERROR_NO_MEMORY. */
-RESULT intake_state_new(struct request *request, struct intake_state **state_out, struct error *err);
+RESULT upload_body_new(struct request *request, struct upload_body **state_out, struct error *err);
 /** Lets go of the session. Before the answer goes out, because the client's next request may come at once. */
-void intake_end(struct intake_state *state);
+void upload_body_end(struct upload_body *state);
 /**
- * intake_end(), and what was reserved of the project's quota and did not come is given back; a session that nobody was told of ends.
+ * upload_body_end(), and what was reserved of the project's quota and did not come is given back; a session that nobody was told of ends.
  * What can't be done now is, when the session expires.
  */
-void intake_let_go(struct intake_state *state, struct pg *pg);
+void upload_body_let_go(struct upload_body *state, struct pg *pg);
 /** Claims the session that was found, if it was. True: go on; false: *result_out is what the handler returns. */
-bool intake_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
+bool upload_body_claim(struct request *request, struct pg *pg, struct result found, struct result *result_out,
                   struct error *err);
 /** What a session's failure means to a client. */
-RESULT intake_refuse(struct request *request, struct error *err);
-RESULT intake_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
+RESULT upload_body_refuse(struct request *request, struct error *err);
+RESULT upload_body_write(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);
 /** Commits and answers 201. */
-RESULT intake_commit(struct request *request, struct pg *pg, struct error *err);
-void intake_release(struct request *request);
+RESULT upload_body_commit(struct request *request, struct pg *pg, struct error *err);
+void upload_body_release(struct request *request);
 
 /** Location, Range and Docker-Upload-UUID of a session, added to an answer (docs/decisions/0015-range-of-nothing.md). */
 void upload_headers(struct request *request, const struct upload_location *location, uint64_t offset);
