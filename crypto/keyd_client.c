@@ -202,15 +202,36 @@ struct result keyd_pin_approver(struct keyd_client *client, const uint8_t public
     return keyd_call(client, &request, &call, err);
 }
 
-struct result keyd_pin_policy(struct keyd_client *client, const struct policy_pin_request *pin, uint64_t *epoch_out,
-                              uint8_t digest_out[32], struct error *err)
+static struct result pin(struct keyd_client *client, enum keyd_type type, const struct document_pin_request *pin,
+                         struct document_pin *pin_out, struct error *err)
 {
-    struct keyd_request request = {.type = KEYD_PIN_POLICY};
+    struct keyd_request request = {.type = type};
     OWNED_CALL call = {0};
 
     request.as.pin = *pin;
     TRY(keyd_call(client, &request, &call, err));
-    *epoch_out = call.reply.as.policy.epoch;
-    memcpy(digest_out, call.reply.as.policy.digest, sizeof call.reply.as.policy.digest);
+    *pin_out = call.reply.as.pin;
+    return SUCCESS;
+}
+
+struct result keyd_pin_document(struct keyd_client *client, const struct document_pin_request *request, struct document_pin *pin_out,
+                                struct error *err)
+{
+    return pin(client, KEYD_PIN_DOCUMENT, request, pin_out, err);
+}
+
+struct result keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *request, struct document_pin *pin_out,
+                              struct error *err)
+{
+    return pin(client, KEYD_PIN_POLICY, request, pin_out, err);
+}
+
+struct result keyd_ask_documents(struct keyd_client *client, struct keyd_documents *documents_out, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_DOCUMENTS};
+    OWNED_CALL call = {0};
+
+    TRY(keyd_call(client, &request, &call, err));
+    *documents_out = call.reply.as.documents;
     return SUCCESS;
 }

@@ -183,22 +183,52 @@ RESULT keyd_subject_key_open(struct keyd_client *client, const uint8_t index[32]
 /** Pins the public key that policy sets must be signed with; once only, at the first start. */
 RESULT keyd_pin_approver(struct keyd_client *client, const uint8_t public_key[65], struct error *err);
 
-/** A signed policy set, and the proof that its loading stands in the log that keyd has signed. */
-struct policy_pin_request {
-    struct bytes envelope; /* DSSE, payload type application/vnd.sijil.policy-set.v1+json with epoch and digest */
-    struct bytes leaf;     /* of the event policy.load that names the set, byte for byte */
+#define DOCUMENT_KINDS_MAX      16 /* of signed documents (documents/format/kinds.def), that the ledger of keyd has room for */
+#define DOCUMENT_APPROVERS_MAX  12 /* the same of keys whose approvals count */
+#define DOCUMENT_SIGNATURES_MAX 4  /* of a document: its holder's and two approvers', and one more */
+#define DOCUMENT_DIGEST_SIZE    32
+
+/** What keyd has pinned of one kind. */
+struct document_pin {
+    uint64_t epoch; /* of policy sets the set's; else the number of the newest document's event. 0: none yet */
+    uint8_t digest[DOCUMENT_DIGEST_SIZE]; /* of policy sets the set's; else the chain over all that was pinned */
+};
+/** A key whose approvals count, until it expires or is revoked. */
+struct document_approver {
+    uint8_t point[65];                       /* all zero: the place is free */
+    uint8_t principal[DOCUMENT_DIGEST_SIZE]; /* SHA-256 of whose it is: nobody approves what is his own */
+    int64_t expires_ms;
+    bool is_revoked; /* kept until it would have expired, so that its old enrolment does not bring it back */
+};
+struct keyd_documents {
+    uint8_t root[65]; /* the approver that was pinned first; all zero: nobody yet */
+    struct document_pin pins[DOCUMENT_KINDS_MAX]; /* of the kind with the number i + 1 */
+    struct document_approver approvers[DOCUMENT_APPROVERS_MAX];
+};
+/** Whose signatures count, and what is in force. */
+RESULT keyd_ask_documents(struct keyd_client *client, struct keyd_documents *documents_out, struct error *err);
+
+/** A signed document, and the proof that its event stands in the log that keyd has signed. */
+struct document_pin_request {
+    size_t envelope_count;
+    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX]; /* DSSE, one for each signature */
+    struct bytes leaf;     /* of the event that brings it into force, byte for byte */
     uint64_t sequence;     /* of that event */
     uint64_t size;         /* of the log at keyd's last checkpoint, which the proof leads to */
     size_t proof_count;
     uint8_t proof[KEYD_PROOF_MAX][32];
 };
 /**
- * keyd pins the set. ERROR_DENIED: the approver did not sign it, or the epoch is not larger than the pinned one (the same set
- * again is no error). ERROR_NOT_FOUND: the leaf is not of an event that loaded exactly this envelope, or does not stand in
- * the log that was signed. ERROR_CONFLICT: keyd's last checkpoint has another size; ask keyd_identify() and prove again.
+ * keyd counts the signatures and pins the document. ERROR_DENIED: too few keys that count have signed it, or its epoch is not larger
+ * than the pinned one (the same document again is no error). ERROR_NOT_FOUND: the leaf is not of an event that names exactly these
+ * envelopes, or does not stand in the log that was signed. ERROR_CONFLICT: keyd's last checkpoint has another size; ask keyd_identify()
+ * and prove again.
  */
-RESULT keyd_pin_policy(struct keyd_client *client, const struct policy_pin_request *pin, uint64_t *epoch_out,
-                       uint8_t digest_out[32], struct error *err);
+RESULT keyd_pin_document(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
+                         struct error *err);
+/** The same for a policy set, which is larger and has one envelope. */
+RESULT keyd_pin_policy(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
+                       struct error *err);
 
 void keyd_client_free(struct keyd_client *client);
 DEFINE_OWNED(keyd_client);

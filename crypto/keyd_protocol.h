@@ -36,7 +36,9 @@
     X(11, KEYD_REWRAP, rewrap)                         \
     X(12, KEYD_VERSIONS_UNUSED, versions_unused)       \
     X(13, KEYD_CERTIFY_DELETION, certify_deletion)     \
-    X(14, KEYD_LOG_FORKED, log_forked)
+    X(14, KEYD_LOG_FORKED, log_forked)                 \
+    X(15, KEYD_PIN_DOCUMENT, pin_document)             \
+    X(16, KEYD_DOCUMENTS, documents)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -99,7 +101,7 @@ struct keyd_request {
         } subject_key;
         uint8_t approver[ECDSA_PUBLIC_SIZE];
         char finding[KEYD_FINDING_MAX + 1]; /* of log_forked */
-        struct policy_pin_request pin;
+        struct document_pin_request pin; /* pin_policy has one envelope */
     } as;
 };
 
@@ -120,10 +122,8 @@ struct keyd_reply {
             struct bytes key;           /* 32 bytes */
             struct wrapped_key wrapped; /* not in subject_key_open */
         } subject_key;
-        struct {
-            uint64_t epoch;
-            uint8_t digest[32];
-        } policy;
+        struct document_pin pin;
+        struct keyd_documents documents;
         struct {
             enum error_kind kind;
             struct bytes message;

@@ -161,16 +161,69 @@ static void read_pin_approver(struct reader *fields, struct keyd_reply *reply)
     (void)fields, (void)reply;
 }
 
+static struct result write_pin(struct buffer *frame, const struct document_pin *pin, struct error *err)
+{
+    TRY(buffer_add_u64(frame, pin->epoch, err));
+    return buffer_add(frame, pin->digest, sizeof pin->digest, err);
+}
+
+static void read_pin(struct reader *fields, struct document_pin *pin)
+{
+    pin->epoch = reader_u64(fields);
+    keyd_read_fixed(fields, pin->digest, sizeof pin->digest);
+}
+
+static struct result write_pin_document(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    return write_pin(frame, &reply->as.pin, err);
+}
+
+static void read_pin_document(struct reader *fields, struct keyd_reply *reply)
+{
+    read_pin(fields, &reply->as.pin);
+}
+
 static struct result write_pin_policy(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
 {
-    TRY(buffer_add_u64(frame, reply->as.policy.epoch, err));
-    return buffer_add(frame, reply->as.policy.digest, sizeof reply->as.policy.digest, err);
+    return write_pin(frame, &reply->as.pin, err);
 }
 
 static void read_pin_policy(struct reader *fields, struct keyd_reply *reply)
 {
-    reply->as.policy.epoch = reader_u64(fields);
-    keyd_read_fixed(fields, reply->as.policy.digest, sizeof reply->as.policy.digest);
+    read_pin(fields, &reply->as.pin);
+}
+
+static struct result write_document_approver(struct buffer *frame, const struct document_approver *approver, struct error *err)
+{
+    TRY(buffer_add(frame, approver->point, sizeof approver->point, err));
+    TRY(buffer_add(frame, approver->principal, sizeof approver->principal, err));
+    TRY(buffer_add_u64(frame, (uint64_t)approver->expires_ms, err));
+    return buffer_add_u8(frame, approver->is_revoked ? 1 : 0, err);
+}
+
+static struct result write_documents(struct buffer *frame, const struct keyd_reply *reply, struct error *err)
+{
+    const struct keyd_documents *documents = &reply->as.documents;
+
+    TRY(buffer_add(frame, documents->root, sizeof documents->root, err));
+    for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) TRY(write_pin(frame, &documents->pins[i], err));
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) TRY(write_document_approver(frame, &documents->approvers[i], err));
+    return SUCCESS;
+}
+
+static void read_documents(struct reader *fields, struct keyd_reply *reply)
+{
+    struct keyd_documents *documents = &reply->as.documents;
+
+    keyd_read_fixed(fields, documents->root, sizeof documents->root);
+    for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) read_pin(fields, &documents->pins[i]);
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
+        struct document_approver *approver = &documents->approvers[i];
+        keyd_read_fixed(fields, approver->point, sizeof approver->point);
+        keyd_read_fixed(fields, approver->principal, sizeof approver->principal);
+        approver->expires_ms = (int64_t)reader_u64(fields);
+        approver->is_revoked = keyd_read_flag(fields);
+    }
 }
 
 static struct result write_rewrap(struct buffer *frame, const struct keyd_reply *reply, struct error *err)

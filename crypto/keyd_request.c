@@ -205,17 +205,13 @@ static void read_pin_approver(struct reader *fields, struct keyd_request *reques
     keyd_read_fixed(fields, request->as.approver, sizeof request->as.approver);
 }
 
-static struct result write_pin_policy(struct buffer *frame, const struct keyd_request *request, struct error *err)
+/* What both messages have behind the envelopes. */
+static struct result write_event(struct buffer *frame, const struct document_pin_request *pin, struct error *err)
 {
-    const struct policy_pin_request *pin = &request->as.pin;
-
-    if (pin->envelope.length > KEYD_POLICY_MAX)
-        return failure(err, ERROR_LIMIT, "a policy set is at most %d bytes", KEYD_POLICY_MAX);
     if (pin->leaf.length > KEYD_LEAF_MAX)
         return failure(err, ERROR_LIMIT, "an entry of the log is at most %d bytes", KEYD_LEAF_MAX);
     if (pin->proof_count > KEYD_PROOF_MAX)
         return failure(err, ERROR_INVALID, "an inclusion proof has at most %d hashes", KEYD_PROOF_MAX);
-    TRY(buffer_add_prefixed(frame, pin->envelope, err));
     TRY(buffer_add_prefixed(frame, pin->leaf, err));
     TRY(buffer_add_u64(frame, pin->sequence, err));
     TRY(buffer_add_u64(frame, pin->size, err));
@@ -223,11 +219,8 @@ static struct result write_pin_policy(struct buffer *frame, const struct keyd_re
     return buffer_add(frame, pin->proof, pin->proof_count * sizeof pin->proof[0], err);
 }
 
-static void read_pin_policy(struct reader *fields, struct keyd_request *request)
+static void read_event(struct reader *fields, struct document_pin_request *pin)
 {
-    struct policy_pin_request *pin = &request->as.pin;
-
-    pin->envelope = reader_prefixed(fields, KEYD_POLICY_MAX);
     pin->leaf = reader_prefixed(fields, KEYD_LEAF_MAX);
     pin->sequence = reader_u64(fields);
     pin->size = reader_u64(fields);
@@ -235,6 +228,56 @@ static void read_pin_policy(struct reader *fields, struct keyd_request *request)
     if (pin->proof_count > KEYD_PROOF_MAX) fields->failed = true;
     for (size_t i = 0; i < pin->proof_count && !fields->failed; i++)
         keyd_read_fixed(fields, pin->proof[i], sizeof pin->proof[i]);
+}
+
+static struct result write_pin_policy(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct document_pin_request *pin = &request->as.pin;
+
+    if (pin->envelope_count != 1) return failure(err, ERROR_INVALID, "a policy set has one envelope");
+    if (pin->envelopes[0].length > KEYD_POLICY_MAX)
+        return failure(err, ERROR_LIMIT, "a policy set is at most %d bytes", KEYD_POLICY_MAX);
+    TRY(buffer_add_prefixed(frame, pin->envelopes[0], err));
+    return write_event(frame, pin, err);
+}
+
+static void read_pin_policy(struct reader *fields, struct keyd_request *request)
+{
+    request->as.pin.envelope_count = 1;
+    request->as.pin.envelopes[0] = reader_prefixed(fields, KEYD_POLICY_MAX);
+    read_event(fields, &request->as.pin);
+}
+
+static struct result write_pin_document(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct document_pin_request *pin = &request->as.pin;
+
+    if (pin->envelope_count == 0 || pin->envelope_count > DOCUMENT_SIGNATURES_MAX)
+        return failure(err, ERROR_INVALID, "a document has 1 to %d envelopes", DOCUMENT_SIGNATURES_MAX);
+    TRY(buffer_add_u8(frame, (uint8_t)pin->envelope_count, err));
+    for (size_t i = 0; i < pin->envelope_count; i++) TRY(buffer_add_prefixed(frame, pin->envelopes[i], err));
+    return write_event(frame, pin, err);
+}
+
+static void read_pin_document(struct reader *fields, struct keyd_request *request)
+{
+    struct document_pin_request *pin = &request->as.pin;
+
+    pin->envelope_count = reader_u8(fields);
+    if (pin->envelope_count == 0 || pin->envelope_count > DOCUMENT_SIGNATURES_MAX) fields->failed = true;
+    for (size_t i = 0; i < pin->envelope_count && !fields->failed; i++)
+        pin->envelopes[i] = reader_prefixed(fields, KEYD_MESSAGE_MAX);
+    read_event(fields, pin);
+}
+
+static struct result write_documents(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    return write_identify(frame, request, err);
+}
+
+static void read_documents(struct reader *fields, struct keyd_request *request)
+{
+    read_identify(fields, request);
 }
 
 static struct result write_rewrap(struct buffer *frame, const struct keyd_request *request, struct error *err)

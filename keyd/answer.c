@@ -8,7 +8,7 @@
 #include "crypto/secret.h"
 #include "keyd/certificate.h"
 #include "keyd/checkpoint.h"
-#include "keyd/policy_pin.h"
+#include "keyd/document_pin.h"
 #include "keyd/token.h"
 #include "keyd/wrap.h"
 
@@ -60,8 +60,8 @@ static struct result answer_identify(const struct keyd *keyd, const struct keyd_
     ecdsa_thumbprint(identity->token_public, identity->token_kid);
     identity->log_size = state.log_size;
     memcpy(identity->log_root, state.log_root, sizeof identity->log_root);
-    identity->policy_epoch = state.policy_epoch;
-    memcpy(identity->policy_digest, state.policy_digest, sizeof identity->policy_digest);
+    identity->policy_epoch = state.pins[0].epoch;
+    memcpy(identity->policy_digest, state.pins[0].digest, sizeof identity->policy_digest);
     memcpy(identity->approver_root, state.approver, sizeof identity->approver_root);
     identity->unwrap_count = state.unwrap_count;
     memcpy(identity->unwrap_chain, state.unwrap_chain, sizeof identity->unwrap_chain);
@@ -186,15 +186,30 @@ static struct result answer_pin_approver(const struct keyd *keyd, const struct k
     return approver_pin(keyd->ledger, request->as.approver, err);
 }
 
+static struct result answer_pin_document(const struct keyd *keyd, const struct keyd_request *request,
+                                  struct keyd_reply *reply, struct scratch *scratch, struct error *err)
+{
+    (void)scratch;
+    return document_pin(keyd->ledger, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
+}
+
 static struct result answer_pin_policy(const struct keyd *keyd, const struct keyd_request *request,
                                 struct keyd_reply *reply, struct scratch *scratch, struct error *err)
 {
-    struct policy_pin pin;
+    return answer_pin_document(keyd, request, reply, scratch, err);
+}
 
-    (void)scratch;
-    TRY(policy_pin(keyd->ledger, &request->as.pin, &pin, err));
-    reply->as.policy.epoch = pin.epoch;
-    memcpy(reply->as.policy.digest, pin.digest, sizeof pin.digest);
+static struct result answer_documents(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                      struct scratch *scratch, struct error *err)
+{
+    struct keyd_documents *documents = &reply->as.documents;
+    struct ledger_state state;
+
+    (void)request, (void)scratch, (void)err;
+    ledger_read(keyd->ledger, &state);
+    memcpy(documents->root, state.approver, sizeof documents->root);
+    memcpy(documents->pins, state.pins, sizeof documents->pins);
+    memcpy(documents->approvers, state.approvers, sizeof documents->approvers);
     return SUCCESS;
 }
 

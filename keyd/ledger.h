@@ -1,6 +1,6 @@
 /*
  * keyd/ledger.h -- what keyd has promised, kept outside the database: the last signed size and root of the log, the
- * pinned approver and policy set, and the chain over all unwraps (docs/formats/audit-log.md section 15).
+ * pinned approver, of each kind of signed documents what is in force, and the chain over all unwraps (docs/formats/audit-log.md section 15).
  *
  * ledger_change() returns only when the new state is durable: whoever releases a signature calls it first. The file
  * `ledger` in keyd's folder holds two copies; each change is written to one, fsynced, then to the other and fsynced,
@@ -14,6 +14,7 @@
 #include "base/owned.h"
 #include "crypto/ecdsa.h"
 #include "crypto/keyd_client.h"
+#include "documents/format/document.h"
 
 #define LEDGER_FILE      "ledger"
 #define LEDGER_COPY_SIZE 4096 /* one block of the disk each */
@@ -22,8 +23,6 @@
 struct ledger_state {
     uint64_t log_size;
     uint8_t log_root[32];
-    uint64_t policy_epoch; /* 0 before the first */
-    uint8_t policy_digest[32];
     uint8_t approver[ECDSA_PUBLIC_SIZE]; /* all zero before it is pinned */
     uint64_t unwrap_count;
     uint8_t unwrap_chain[32];
@@ -31,6 +30,8 @@ struct ledger_state {
     uint64_t mints_reserved; /* in all: so many may be signed before the ledger is written again */
     struct minter minters[MINTERS_MAX]; /* of tokens for /api/v1; the unused ones have a count of 0 */
     char finding[KEYD_FINDING_MAX + 1]; /* of a gateway, against the log: nothing of it is signed then; "": none */
+    struct document_pin pins[DOCUMENT_KINDS_MAX]; /* of the kind with the number i + 1; the first is the policy set's */
+    struct document_approver approvers[DOCUMENT_APPROVERS_MAX];
     uint32_t unused_below; /* versions of key-encryption keys below it: told to be unused, and not asked for since */
 };
 

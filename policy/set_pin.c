@@ -22,7 +22,7 @@ struct candidate {
     const struct policy_set *set;
 };
 
-static struct result fill_proof(const struct policy_set_source *source, struct policy_pin_request *request, struct error *err)
+static struct result fill_proof(const struct policy_set_source *source, struct document_pin_request *request, struct error *err)
 {
     struct merkle_proof proof = {0};
 
@@ -36,21 +36,22 @@ static struct result fill_proof(const struct policy_set_source *source, struct p
 static struct result pin(const struct policy_set_source *source, const struct keyd_identity *identity,
                          const struct candidate *candidate, struct error *err)
 {
-    struct policy_pin_request request = {.envelope = candidate->envelope,
+    struct document_pin_request request = {.envelope_count = 1,
+                                         .envelopes = {candidate->envelope},
                                          .leaf = candidate->leaf,
                                          .sequence = candidate->sequence,
                                          .size = identity->log_size};
-    uint8_t pinned[SHA256_SIZE], digest[SHA256_SIZE];
-    uint64_t epoch = 0;
+    uint8_t digest[SHA256_SIZE];
+    struct document_pin pinned;
 
     if (request.sequence >= request.size) {
         TRY(sequencer_await_signed(source->sequencer, request.sequence, err));
         return failure(err, ERROR_CONFLICT, "the log was signed meanwhile");
     }
     TRY(fill_proof(source, &request, err));
-    TRY(keyd_pin_policy(source->keyd, &request, &epoch, pinned, err));
+    TRY(keyd_pin_policy(source->keyd, &request, &pinned, err));
     policy_set_raw_digest(candidate->set, digest);
-    if (epoch != policy_set_epoch(candidate->set) || memcmp(pinned, digest, sizeof digest) != 0)
+    if (pinned.epoch != policy_set_epoch(candidate->set) || memcmp(pinned.digest, digest, sizeof digest) != 0)
         return failure(err, ERROR_CORRUPT, "keyd has pinned another policy set than it was given");
     return SUCCESS;
 }

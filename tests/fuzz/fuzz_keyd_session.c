@@ -105,8 +105,10 @@ static void check_promises(const struct ledger_state *before, const struct ledge
 {
     assert(after->log_size >= before->log_size);
     assert(after->log_size > before->log_size || memcmp(after->log_root, before->log_root, 32) == 0);
-    assert(after->policy_epoch >= before->policy_epoch);
-    assert(after->policy_epoch > before->policy_epoch || memcmp(after->policy_digest, before->policy_digest, 32) == 0);
+    for (size_t i = 0; i < DOCUMENT_KINDS_MAX; i++) {
+        const struct document_pin *old = &before->pins[i], *new = &after->pins[i];
+        assert(new->epoch > old->epoch || (new->epoch == old->epoch && memcmp(new->digest, old->digest, sizeof new->digest) == 0));
+    }
     if (!all_zero(before->approver, sizeof before->approver))
         assert(memcmp(after->approver, before->approver, sizeof after->approver) == 0);
     assert(before->finding[0] == '\0' || strcmp(before->finding, after->finding) == 0);
@@ -115,7 +117,7 @@ static void check_promises(const struct ledger_state *before, const struct ledge
     if (reply->type == KEYD_ERROR) return;
     assert(reply->type == request->type && reply->id == request->id);
     if (reply->type == KEYD_UNWRAP) assert(after->unwrap_count == before->unwrap_count + 1);
-    if (reply->type == KEYD_PIN_POLICY) assert(after->policy_epoch == reply->as.policy.epoch);
+    if (reply->type == KEYD_PIN_POLICY) assert(after->pins[0].epoch == reply->as.pin.epoch);
 }
 
 static bool exchange(const struct keyd *keyd, struct reader *input, struct sealed *sealed)

@@ -1,4 +1,4 @@
-/* Policy sets that the real sijil-keyd pins, and those that it refuses. */
+/* Policy sets and other signed documents that the real sijil-keyd pins, and those that it refuses. */
 #include "tests/integration/keyd_fixture.h"
 
 #include <signal.h>
@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "crypto/dsse.h"
 #include "crypto/keyd_protocol.h"
+#include "documents/format/signing_key.h"
 
 #define POLICY_TYPE "application/vnd.sijil.policy-set.v1+json"
 #define A64         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -110,10 +111,10 @@ static void write_event(const struct telling *telling, struct bytes envelope, co
     if (!leaf_write(&leaf, leaf_text, &err).ok) fail_msg("%s", err.message);
 }
 
-static struct policy_pin_request prove(struct bytes envelope, struct bytes leaf, uint64_t sequence)
+static struct document_pin_request prove(struct bytes envelope, struct bytes leaf, uint64_t sequence)
 {
-    struct policy_pin_request request = {
-        .envelope = envelope, .leaf = leaf, .sequence = sequence, .size = identify().log_size};
+    struct document_pin_request request = {
+        .envelope_count = 1, .envelopes = {envelope}, .leaf = leaf, .sequence = sequence, .size = identify().log_size};
     struct merkle_proof proof = {0};
     struct error err = {0};
 
@@ -124,13 +125,12 @@ static struct policy_pin_request prove(struct bytes envelope, struct bytes leaf,
     return request;
 }
 
-static enum error_kind ask(const struct policy_pin_request *request)
+static enum error_kind ask(const struct document_pin_request *request)
 {
-    uint8_t digest[32];
-    uint64_t epoch = 0;
+    struct document_pin pinned;
     struct error err = {0};
 
-    return keyd_pin_policy(client, request, &epoch, digest, &err).ok ? ERROR_NONE : err.kind;
+    return keyd_pin_policy(client, request, &pinned, &err).ok ? ERROR_NONE : err.kind;
 }
 
 static void seal(const struct ecdsa_key *signer, const char *type, const char *payload, struct buffer *envelope)
@@ -149,7 +149,7 @@ static enum error_kind pin_told(const struct ecdsa_key *signer, const char *type
     seal(signer, type, payload, &envelope);
     write_event(telling, buffer_bytes(&envelope), payload, &leaf);
     const uint64_t sequence = add_entry(buffer_bytes(&leaf), true);
-    const struct policy_pin_request request = prove(buffer_bytes(&envelope), buffer_bytes(&leaf), sequence);
+    const struct document_pin_request request = prove(buffer_bytes(&envelope), buffer_bytes(&leaf), sequence);
     return ask(&request);
 }
 
@@ -208,7 +208,7 @@ static void the_event_must_stand_in_the_log_that_was_signed(void **state)
     write_event(&truth, buffer_bytes(&envelope), SET(A64, "1"), &leaf);
     const uint64_t sequence = add_entry(buffer_bytes(&leaf), false);
 
-    struct policy_pin_request request = prove(buffer_bytes(&envelope), buffer_bytes(&leaf), sequence);
+    struct document_pin_request request = prove(buffer_bytes(&envelope), buffer_bytes(&leaf), sequence);
     assert_int_equal(ask(&request), ERROR_NOT_FOUND); /* not signed yet */
     request.size = the_log.size;
     assert_int_equal(ask(&request), ERROR_CONFLICT);
@@ -220,9 +220,9 @@ static void the_event_must_stand_in_the_log_that_was_signed(void **state)
     request.sequence = 0;
     assert_int_equal(ask(&request), ERROR_NOT_FOUND);
     request.sequence = sequence;
-    request.envelope = buffer_bytes(&again);
+    request.envelopes[0] = buffer_bytes(&again);
     assert_int_equal(ask(&request), ERROR_NOT_FOUND);
-    request.envelope = buffer_bytes(&envelope);
+    request.envelopes[0] = buffer_bytes(&envelope);
     request.leaf = bytes_of_text("{}");
     assert_int_equal(ask(&request), ERROR_INVALID);
     request.leaf = buffer_bytes(&leaf);
@@ -279,12 +279,128 @@ static void large_policy_sets_fit(void **state)
 
     (void)state;
     assert_true(buffer_add_text(&payload, "{\"digest\":\"sha256:" A64 "\",\"epoch\":1,\"x\":\"", &err).ok);
-    assert_true(buffer_reserve(&payload, 1 << 20, &place, &err).ok);
-    memset(place, 'x', 1 << 20);
-    payload.length += 1 << 20;
+    const size_t room = (1 << 20) - 2 - payload.length; /* the largest set that a gateway reads */
+    assert_true(buffer_reserve(&payload, room, &place, &err).ok);
+    memset(place, 'x', room);
+    payload.length += room;
     assert_true(buffer_add_text(&payload, "\"}", &err).ok);
     assert_int_equal(pin(approver, POLICY_TYPE, buffer_text(&payload)), ERROR_NONE);
+    payload.length -= 2;
+    assert_true(buffer_add_text(&payload, "x\"}", &err).ok);
+    assert_int_equal(pin(approver, POLICY_TYPE, buffer_text(&payload)), ERROR_LIMIT);
     assert_int_equal(identify().policy_epoch, 1);
+}
+
+/* ---- documents of other kinds ---- */
+
+/* An enrolment, or a withdrawal, signed by these keys; its event says this. */
+struct enrolment {
+    const struct ecdsa_key *key, *signers[2];
+    enum signing_purpose purpose;
+    const char *principal, *withdrawn, *action, *scope;
+};
+
+static void compose_enrolment(const struct enrolment *enrolment, struct buffer *payload)
+{
+    struct signing_key key = {.purpose = enrolment->purpose};
+    const int64_t now_ms = (int64_t)time(NULL) * 1000;
+    char name[ECDSA_THUMBPRINT_SIZE];
+    struct error err = {0};
+
+    ecdsa_key_public(enrolment->key, key.point);
+    (void)snprintf(key.principal, sizeof key.principal, "%s", enrolment->principal);
+    signing_key_name(&key, name);
+    OWNED_JSON body = signing_key_body(&key);
+    const struct document_parts parts = {.kind = DOCUMENT_SIGNING_KEY, .scope = enrolment->scope, .name = name, .body = body,
+                                         .version = enrolment->withdrawn == NULL ? 1 : 2, .withdrawn = enrolment->withdrawn,
+                                         .effective_ms = now_ms - 1000, .expires_ms = now_ms + 86400000};
+    if (!document_compose(&parts, payload, &err).ok) fail_msg("%s", err.message);
+}
+
+static uint64_t add_event(const struct document *document, const char *action, struct buffer *leaf_text)
+{
+    static struct leaf leaf;
+    char detail[DOCUMENT_DETAIL_SIZE];
+    struct error err = {0};
+
+    leaf = (struct leaf){.sequence = the_log.size, .time_ms = 1, .source = {"gw1", 1, the_log.size + 1}, .class_uid = 600301,
+                         .actor = "system", .target_count = 1, .outcome = "allowed"};
+    document_detail(document, detail);
+    (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", action);
+    (void)snprintf(leaf.targets[0].resource, sizeof leaf.targets[0].resource, "%s#%s", document->scope, detail);
+    leaf_fill_keys(&leaf);
+    for (size_t i = 0; i < leaf.key_count; i++) leaf.keys[i].ordinal = 1;
+    if (!leaf_write(&leaf, leaf_text, &err).ok) fail_msg("%s", err.message);
+    return add_entry(buffer_bytes(leaf_text), true);
+}
+
+static enum error_kind enrol(const struct enrolment *enrolment)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(8192), first = BUFFER(16384), second = BUFFER(16384), leaf = BUFFER(LEAF_MAX);
+    struct buffer *const envelopes[] = {&first, &second};
+    OWNED(document) *document = NULL;
+    struct bytes views[2];
+    struct document_pin pinned;
+    struct error err = {0};
+    size_t count = 0;
+
+    compose_enrolment(enrolment, &payload);
+    for (size_t i = 0; i < 2 && enrolment->signers[i] != NULL; i++) {
+        assert_true(document_sign(DOCUMENT_SIGNING_KEY, buffer_bytes(&payload), enrolment->signers[i], envelopes[i], &err).ok);
+        views[count++] = buffer_bytes(envelopes[i]);
+    }
+    if (!document_read(views, count, &document, &err).ok) fail_msg("%s", err.message);
+    const uint64_t sequence = add_event(document, enrolment->action, &leaf);
+    struct document_pin_request request = prove(views[0], buffer_bytes(&leaf), sequence);
+    request.envelope_count = count;
+    request.envelopes[1] = views[1];
+    if (!keyd_pin_document(client, &request, &pinned, &err).ok) return err.kind;
+    assert_int_equal(pinned.epoch, sequence);
+    return ERROR_NONE;
+}
+
+static struct keyd_documents ask_documents(void)
+{
+    struct keyd_documents documents;
+    struct error err = {0};
+
+    if (!keyd_ask_documents(client, &documents, &err).ok) fail_msg("%s", err.message);
+    return documents;
+}
+
+/* keyd itself counts who has signed, whatever gateway and database say, and remembers it over a kill. */
+static void keyd_counts_signatures(void **state)
+{
+    OWNED(ecdsa_key) *root = approve();
+    OWNED(ecdsa_key) *officer = NULL;
+    OWNED(ecdsa_key) *holder = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_true(ecdsa_key_new(&officer, &err).ok && ecdsa_key_new(&holder, &err).ok);
+    const struct enrolment by_officer = {holder, {holder, officer}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
+    const struct enrolment alone = {holder, {holder, NULL}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
+    const struct enrolment unheld = {holder, {root, officer}, SIGNING_SIGN, "robot:1", NULL, "key.approve", "acme"};
+    const struct enrolment of_officer = {officer, {officer, root}, SIGNING_APPROVE, "robot:2", NULL, "key.approve", ""};
+    const struct enrolment own = {holder, {holder, officer}, SIGNING_SIGN, "robot:2", NULL, "key.approve", "acme"};
+    const struct enrolment told_otherwise = {holder, {holder, officer}, SIGNING_SIGN, "robot:1", NULL, "key.revoke", "acme"};
+    const struct enrolment officer_out = {officer, {root, NULL}, SIGNING_APPROVE, "robot:2", "left", "key.revoke", ""};
+
+    assert_int_equal(enrol(&by_officer), ERROR_DENIED); /* nobody has enrolled the officer yet */
+    assert_int_equal(enrol(&alone), ERROR_DENIED);
+    assert_int_equal(enrol(&of_officer), ERROR_NONE);
+    assert_int_equal(enrol(&unheld), ERROR_DENIED);
+    assert_int_equal(enrol(&own), ERROR_DENIED);
+    assert_int_equal(enrol(&told_otherwise), ERROR_NOT_FOUND);
+    assert_int_equal(enrol(&by_officer), ERROR_NONE);
+    const struct document_pin before = ask_documents().pins[1];
+    (void)keyd_daemon_end(&process, SIGKILL);
+    keyd_daemon_start(&process, NULL);
+    assert_memory_equal(ask_documents().pins[1].digest, before.digest, sizeof before.digest);
+    assert_int_equal(enrol(&officer_out), ERROR_NONE);
+    assert_int_equal(enrol(&by_officer), ERROR_DENIED); /* revoked */
+    assert_int_equal(enrol(&of_officer), ERROR_DENIED); /* its old enrolment does not bring it back */
+    assert_int_equal(identify().policy_epoch, 0);
 }
 
 int main(void)
@@ -294,6 +410,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_event_must_stand_in_the_log_that_was_signed, begin, stop),
         cmocka_unit_test_setup_teardown(older_policy_sets_never_come_back, begin, stop),
         cmocka_unit_test_setup_teardown(large_policy_sets_fit, begin, stop),
+        cmocka_unit_test_setup_teardown(keyd_counts_signatures, begin, stop),
     };
 
     return cmocka_run_group_tests_name("policy sets", tests, NULL, NULL);

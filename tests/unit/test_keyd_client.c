@@ -399,14 +399,15 @@ static struct result each_call(struct keyd_client *client, struct error *err)
     struct buffer OWNED_BUFFER text = BUFFER(64), note = BUFFER(64);
     struct wrapped_key wrapped, again;
     struct keyd_identity identity;
+    struct document_pin pinned;
     uint8_t hash[32];
     int64_t issued_s;
-    struct { uint64_t epoch; uint8_t digest[32]; } pinned;
+    struct keyd_documents documents;
     const struct token_request token = {.issuer = "i", .audience = "a", .subject = "s", .source = "c", .access_count = 1,
                                         .access = {{.name = "n", .pull = true}}};
     const struct checkpoint_request checkpoint = {.size = 1};
     const struct key_binding binding = {.scope = {.region = "r"}};
-    const struct policy_pin_request pin = {.envelope = bytes_of_text("{}"), .leaf = bytes_of_text("{}")};
+    const struct document_pin_request pin = {.envelope_count = 1, .envelopes = {bytes_of_text("{}")}, .leaf = bytes_of_text("{}")};
 
     TRY_UNTOUCHED_BYTES(identity, keyd_identify(client, &identity, err));
     TRY_UNTOUCHED_BYTES(hash, keyd_subject_index(client, "issuer", "subject", hash, err));
@@ -420,7 +421,8 @@ static struct result each_call(struct keyd_client *client, struct error *err)
     TRY_UNTOUCHED(note.length, keyd_sign_checkpoint(client, &checkpoint, &note, err));
     TRY(keyd_pin_approver(client, (const uint8_t[65]){4}, err));
     TRY(keyd_log_forked(client, "entry 5", err));
-    TRY_UNTOUCHED_BYTES(pinned, keyd_pin_policy(client, &pin, &pinned.epoch, pinned.digest, err));
+    TRY_UNTOUCHED_BYTES(pinned, keyd_pin_document(client, &pin, &pinned, err));
+    TRY_UNTOUCHED_BYTES(documents, keyd_ask_documents(client, &documents, err));
     return SUCCESS;
 }
 
@@ -467,17 +469,15 @@ static void large_messages(void **state)
 {
     OWNED(keyd_client) *client = client_new();
     static uint8_t envelope[3 * KEYD_MESSAGE_MAX];
-    struct policy_pin_request pin = {.envelope = {envelope, sizeof envelope}};
-    uint64_t epoch = 5;
-    uint8_t digest[32];
+    struct document_pin_request pin = {.envelope_count = 1, .envelopes = {{envelope, sizeof envelope}}};
+    struct document_pin pinned = {5, {0}};
     struct error err = {0};
 
     (void)state;
     memset(envelope, '{', sizeof envelope);
-    assert_true(keyd_pin_policy(client, &pin, &epoch, digest, &err).ok);
-    assert_int_equal(epoch, 0);
-    pin.envelope.length = KEYD_POLICY_MAX + 1;
-    assert_false(keyd_pin_policy(client, &pin, &epoch, digest, &err).ok);
+    assert_true(keyd_pin_policy(client, &pin, &pinned, &err).ok && pinned.epoch == 0);
+    pin.envelopes[0].length = KEYD_POLICY_MAX + 1;
+    assert_false(keyd_pin_policy(client, &pin, &pinned, &err).ok);
     assert_int_equal(err.kind, ERROR_LIMIT);
 }
 

@@ -63,8 +63,11 @@ static struct keyd_request request_of(enum keyd_type type)
     } else if (type == KEYD_LOG_FORKED) {
         (void)snprintf(request.as.finding, sizeof request.as.finding, "entry 5");
     } else if (type == KEYD_PIN_POLICY) {
-        request.as.pin = (struct policy_pin_request){
-            .envelope = bytes_of_text("{}"), .leaf = bytes_of_text("{}"), .sequence = 3, .size = 9, .proof_count = 3};
+        request.as.pin = (struct document_pin_request){.envelope_count = 1, .envelopes = {bytes_of_text("{}")},
+                                                       .leaf = bytes_of_text("{}"), .sequence = 3, .size = 9, .proof_count = 3};
+    } else if (type == KEYD_PIN_DOCUMENT) {
+        request.as.pin = (struct document_pin_request){.envelope_count = 2, .envelopes = {bytes_of_text("{}"), bytes_of_text("[]")},
+                                                       .leaf = bytes_of_text("{}"), .sequence = 3, .size = 9, .proof_count = 3};
     }
     return request;
 }
@@ -181,7 +184,9 @@ static void spoil_name(struct keyd_request *request)
     request->as.token.access[1].name = (struct bytes){(const uint8_t *)long_text, KEYD_NAME_MAX + 1};
 }
 static void spoil_proof(struct keyd_request *request) { request->as.checkpoint.proof_count = KEYD_PROOF_MAX + 1; }
-static void spoil_envelope(struct keyd_request *request) { request->as.pin.envelope.length = KEYD_POLICY_MAX + 1; }
+static void spoil_envelope(struct keyd_request *request) { request->as.pin.envelopes[0].length = KEYD_POLICY_MAX + 1; }
+static void spoil_no_envelope(struct keyd_request *request) { request->as.pin.envelope_count = 0; }
+static void spoil_envelopes(struct keyd_request *request) { request->as.pin.envelope_count = DOCUMENT_SIGNATURES_MAX + 1; }
 static void spoil_leaf(struct keyd_request *request) { request->as.pin.leaf.length = KEYD_LEAF_MAX + 1; }
 static void spoil_inclusion(struct keyd_request *request) { request->as.pin.proof_count = KEYD_PROOF_MAX + 1; }
 
@@ -199,6 +204,10 @@ static const struct bad_request_row {
     {"a long name", KEYD_TOKEN, spoil_name, ERROR_INVALID},
     {"a long proof", KEYD_CHECKPOINT, spoil_proof, ERROR_INVALID},
     {"a large policy set", KEYD_PIN_POLICY, spoil_envelope, ERROR_LIMIT},
+    {"a policy set without an envelope", KEYD_PIN_POLICY, spoil_no_envelope, ERROR_INVALID},
+    {"a document without an envelope", KEYD_PIN_DOCUMENT, spoil_no_envelope, ERROR_INVALID},
+    {"a document with too many envelopes", KEYD_PIN_DOCUMENT, spoil_envelopes, ERROR_INVALID},
+    {"a document with a large entry", KEYD_PIN_DOCUMENT, spoil_leaf, ERROR_LIMIT},
     {"a large entry", KEYD_PIN_POLICY, spoil_leaf, ERROR_LIMIT},
     {"a long proof of inclusion", KEYD_PIN_POLICY, spoil_inclusion, ERROR_INVALID},
 };

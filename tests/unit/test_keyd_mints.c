@@ -1,4 +1,4 @@
-/* How many tokens sijil-keyd signs, for whom and for what: limited, and counted before they are signed. */
+/* How many tokens sijil-keyd signs, for whom and for what: limited, and counted before they are signed; the bytes of its ledger. */
 #include "tests/support/unit.h"
 
 #include <fcntl.h>
@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "crypto/hmac.h"
 #include "keyd/ledger.h"
+#include "keyd/ledger_format.h"
 #include "keyd/mint_limits.h"
 #include "keyd/rate.h"
 
@@ -310,6 +312,30 @@ static void a_token_counts_under_its_widest_scope(void **state)
     assert_int_equal(mint_scope_of(&token), MINT_ADMINISTRATION);
 }
 
+/* As the program before this one left it: it ends with the finding. */
+static void the_ledger_before_documents_is_read(void **state)
+{
+    enum { BODY_4 = LEDGER_BODY_SIZE - LEDGER_DOCUMENTS_SIZE };
+    struct ledger_state written = {.log_size = 7, .pins = {{.epoch = 3, .digest = {9}}, {.epoch = 5}}, .finding = "entry 4"}, read;
+    uint8_t copy[LEDGER_COPY_SIZE];
+    uint64_t sequence = 0;
+
+    (void)state;
+    written.approvers[11] = (struct document_approver){.point = {4, 1}, .principal = {2}, .expires_ms = 99, .is_revoked = true};
+    ledger_copy_write(&written, 12, ledger_key, copy);
+    assert_true(ledger_copy_read(copy, ledger_key, &read, &sequence));
+    assert_memory_equal(&read.pins, &written.pins, sizeof read.pins);
+    assert_memory_equal(&read.approvers, &written.approvers, sizeof read.approvers);
+
+    copy[4] = 4;
+    assert_false(ledger_copy_read(copy, ledger_key, &read, &sequence)); /* the format is under the HMAC, too */
+    hmac_sha256((struct bytes){ledger_key, sizeof ledger_key}, (struct bytes){copy, BODY_4}, copy + BODY_4);
+    assert_true(ledger_copy_read(copy, ledger_key, &read, &sequence));
+    assert_true(sequence == 12 && read.log_size == 7 && read.pins[0].epoch == 3 && read.pins[0].digest[0] == 9);
+    assert_string_equal(read.finding, "entry 4");
+    assert_true(read.pins[1].epoch == 0 && read.approvers[11].point[0] == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +346,7 @@ int main(void)
         cmocka_unit_test(credentials_do_not_use_up_what_their_organisation_has),
         cmocka_unit_test(organisations_do_not_use_up_what_all_have),
         cmocka_unit_test(a_refused_token_costs_its_organisation_nothing),
+        cmocka_unit_test(the_ledger_before_documents_is_read),
         cmocka_unit_test(a_token_counts_under_its_widest_scope),
     };
 

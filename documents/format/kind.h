@@ -1,0 +1,26 @@
+/*
+ * documents/format/kind.h -- the kinds of signed documents, as documents/format/kinds.def has them.
+ */
+#pragma once
+
+#include "base/bytes.h"
+
+enum document_kind {
+#define KIND(constant, number, name, type, bytes, signers, action, withdrawers, withdrawal, head, check) constant,
+#include "documents/format/kinds.def"
+#undef KIND
+    DOCUMENT_KIND_COUNT
+};
+
+struct document_kind_row {
+    const char *name, *type;
+    uint8_t number;
+    size_t bytes_max;             /* of a payload */
+    unsigned signers;             /* how many keys must have signed */
+    unsigned withdrawers;         /* the same of a withdrawal; 0: there is none */
+    const char *action, *withdrawal; /* of the event that brings it into force; of a withdrawal */
+};
+const struct document_kind_row *document_kind(enum document_kind kind);
+
+bool document_kind_of_type(const char *type, enum document_kind *kind_out);
+bool document_kind_of_number(unsigned number, enum document_kind *kind_out);

@@ -1,0 +1,62 @@
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "crypto/digest.h"
+#include "documents/format/document.h"
+
+void document_detail(const struct document *document, char detail_out[DOCUMENT_DETAIL_SIZE])
+{
+    struct digest outer = {.algorithm = DIGEST_SHA256}, inner = {.algorithm = DIGEST_SHA256};
+    char outer_text[DIGEST_TEXT_SIZE], inner_text[DIGEST_TEXT_SIZE];
+
+    memcpy(outer.bytes, document->envelopes_digest, DOCUMENT_DIGEST_SIZE);
+    memcpy(inner.bytes, document->digest, DOCUMENT_DIGEST_SIZE);
+    digest_format(&outer, outer_text);
+    digest_format(&inner, inner_text);
+    const int length = snprintf(detail_out, DOCUMENT_DETAIL_SIZE, "%s %llu %s", outer_text, (unsigned long long)document->version,
+                                inner_text);
+    assert(length > 0 && length < DOCUMENT_DETAIL_SIZE);
+}
+
+/* A set replaces the one before as a whole, so its own epoch and digest say all. */
+static struct document_pin pin_of_set(const struct document *document)
+{
+    struct document_pin pin = {.epoch = document->version};
+
+    memcpy(pin.digest, document->digest, sizeof pin.digest);
+    return pin;
+}
+
+/* Of the others all that were pinned count together: one that is left out, or put in, breaks the chain. */
+static struct document_pin pin_of_chain(const struct document_pin *pin, const struct document *document, uint64_t sequence)
+{
+    uint8_t link[2 * DOCUMENT_DIGEST_SIZE + 8];
+    struct document_pin next = {.epoch = sequence};
+
+    memcpy(link, pin->digest, DOCUMENT_DIGEST_SIZE);
+    store_u64(link + DOCUMENT_DIGEST_SIZE, sequence);
+    memcpy(link + DOCUMENT_DIGEST_SIZE + 8, document->envelopes_digest, DOCUMENT_DIGEST_SIZE);
+    sha256_of((struct bytes){link, sizeof link}, next.digest);
+    return next;
+}
+
+/* The same set, or the event that was pinned last: whoever lost the answer asks again. */
+static bool is_same(const struct document_pin *pin, const struct document_pin *next, bool is_set)
+{
+    return next->epoch == pin->epoch && (!is_set || memcmp(next->digest, pin->digest, sizeof pin->digest) == 0);
+}
+
+struct result document_pin_next(const struct document_pin *pin, const struct document *document, uint64_t sequence,
+                                struct document_pin *pin_out, struct error *err)
+{
+    const bool is_set = document->kind == DOCUMENT_POLICY_SET;
+    const struct document_pin next = is_set ? pin_of_set(document) : pin_of_chain(pin, document, sequence);
+    const bool is_again = is_same(pin, &next, is_set);
+
+    if (next.epoch <= pin->epoch && !is_again)
+        return failure(err, ERROR_DENIED, "epoch %llu of the kind %s is pinned; %llu may not replace it", (unsigned long long)pin->epoch,
+                       document_kind(document->kind)->name, (unsigned long long)next.epoch);
+    *pin_out = is_again ? *pin : next;
+    return SUCCESS;
+}

@@ -1,0 +1,172 @@
+#include "documents/format/signing_key.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "crypto/digest.h"
+#include "documents/format/document_priv.h"
+
+#define EARLY_MS    60000 /* clocks of a person's machine and of keyd's */
+#define DAY_MS      86400000
+#define POINT_TEXT  87 /* letters of base64url for 65 bytes */
+#define PRINCIPAL_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789:-"
+
+static const char *const purposes[SIGNING_PURPOSES] = {[SIGNING_APPROVE] = "approve", [SIGNING_SIGN] = "sign"};
+
+const char *signing_purpose_name(enum signing_purpose purpose)
+{
+    return purposes[purpose];
+}
+
+bool signing_purpose_find(const char *name, enum signing_purpose *purpose_out)
+{
+    for (enum signing_purpose purpose = 0; purpose < SIGNING_PURPOSES; purpose++)
+        if (strcmp(purposes[purpose], name) == 0) {
+            *purpose_out = purpose;
+            return true;
+        }
+    return false;
+}
+
+void signing_key_name(const struct signing_key *key, char name_out[ECDSA_THUMBPRINT_SIZE])
+{
+    ecdsa_thumbprint(key->point, name_out);
+}
+
+json_t *signing_key_body(const struct signing_key *key)
+{
+    struct buffer OWNED_BUFFER point = BUFFER(POINT_TEXT);
+    struct error ignored;
+
+    if (!text_base64(&point, BASE64_URL, (struct bytes){key->point, sizeof key->point}, &ignored).ok) return NULL;
+    return json_pack("{s:s, s:s, s:s}", "principal", key->principal, "public_key", buffer_text(&point), "purpose",
+                     purposes[key->purpose]);
+}
+
+static bool is_principal(const char *text)
+{
+    const size_t length = strlen(text);
+
+    return length > 0 && length < SIGNING_PRINCIPAL_SIZE && text_consists_of(bytes_of_text(text), PRINCIPAL_LETTERS) &&
+           (strncmp(text, "robot:", 6) == 0 || strncmp(text, "ext:", 4) == 0);
+}
+
+static struct result read_body(const json_t *body, struct signing_key *key, struct error *err)
+{
+    const char *principal = NULL, *point = NULL, *purpose = NULL;
+
+    TRY(document_unpack(body, "the body of a signing key", err, "{s:s, s:s, s:s}", "principal", &principal, "public_key", &point, "purpose",
+                        &purpose));
+    if (!is_principal(principal)) return failure(err, ERROR_INVALID, "principal: robot:ID or ext:DIGEST");
+    if (!signing_purpose_find(purpose, &key->purpose)) return failure(err, ERROR_INVALID, "purpose: approve or sign");
+    if (!text_from_base64_exactly(BASE64_URL, bytes_of_text(point), key->point, sizeof key->point))
+        return failure(err, ERROR_INVALID, "public_key: base64url of an uncompressed point of P-256");
+    (void)snprintf(key->principal, sizeof key->principal, "%s", principal);
+    return SUCCESS;
+}
+
+/* A key that was withdrawn stays so: whoever needs one again makes another. */
+static struct result check_life(const struct document *document, struct error *err)
+{
+    if (document->version != (document->is_withdrawn ? 2U : 1U))
+        return failure(err, ERROR_INVALID, "version 1 enrols a signing key, version 2 withdraws it");
+    if (document->expires_ms == 0 || document->expires_ms - document->effective_ms > (int64_t)SIGNING_KEY_DAYS_MAX * DAY_MS)
+        return failure(err, ERROR_INVALID, "a signing key expires, within %d days", SIGNING_KEY_DAYS_MAX);
+    return SUCCESS;
+}
+
+struct result signing_key_read(const struct document *document, struct signing_key *key_out, struct error *err)
+{
+    OWNED(ecdsa_key) *point = NULL;
+    struct signing_key key = {0};
+    char name[ECDSA_THUMBPRINT_SIZE];
+
+    TRY(read_body(json_object_get(document->json, "body"), &key, err));
+    TRY(ecdsa_key_from_public(key.point, &point, err));
+    signing_key_name(&key, name);
+    if (strcmp(name, document->name) != 0)
+        return failure(err, ERROR_INVALID, "the name of a signing key is its RFC 7638 thumbprint");
+    TRY(check_life(document, err));
+    *key_out = key;
+    return SUCCESS;
+}
+
+static struct result check_time(const struct document *document, int64_t now_ms, struct error *err)
+{
+    if (document->effective_ms > now_ms + EARLY_MS)
+        return failure(err, ERROR_DENIED, "the document is from the future: look at the clock");
+    if (document->expires_ms <= now_ms) return failure(err, ERROR_DENIED, "the document has expired");
+    if (!document->is_withdrawn && now_ms - document->effective_ms > SIGNING_KEY_WAIT_MS)
+        return failure(err, ERROR_DENIED, "the holder signed more than a week ago: sign and approve it anew");
+    return SUCCESS;
+}
+
+static void principal_digest(const struct signing_key *key, uint8_t digest_out[DOCUMENT_DIGEST_SIZE])
+{
+    sha256_of(bytes_of_text(key->principal), digest_out);
+}
+
+/* The root is nobody's own key. Whoever may approve is approved by the root alone, so that approvers do not multiply by themselves. */
+static struct result is_approved(const struct document *document, const struct document_trust *trust, const struct signing_key *key,
+                                 bool *is_approved_out, struct error *err)
+{
+    uint8_t principal[DOCUMENT_DIGEST_SIZE];
+    const struct document_own own = {key->point, principal};
+
+    *is_approved_out = false;
+    if (memcmp(key->point, trust->root, sizeof trust->root) == 0) return SUCCESS;
+    TRY(document_is_signed_by(document, trust->root, is_approved_out, err));
+    if (*is_approved_out || (key->purpose == SIGNING_APPROVE && !document->is_withdrawn)) return SUCCESS;
+    principal_digest(key, principal);
+    return document_has_approver(document, trust, &own, is_approved_out, err);
+}
+
+struct result document_check_signing_key(const struct document *document, const struct document_trust *trust, struct error *err)
+{
+    const unsigned needed = document_signers_needed(document);
+    bool has_holder = false, has_approval = false;
+    struct signing_key key;
+
+    TRY(signing_key_read(document, &key, err));
+    TRY(check_time(document, trust->now_ms, err));
+    TRY(document_is_signed_by(document, key.point, &has_holder, err));
+    if (!has_holder && !document->is_withdrawn)
+        return failure(err, ERROR_DENIED, "the key that is to be enrolled has not signed the document");
+    TRY(is_approved(document, trust, &key, &has_approval, err));
+    const unsigned signers = (has_holder ? 1U : 0U) + (has_approval ? 1U : 0U);
+    if (signers >= needed) return SUCCESS;
+    return failure(err, ERROR_DENIED, "%u signatures that count are needed, and there are %u: one must be another person's approval",
+                   needed, signers);
+}
+
+static struct document_approver *place_of(const struct signing_key *key, struct document_approver *approvers, int64_t now_ms)
+{
+    struct document_approver *free_place = NULL;
+
+    for (size_t i = 0; i < DOCUMENT_APPROVERS_MAX; i++) {
+        if (memcmp(approvers[i].point, key->point, sizeof key->point) == 0) return &approvers[i];
+        if (free_place == NULL && (approvers[i].point[0] == 0 || approvers[i].expires_ms <= now_ms)) free_place = &approvers[i];
+    }
+    return free_place;
+}
+
+struct result signing_key_note(const struct document *document, struct document_approver approvers[DOCUMENT_APPROVERS_MAX], int64_t now_ms,
+                               struct error *err)
+{
+    struct document_approver approver = {.expires_ms = document->expires_ms, .is_revoked = document->is_withdrawn};
+    struct signing_key key;
+
+    TRY(signing_key_read(document, &key, err));
+    if (key.purpose != SIGNING_APPROVE) return SUCCESS;
+    struct document_approver *place = place_of(&key, approvers, now_ms);
+    if (place == NULL)
+        return failure(err, ERROR_LIMIT, "there are %d approvers, live or revoked: one must expire first", DOCUMENT_APPROVERS_MAX);
+    const bool is_known = memcmp(place->point, key.point, sizeof key.point) == 0;
+    if (is_known && place->is_revoked && !document->is_withdrawn) return failure(err, ERROR_DENIED, "this key was revoked");
+    if (is_known && place->expires_ms > approver.expires_ms) approver.expires_ms = place->expires_ms;
+    memcpy(approver.point, key.point, sizeof key.point);
+    principal_digest(&key, approver.principal);
+    *place = approver;
+    return SUCCESS;
+}

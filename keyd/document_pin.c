@@ -1,0 +1,129 @@
+#include "keyd/document_pin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/format/leaf.h"
+#include "audit/format/merkle.h"
+#include "crypto/keyd_protocol.h"
+#include "documents/format/signing_key.h"
+
+static const uint8_t unset[ECDSA_PUBLIC_SIZE];
+
+static struct result set_approver(const void *context, struct ledger_state *state, struct error *err)
+{
+    if (memcmp(state->approver, unset, sizeof unset) != 0 &&
+        memcmp(state->approver, context, sizeof state->approver) != 0)
+        return failure(err, ERROR_DENIED, "another approver is pinned already; only the recovery ceremony changes it");
+    memcpy(state->approver, context, sizeof state->approver);
+    return SUCCESS;
+}
+
+struct result approver_pin(struct ledger *ledger, const uint8_t public_key[ECDSA_PUBLIC_SIZE], struct error *err)
+{
+    OWNED(ecdsa_key) *key = NULL;
+
+    TRY(ecdsa_key_from_public(public_key, &key, err));
+    return ledger_change(ledger, set_approver, public_key, err);
+}
+
+void document_trust_read(struct ledger *ledger, int64_t now_ms, struct document_trust *trust_out)
+{
+    struct ledger_state state;
+
+    ledger_read(ledger, &state);
+    *trust_out = (struct document_trust){.now_ms = now_ms};
+    memcpy(trust_out->root, state.approver, sizeof trust_out->root);
+    memcpy(trust_out->approvers, state.approvers, sizeof trust_out->approvers);
+}
+
+/* An event that was denied, that failed, or that came to no change names no document in this way. */
+static struct result check_leaf(const struct document_pin_request *request, const struct document *document, struct error *err)
+{
+    char resource[DOCUMENT_SCOPE_SIZE + DOCUMENT_DETAIL_SIZE], detail[DOCUMENT_DETAIL_SIZE];
+    const char *action = document_action(document);
+    struct leaf leaf;
+
+    TRY(leaf_read(request->leaf, &leaf, err));
+    document_detail(document, detail);
+    (void)snprintf(resource, sizeof resource, "%s#%s", document->scope, detail);
+    if (leaf.sequence == request->sequence && leaf.target_count == 1 && strcmp(leaf.outcome, "allowed") == 0 &&
+        strcmp(leaf.targets[0].action, action) == 0 && strcmp(leaf.targets[0].resource, resource) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "entry %llu of the log is not the event %s of version %llu of this document",
+                   (unsigned long long)request->sequence, action, (unsigned long long)document->version);
+}
+
+/* The tree may grow meanwhile, and what stands in it stays there. */
+static struct result check_inclusion(struct ledger *ledger, const struct document_pin_request *request, struct error *err)
+{
+    struct merkle_proof proof = {.count = request->proof_count};
+    struct merkle_hash hash, root;
+    struct ledger_state state;
+
+    ledger_read(ledger, &state);
+    if (request->size != state.log_size)
+        return failure(err, ERROR_CONFLICT, "the last checkpoint has size %llu: prove from there",
+                       (unsigned long long)state.log_size);
+    for (size_t i = 0; i < proof.count; i++) memcpy(proof.hashes[i].bytes, request->proof[i], MERKLE_HASH_SIZE);
+    memcpy(root.bytes, state.log_root, sizeof root.bytes);
+    merkle_leaf_hash(request->leaf, &hash);
+    if (merkle_verify_inclusion(request->sequence, request->size, &hash, &proof, &root)) return SUCCESS;
+    return failure(err, ERROR_NOT_FOUND, "entry %llu is not in the log of %llu entries that was signed",
+                   (unsigned long long)request->sequence, (unsigned long long)request->size);
+}
+
+static struct document_pin *pin_place(struct ledger_state *state, enum document_kind kind)
+{
+    return &state->pins[document_kind(kind)->number - 1];
+}
+
+/* One document that is to be pinned. */
+struct pinning {
+    const struct document *document;
+    uint64_t sequence;
+    int64_t now_ms;
+};
+
+static struct result set_pin(const void *context, struct ledger_state *state, struct error *err)
+{
+    const struct pinning *pinning = context;
+    struct document_pin *pin = pin_place(state, pinning->document->kind);
+
+    TRY(document_pin_next(pin, pinning->document, pinning->sequence, pin, err));
+    if (pinning->document->kind != DOCUMENT_SIGNING_KEY) return SUCCESS;
+    return signing_key_note(pinning->document, state->approvers, pinning->now_ms, err);
+}
+
+static struct result pin_checked(struct ledger *ledger, const struct document_pin_request *request, const struct document *document,
+                                 int64_t now_ms, struct error *err)
+{
+    const struct pinning pinning = {document, request->sequence, now_ms};
+    struct document_trust trust;
+
+    document_trust_read(ledger, now_ms, &trust);
+    TRY(document_check(document, &trust, err));
+    TRY(check_leaf(request, document, err));
+    TRY(check_inclusion(ledger, request, err));
+    return ledger_change(ledger, set_pin, &pinning, err);
+}
+
+static void read_pin(struct ledger *ledger, enum document_kind kind, struct document_pin *pin_out)
+{
+    struct ledger_state state;
+
+    ledger_read(ledger, &state);
+    *pin_out = *pin_place(&state, kind);
+}
+
+struct result document_pin(struct ledger *ledger, const struct document_pin_request *request, int64_t now_ms, struct document_pin *pin_out,
+                           struct error *err)
+{
+    OWNED(document) *document = NULL;
+
+    _Static_assert(KEYD_LEAF_MAX == LEAF_MAX && KEYD_PROOF_MAX == MERKLE_PROOF_MAX, "every entry and every proof can be sent");
+    TRY(document_read(request->envelopes, request->envelope_count, &document, err));
+    TRY(pin_checked(ledger, request, document, now_ms, err));
+    read_pin(ledger, document->kind, pin_out);
+    return SUCCESS;
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/python3
+"""A second implementation of docs/formats/documents.md, from the page alone.
+
+Checks docs/formats/documents-vectors.json: payloads are canonical, signatures are good and by whom the page says, digests, details of
+events and pins come out the same. `--write FILE` makes the file with fresh keys (test_documents holds the C code against it).
+Exit status 77: python3-cryptography is not installed.
+"""
+import base64
+import hashlib
+import json
+import sys
+
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+except ImportError:
+    print("python3-cryptography is not installed: skipped")
+    sys.exit(77)
+
+SIGNING_KEY = "application/vnd.sijil.signing-key.v1+json"
+POLICY_SET = "application/vnd.sijil.policy-set.v1+json"
+
+
+def url64(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def point_of(key):
+    return key.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+
+
+def thumbprint(point):
+    return url64(hashlib.sha256(canonical({"crv": "P-256", "kty": "EC", "x": url64(point[1:33]), "y": url64(point[33:])})).digest())
+
+
+def to_be_signed(kind, payload):
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
+
+
+def envelope(kind, payload, key):
+    signature = key.sign(to_be_signed(kind, payload), ec.ECDSA(hashes.SHA256()))
+    return canonical({"payload": base64.b64encode(payload).decode(), "payloadType": kind,
+                      "signatures": [{"keyid": thumbprint(point_of(key.public_key())), "sig": base64.b64encode(signature).decode()}]})
+
+
+def digest_of_envelopes(envelopes):
+    each = [hashlib.sha256(one).digest() for one in envelopes]
+    return each[0] if len(each) == 1 else hashlib.sha256(b"".join(each)).digest()
+
+
+def is_signed_by(one, point):
+    parsed = json.loads(one)
+    payload = base64.b64decode(parsed["payload"], validate=True)
+    key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+    for signature in parsed["signatures"]:
+        try:
+            key.verify(base64.b64decode(signature["sig"]), to_be_signed(parsed["payloadType"], payload), ec.ECDSA(hashes.SHA256()))
+            return True
+        except InvalidSignature:
+            pass
+    return False
+
+
+def derive(case, pin):
+    """What the page says of these envelopes, the event's number and the pin before."""
+    envelopes = [one.encode() for one in case["envelopes"]]
+    payload = base64.b64decode(json.loads(envelopes[0])["payload"])
+    document = json.loads(payload)
+    assert canonical(document) == payload, "not canonical"
+    assert all(base64.b64decode(json.loads(one)["payload"]) == payload for one in envelopes)
+    is_set = json.loads(envelopes[0])["payloadType"] == POLICY_SET
+    digest = document["digest"][7:] if is_set else hashlib.sha256(payload).hexdigest()
+    version = document["epoch"] if is_set else document["version"]
+    outer = digest_of_envelopes(envelopes)
+    after = digest if is_set else hashlib.sha256(bytes.fromhex(pin) + case["sequence"].to_bytes(8, "big") + outer).hexdigest()
+    return {"detail": f"sha256:{outer.hex()} {version} sha256:{digest}", "digest": digest,
+            "epoch": version if is_set else case["sequence"], "pin": after}
+
+
+def check(vectors):
+    pins = {}
+    for case in vectors["cases"]:
+        kind = json.loads(case["envelopes"][0])["payloadType"]
+        for member, value in derive(case, pins.get(kind, "00" * 32)).items():
+            assert case[member] == value, f"{case['name']}: {member} is {case[member]}, not {value}"
+        pins[kind] = case["pin"]
+        for one, signer in zip(case["envelopes"], case["signers"], strict=True):
+            assert is_signed_by(one.encode(), bytes.fromhex(vectors["keys"][signer])), f"{case['name']}: not by {signer}"
+            others = [name for name in vectors["keys"] if name != signer]
+            assert not any(is_signed_by(one.encode(), bytes.fromhex(vectors["keys"][name])) for name in others)
+        if kind == SIGNING_KEY:
+            document = json.loads(base64.b64decode(json.loads(case["envelopes"][0])["payload"]))
+            point = base64.urlsafe_b64decode(document["body"]["public_key"] + "=")
+            assert thumbprint(point) == document["name"], case["name"]
+    print(f"{len(vectors['cases'])} documents are as docs/formats/documents.md has them")
+
+
+def key_document(key, purpose, principal, **more):
+    point = point_of(key.public_key())
+    return canonical({"schema": "sijil.document/v1", "kind": "signing-key", "scope": "", "name": thumbprint(point), "version": 1,
+                      "effective_from": "2026-11-23T09:00:00.000Z", "expires": "2027-11-23T09:00:00.000Z",
+                      "body": {"principal": principal, "public_key": url64(point), "purpose": purpose}, **more})
+
+
+def write(path):
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "officer", "holder")}
+    officer, holder = "ext:" + hashlib.sha256(b"https://id.example\nofficer").hexdigest(), "robot:00000000-0000-0000-0000-000000000001"
+    rules = {"epoch": 7, "kind": "PolicySet"}
+    policy = canonical({"digest": "sha256:" + hashlib.sha256(canonical(rules)).hexdigest(), **rules})
+    plan = [("a policy set", POLICY_SET, policy, ["root"], 4),
+            ("an approver's key, approved by the root", SIGNING_KEY, key_document(keys["officer"], "approve", officer),
+             ["officer", "root"], 9),
+            ("a key of an organisation, approved by the approver", SIGNING_KEY,
+             key_document(keys["holder"], "sign", holder, scope="acme"), ["holder", "officer"], 12),
+            ("the same key, withdrawn by its holder", SIGNING_KEY,
+             key_document(keys["holder"], "sign", holder, scope="acme", version=2, withdrawn="the card was lost"), ["holder"], 15)]
+    cases, pins = [], {}
+    for name, kind, payload, signers, sequence in plan:
+        case = {"name": name, "sequence": sequence, "signers": signers,
+                "envelopes": [envelope(kind, payload, keys[signer]).decode() for signer in signers]}
+        case.update(derive(case, pins.get(kind, "00" * 32)))
+        pins[kind] = case["pin"]
+        cases.append(case)
+    vectors = {"now": "2026-11-23T10:00:00.000Z", "keys": {name: point_of(key.public_key()).hex() for name, key in keys.items()},
+               "cases": cases}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(vectors, file, indent=1)
+        file.write("\n")
+
+
+if sys.argv[1] == "--write":
+    write(sys.argv[2])
+else:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        check(json.load(file))
