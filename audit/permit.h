@@ -1,10 +1,10 @@
 /*
  * audit/permit.h -- leave to do one thing, given because it was decided and recorded.
  *
- * From registry/ upward every function that reads or changes an artifact, a policy or a run takes a permit and
- * asserts that it fits what the function does. Only the sequencer makes one, when the event is durable (or, for a
- * change, inside the transaction that makes event and change durable together). So an operation without a decision
- * and a record does not compile.
+ * In authz/ and registry/ each function for handlers that reads or changes an artifact, a right or a project takes a permit as its
+ * first argument, never null, and asserts that it fits what the function does. Only the sequencer makes one, when the event is
+ * durable (or, for a change, inside the transaction that makes event and change durable together). So an operation without a
+ * decision and a record does not compile (tests/lint/rogue.py).
  */
 #pragma once
 

@@ -31,12 +31,13 @@ struct change {
      * into ERROR_CONFLICT, ERROR_NOT_FOUND or ERROR_INVALID; the event then says `failed`. Called again, from the
      * start, when the group had to roll back: it must keep no state of an earlier try.
      */
-    RESULT (*run)(struct change *change, struct pg *pg, const struct permit *permit, struct error *err);
+    RESULT (*run)(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+        __attribute__((nonnull(1, 2, 4)));
     /**
      * NULL, or adds all that run() would do, in the usual case, as one statement of a pipeline (pg_pipeline_add()). It
      * must raise an error unless it did all of it, as by a division by zero; then run() is called, and does it or says why not.
      */
-    RESULT (*add)(struct change *change, struct pg *pg, const struct permit *permit, struct error *err);
+    RESULT (*add)(const struct permit *permit, struct change *change, struct pg *pg, struct error *err) __attribute__((nonnull));
     /** With add: what its statement answered, once it is durable. Not called when the answer was lost. */
     void (*take)(struct change *change, const struct pg_rows *answer);
     /**

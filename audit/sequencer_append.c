@@ -149,7 +149,7 @@ static struct result run_change(struct sequencer *sequencer, struct event *event
     struct change *change = event_change(event);
     const uint64_t touched = pg_rows_touched(sequencer->pg);
 
-    const struct result ran = change->run(change, sequencer->pg, event_permit(event), err);
+    const struct result ran = change->run(event_permit(event), change, sequencer->pg, err);
     if (ran.ok || pg_is_broken(sequencer->pg)) return ran;
     event->has_failed = true;
     event->error = *err;

@@ -271,7 +271,7 @@ static struct result add_changes(struct sequencer *sequencer, struct group *grou
     for (size_t i = 0; i < group->count; i++) {
         struct change *change = event_change(&group->events[i]);
         if (change == NULL) continue;
-        TRY(change->add(change, sequencer->pg, event_permit(&group->events[i]), err));
+        TRY(change->add(event_permit(&group->events[i]), change, sequencer->pg, err));
         changes_out[count++] = change;
     }
     *count_out = count;

@@ -1,8 +1,9 @@
 #include "authz/administrator.h"
 
+#include <assert.h>
 #include <stdio.h>
 
-#include "authz/binding.h"
+#include "authz/rows_priv.h"
 #include "storage/pg_table.h"
 
 static const struct pg_statement administrator_end_bindings_sql = {
@@ -35,13 +36,13 @@ static struct result bind(struct pg *pg, const struct authz_robot *robot, enum r
     struct binding_create create;
 
     binding_create_init(&create, &wanted, 0);
-    return binding_insert(pg, &create, err);
+    return binding_row_insert(pg, &create, err);
 }
 
 static struct result insert(struct pg *pg, struct robot_create *create, bool replaces, struct error *err)
 {
     if (replaces) TRY(end_old(pg, err));
-    TRY(robot_insert(pg, create, err));
+    TRY(robot_row_insert(pg, create, err));
     TRY(bind(pg, &create->robot, ROLE_REGISTRY_ADMIN, err));
     return bind(pg, &create->robot, ROLE_AUDITOR, err);
 }
@@ -54,12 +55,15 @@ struct result administrator_draw(bool is_person, struct robot_create *create_out
     return SUCCESS;
 }
 
-struct result administrator_create(struct pg *pg, struct robot_create *create, bool replaces, administrator_keep *keep,
-                                   void *context, struct error *err)
+struct result administrator_create(const struct permit *permit, struct pg *pg, struct robot_create *create,
+                                   const struct administrator_making *making, struct error *err)
 {
+    const enum action action = making->replaces ? ACTION_ADMINISTRATOR_REPLACE : ACTION_ROBOT_CREATE;
+
+    assert(permit_resource(permit, action)->kind == RESOURCE_SYSTEM);
     TRY(pg_begin(pg, err));
-    struct result result = insert(pg, create, replaces, err);
-    if (result.ok) result = keep(context, create, err);
+    struct result result = insert(pg, create, making->replaces, err);
+    if (result.ok) result = making->keep(making->context, create, err);
     if (!result.ok) {
         pg_rollback(pg);
         return result;

@@ -24,8 +24,9 @@ struct binding_create {
     char detail[RESOURCE_DETAIL_MAX + 1 + UUID_TEXT_SIZE]; /* what the event says: that of the decision, and the id */
 };
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s);
-/** What the change does once it has the scope, for start-up, inside the caller's transaction. */
-RESULT binding_insert(struct pg *pg, struct binding_create *create, struct error *err);
+/** What the change does, inside the caller's transaction. */
+RESULT binding_insert(const struct permit *permit, struct pg *pg, struct binding_create *create, struct error *err)
+    __attribute__((nonnull));
 
 /** Takes a role, under ACTION_BINDING_REVOKE on the binding's own scope, with its id as the detail. */
 struct binding_revoke {
@@ -47,13 +48,14 @@ struct binding_page {
 };
 #define BINDING_PAGE_MAX 1001 /* a page of the API, and one more to see whether more follow */
 /**
- * Live bindings inside `scope` (system, organisation or project), by id, the next `limit` (at most BINDING_PAGE_MAX)
- * after `after` (NULL: from the first). The caller frees page_out->rows with free().
+ * Live bindings inside the scope that the permit for ACTION_BINDING_READ is for (system, organisation or project), by id, the next
+ * `limit` (at most BINDING_PAGE_MAX) after `after` (NULL: from the first). The caller frees page_out->rows with free().
  */
-RESULT binding_list(struct pg *pg, const struct resource *scope, const struct uuid *after, size_t limit,
-                    struct binding_page *page_out, struct error *err);
-/** ERROR_NOT_FOUND also for a revoked one. */
-RESULT binding_find(struct pg *pg, const struct uuid *id, struct binding_row *row_out, struct error *err);
+RESULT binding_list(const struct permit *permit, struct pg *pg, const struct uuid *after, size_t limit,
+                    struct binding_page *page_out, struct error *err) __attribute__((nonnull(1, 2, 5, 6)));
+/** The row that was made under this permit for ACTION_BINDING_CREATE. ERROR_NOT_FOUND when it was revoked since. */
+RESULT binding_find(const struct permit *permit, struct pg *pg, const struct uuid *id, struct binding_row *row_out,
+                    struct error *err) __attribute__((nonnull));
 /** The scope of a row as a resource, for the decision about revoking it; its detail is the id. */
 void binding_scope(const struct binding_row *row, struct resource *resource_out);
 

@@ -7,6 +7,7 @@
 #include "authz/epoch_priv.h"
 #include "authz/last_priv.h"
 #include "authz/person_priv.h"
+#include "authz/rows_priv.h"
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
@@ -203,7 +204,7 @@ static struct result check_second_officer(struct pg *pg, const struct authz_bind
     return failure(err, ERROR_DENIED, "the second security officer is another person than the first: robots count as who made them");
 }
 
-struct result binding_insert(struct pg *pg, struct binding_create *create, struct error *err)
+struct result binding_row_insert(struct pg *pg, struct binding_create *create, struct error *err)
 {
     const struct authz_binding *binding = &create->binding;
     OWNED(pg_rows) *rows = NULL;
@@ -231,9 +232,8 @@ struct result binding_insert(struct pg *pg, struct binding_create *create, struc
     return raise_epoch(pg, &binding_raise_epoch_sql, &binding->organisation, err);
 }
 
-static struct result run_create(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+struct result binding_insert(const struct permit *permit, struct pg *pg, struct binding_create *create, struct error *err)
 {
-    struct binding_create *create = (struct binding_create *)change;
     const struct resource *scope = permit_resource(permit, ACTION_BINDING_CREATE);
     char detail[RESOURCE_DETAIL_MAX + 1];
 
@@ -247,7 +247,12 @@ static struct result run_create(struct change *change, struct pg *pg, const stru
     create->binding.pattern[0] = '\0';
     if (scope->kind == RESOURCE_REPOSITORY)
         (void)snprintf(create->binding.pattern, sizeof create->binding.pattern, "%s", scope->name);
-    return binding_insert(pg, create, err);
+    return binding_row_insert(pg, create, err);
+}
+
+static struct result run_create(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    return binding_insert(permit, pg, (struct binding_create *)change, err);
 }
 
 void binding_create_init(struct binding_create *create, const struct authz_binding *binding, int64_t lifetime_s)
@@ -265,7 +270,7 @@ void binding_create_init(struct binding_create *create, const struct authz_bindi
     create->change.concerns_subject = create->binding.subject;
 }
 
-static struct result run_revoke(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_revoke(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct binding_revoke *revoke = (const struct binding_revoke *)change;
     const struct resource *scope = permit_resource(permit, ACTION_BINDING_REVOKE);
@@ -338,9 +343,10 @@ static struct result rows_of(const struct pg_rows *rows, struct binding_row **ro
     return SUCCESS;
 }
 
-struct result binding_list(struct pg *pg, const struct resource *scope, const struct uuid *after, size_t limit,
+struct result binding_list(const struct permit *permit, struct pg *pg, const struct uuid *after, size_t limit,
                            struct binding_page *page_out, struct error *err)
 {
+    const struct resource *scope = permit_resource(permit, ACTION_BINDING_READ);
     static const struct uuid first = {{0}};
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
@@ -357,11 +363,13 @@ struct result binding_list(struct pg *pg, const struct resource *scope, const st
     return SUCCESS;
 }
 
-struct result binding_find(struct pg *pg, const struct uuid *id, struct binding_row *row_out, struct error *err)
+struct result binding_find(const struct permit *permit, struct pg *pg, const struct uuid *id, struct binding_row *row_out,
+                           struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
+    (void)permit_resource(permit, ACTION_BINDING_CREATE);
     pg_add_uuid(&arguments, id);
     TRY(pg_run(pg, &binding_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such binding");

@@ -10,6 +10,7 @@
 #include "audit/sequencer.h"
 #include "authz/snapshot.h"
 #include "crypto/secret.h"
+#include "storage/lookup.h"
 
 /** Statements of the functions and changes below, for pg_open() and struct sequencer_options. */
 extern const struct pg_table robot_table, robot_rotate_table;
@@ -39,9 +40,6 @@ struct robot_create {
 RESULT robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation,
                          int64_t lifetime_s, struct error *err);
 void robot_create_done(struct robot_create *create);
-/** What the change does, for start-up, inside the caller's transaction. */
-RESULT robot_insert(struct pg *pg, struct robot_create *create, struct error *err);
-
 /** A new secret as text with '\0', and the hash that is kept of it. The caller owns *secret_out. */
 RESULT robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBOT_SECRET_HASH], struct error *err);
 
@@ -87,11 +85,16 @@ struct robot_page {
 };
 #define ROBOT_PAGE_MAX 1001 /* a page of the API, and one more to see whether more follow */
 /**
- * Live robots by name, the next `limit` (at most ROBOT_PAGE_MAX) after `after` (NULL: from the first), of one
- * organisation or, if NULL, of all. The caller frees page_out->rows with free().
+ * Live robots by name, the next `limit` (at most ROBOT_PAGE_MAX) after `after` (NULL: from the first), of the organisation that the
+ * permit for ACTION_ROBOT_READ is for; of all if it is for the system. The caller frees page_out->rows with free().
  */
-RESULT robot_list(struct pg *pg, const struct uuid *organisation, const char *after, size_t limit,
-                  struct robot_page *page_out, struct error *err);
-/** By id, or by name; ERROR_NOT_FOUND also for a revoked one. */
-RESULT robot_find(struct pg *pg, const struct uuid *id, struct robot_row *row_out, struct error *err);
-RESULT robot_find_name(struct pg *pg, const char *name, struct robot_row *row_out, struct error *err);
+RESULT robot_list(const struct permit *permit, struct pg *pg, const char *after, size_t limit, struct robot_page *page_out,
+                  struct error *err) __attribute__((nonnull(1, 2, 5, 6)));
+
+/** What stands behind a robot's id or name, for what is to be decided. */
+struct robot_identity {
+    struct uuid id, organisation; /* organisation nil: of the registry */
+};
+/** ERROR_NOT_FOUND also for a revoked one. */
+RESULT robot_resolve(struct lookup *lookup, const char *name, struct robot_identity *identity_out, struct error *err)
+    __attribute__((nonnull));

@@ -47,7 +47,7 @@ struct result robot_secret_new(struct secret **secret_out, uint8_t hash_out[ROBO
     return result;
 }
 
-static struct result run_rotate(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_rotate(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct robot_rotate *rotate = (struct robot_rotate *)(void *)change; /* its first member */
     const struct resource *resource = permit_resource(permit, ACTION_ROBOT_ROTATE);

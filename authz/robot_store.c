@@ -7,6 +7,7 @@
 #include "authz/epoch_priv.h"
 #include "authz/last_priv.h"
 #include "authz/person_priv.h"
+#include "authz/rows_priv.h"
 #include "base/memory.h"
 #include "storage/pg_table.h"
 
@@ -89,7 +90,7 @@ static const struct uuid *or_null(const struct uuid *id)
     return uuid_is_nil(id) ? NULL : id;
 }
 
-struct result robot_insert(struct pg *pg, struct robot_create *create, struct error *err)
+struct result robot_row_insert(struct pg *pg, struct robot_create *create, struct error *err)
 {
     const struct authz_robot *robot = &create->robot;
     OWNED(pg_rows) *rows = NULL;
@@ -110,13 +111,13 @@ struct result robot_insert(struct pg *pg, struct robot_create *create, struct er
     return raise_epoch(pg, &robot_raise_epoch_sql, &robot->organisation, err);
 }
 
-static struct result run_create(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_create(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct robot_create *create = (struct robot_create *)change;
     const struct resource *resource = permit_resource(permit, ACTION_ROBOT_CREATE);
 
     assert(uuid_equal(&resource->organisation, &create->robot.organisation));
-    return robot_insert(pg, create, err);
+    return robot_row_insert(pg, create, err);
 }
 
 struct result robot_create_init(struct robot_create *create, const char *name, const struct uuid *organisation,
@@ -145,7 +146,7 @@ void robot_create_done(struct robot_create *create)
     create->secret = NULL;
 }
 
-static struct result run_revoke(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_revoke(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct robot_revoke *revoke = (const struct robot_revoke *)change;
     const struct resource *resource = permit_resource(permit, ACTION_ROBOT_REVOKE);
@@ -185,14 +186,15 @@ static void row_of(const struct pg_rows *rows, size_t row, struct robot_row *row
     *row_out = made;
 }
 
-struct result robot_list(struct pg *pg, const struct uuid *organisation, const char *after, size_t limit,
-                         struct robot_page *page_out, struct error *err)
+struct result robot_list(const struct permit *permit, struct pg *pg, const char *after, size_t limit, struct robot_page *page_out,
+                         struct error *err)
 {
+    const struct resource *where = permit_resource(permit, ACTION_ROBOT_READ);
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
     assert(limit <= ROBOT_PAGE_MAX);
-    pg_add_uuid(&arguments, organisation);
+    pg_add_uuid(&arguments, where->kind == RESOURCE_SYSTEM ? NULL : &where->organisation);
     pg_add_text(&arguments, after == NULL ? "" : after);
     pg_add_int8(&arguments, (int64_t)limit);
     TRY(pg_run(pg, &robot_list_sql, &arguments, &rows, err));
@@ -204,29 +206,17 @@ struct result robot_list(struct pg *pg, const struct uuid *organisation, const c
     return SUCCESS;
 }
 
-static struct result find(struct pg *pg, const struct pg_statement *statement, const struct pg_arguments *arguments,
-                          struct robot_row *row_out, struct error *err)
+struct result robot_resolve(struct lookup *lookup, const char *name, struct robot_identity *identity_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
+    struct pg_arguments arguments = {0};
+    struct uuid id;
+    const bool is_id = uuid_parse(bytes_of_text(name), &id);
 
-    TRY(pg_run(pg, statement, arguments, &rows, err));
+    if (is_id) pg_add_uuid(&arguments, &id);
+    else pg_add_text(&arguments, name);
+    TRY(pg_run(lookup_connection(lookup), is_id ? &robot_find_sql : &robot_find_name_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such robot");
-    row_of(rows, 0, row_out);
+    *identity_out = (struct robot_identity){pg_uuid(rows, 0, 0), pg_is_null(rows, 0, 1) ? (struct uuid){{0}} : pg_uuid(rows, 0, 1)};
     return SUCCESS;
-}
-
-struct result robot_find(struct pg *pg, const struct uuid *id, struct robot_row *row_out, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    pg_add_uuid(&arguments, id);
-    return find(pg, &robot_find_sql, &arguments, row_out, err);
-}
-
-struct result robot_find_name(struct pg *pg, const char *name, struct robot_row *row_out, struct error *err)
-{
-    struct pg_arguments arguments = {0};
-
-    pg_add_text(&arguments, name);
-    return find(pg, &robot_find_name_sql, &arguments, row_out, err);
 }

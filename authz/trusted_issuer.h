@@ -19,8 +19,6 @@ struct issuer_trust {
     struct uuid id;                     /* set by the change */
 };
 RESULT issuer_trust_init(struct issuer_trust *trust, const struct issuer_record *record, struct error *err);
-/** Both, for start-up, inside the caller's transaction. */
-RESULT trusted_issuer_put(struct pg *pg, const struct issuer_record *record, struct uuid *id_out, struct error *err);
 
 /** Ends it at once, with its tokens and those made from them, under ACTION_ISSUER_REMOVE on the system. */
 struct issuer_remove {
@@ -39,5 +37,7 @@ struct issuer_page {
     size_t count;
 };
 #define ISSUER_PAGE_MAX 1001 /* a page of the API, and one more to see whether more follow */
-/** By URL, the next `limit` after `after` (NULL: from the first). The caller frees page_out->rows with free(). */
-RESULT issuer_list(struct pg *pg, const char *after, size_t limit, struct issuer_page *page_out, struct error *err);
+/** By URL, the next `limit` after `after` (NULL: from the first), under a permit for ACTION_ISSUER_READ. The caller frees
+ *  page_out->rows with free(). */
+RESULT issuer_list(const struct permit *permit, struct pg *pg, const char *after, size_t limit, struct issuer_page *page_out,
+                   struct error *err) __attribute__((nonnull(1, 2, 5, 6)));

@@ -59,14 +59,7 @@ static struct result put(struct pg *pg, const struct issuer_record *record, stru
     return SUCCESS;
 }
 
-struct result trusted_issuer_put(struct pg *pg, const struct issuer_record *record, struct uuid *id_out,
-                                 struct error *err)
-{
-    TRY(try_keys(record, err));
-    return put(pg, record, id_out, err);
-}
-
-static struct result run_trust(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_trust(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct issuer_trust *trust = (struct issuer_trust *)change;
 
@@ -81,7 +74,7 @@ struct result issuer_trust_init(struct issuer_trust *trust, const struct issuer_
     return SUCCESS;
 }
 
-static struct result run_remove(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_remove(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct issuer_remove *remove = (const struct issuer_remove *)change;
     OWNED(pg_rows) *rows = NULL;
@@ -115,13 +108,13 @@ static void row_of(const struct pg_rows *rows, size_t row, struct issuer_row *ro
     *row_out = made;
 }
 
-struct result issuer_list(struct pg *pg, const char *after, size_t limit, struct issuer_page *page_out,
+struct result issuer_list(const struct permit *permit, struct pg *pg, const char *after, size_t limit, struct issuer_page *page_out,
                           struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
 
-    assert(limit <= ISSUER_PAGE_MAX);
+    assert(limit <= ISSUER_PAGE_MAX && permit_resource(permit, ACTION_ISSUER_READ)->kind == RESOURCE_SYSTEM);
     pg_add_text(&arguments, after == NULL ? "" : after);
     pg_add_int8(&arguments, (int64_t)limit);
     TRY(pg_run(pg, &trusted_issuer_list_sql, &arguments, &rows, err));

@@ -12,7 +12,7 @@
 #include "crypto/keyd_client.h"
 #include "gateway/regions.h"
 #include "gateway/tables.h"
-#include "policy/set_load.h"
+#include "policy/set_install.h"
 #include "registry/project.h"
 #include "storage/region_store.h"
 
@@ -117,8 +117,8 @@ static struct result run_both(struct founding *founding, struct organisation_cre
     TRY(permit(founding, ACTION_ORGANISATION_CREATE, &organisation->where, &first, err));
     TRY(permit(founding, ACTION_PROJECT_CREATE, &project->where, &second, err));
     TRY(pg_begin(founding->changes, err));
-    TRY(organisation->change.run(&organisation->change, founding->changes, first, err));
-    TRY(project->change.run(&project->change, founding->changes, second, err));
+    TRY(organisation->change.run(first, &organisation->change, founding->changes, err));
+    TRY(project->change.run(second, &project->change, founding->changes, err));
     return pg_commit(founding->changes, err);
 }
 
@@ -166,7 +166,8 @@ static struct result create_administrator(struct founding *founding, struct robo
     (void)snprintf(what.detail, sizeof what.detail, "%.128s", robot->detail);
     TRY(permit(founding, action, &what, &create, err));
     struct found_options options = *founding->options;
-    return administrator_create(founding->pg, robot, founding->had_admin, write_admin, &options, err);
+    const struct administrator_making making = {.replaces = founding->had_admin, .keep = write_admin, .context = &options};
+    return administrator_create(create, founding->pg, robot, &making, err);
 }
 
 static struct result add_administrator(struct founding *founding, struct error *err)

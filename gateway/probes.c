@@ -56,9 +56,9 @@ static struct result ready(struct request *request, struct pg *pg, struct error 
 }
 const struct handler handler_ready = {.handle = ready};
 
-struct result target_system_ping(struct request *request, struct pg *pg, struct error *err)
+struct result target_system_ping(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     (void)request_add_pair(request, ACTION_PING, "");
     return SUCCESS;

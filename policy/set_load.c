@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "crypto/digest.h"
+#include "policy/set_install.h"
 #include "policy/set_store.h"
 #include "policy/stored_label_priv.h"
 
@@ -43,7 +44,7 @@ static struct result insert(struct pg *pg, const struct policy_set_change *load,
     return stored_labels_keep(pg, load, err);
 }
 
-static struct result run_change(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_change(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct policy_set_change *load = (const struct policy_set_change *)change; /* its first member */
 

@@ -57,12 +57,6 @@ RESULT policy_set_load(struct policy_set_source *source, struct policy_set *curr
                        struct error *err);
 
 /**
- * For the first start, as work of the server's own: records that the set is loaded, unless it was, and has keyd pin it. The
- * sequencer must know policy_set_table.
- */
-RESULT policy_set_install(struct policy_set_source *source, struct bytes envelope, struct error *err);
-
-/**
  * What a handler asks before it submits a policy_set_load_change(): is the envelope signed by the approver that keyd
  * has pinned, well-formed, and newer than the set in force? ERROR_DENIED, ERROR_INVALID, ERROR_LIMIT, ERROR_CONFLICT.
  * Calls keyd, so never on an event thread.

@@ -71,15 +71,15 @@ struct scope_reader {
 };
 #define SCOPE_READER_MAX 256 /* bindings of one principal */
 struct scope_query {
-    const struct permit *permit; /* for project.read on `where`, or project.list on the system */
     const struct scope_reader *reader; /* of the system's list; NULL: sees all */
-    const struct resource *where; /* the system, an organisation, or one project */
+    const struct resource *where; /* an organisation or one project, with project.read; the system, with project.list */
     bool projects;               /* else organisations */
     struct uuid last;            /* the page begins after this organisation or project; nil for the start */
     unsigned limit;              /* 1 to SCOPE_PAGE_MAX */
 };
 /** What is at or below `where` and the reader may see, by name in byte order. What he may not see costs nothing and counts nowhere. */
-RESULT scope_list(struct pg *pg, const struct scope_query *query, struct scope_page **page_out, struct error *err);
+RESULT scope_list(const struct permit *permit, struct pg *pg, const struct scope_query *query, struct scope_page **page_out, struct error *err)
+    __attribute__((nonnull));
 void scope_page_free(struct scope_page *page);
 DEFINE_OWNED(scope_page);
 
@@ -87,12 +87,11 @@ DEFINE_OWNED(scope_page);
  * The sequence number before which no event concerns the organisation or project that an audit.read is permitted for: one of the same
  * name may have been there and been deleted. 0 for the registry.
  */
-RESULT scope_born(struct pg *pg, const struct permit *permit, uint64_t *sequence_out, struct error *err);
+RESULT scope_born(const struct permit *permit, struct pg *pg, uint64_t *sequence_out, struct error *err) __attribute__((nonnull));
 
 /** Names of repositories in byte order: "acme/models/digits". Who asks says between which names the reader may look. */
 struct repository_query {
-    const struct permit *permit; /* for catalog.list on the system */
-    const struct resource *where;
+    const struct resource *where; /* the system, that the permit for catalog.list is for */
     const char *from, *until;    /* names n with from <= n < until */
     const char *last;            /* and after this one; "" for the start */
     unsigned limit;              /* 1 to SCOPE_PAGE_MAX + 1 */
@@ -101,7 +100,7 @@ struct repository_page {
     size_t count;
     char (*names)[RESOURCE_NAME_MAX + 1];
 };
-RESULT repository_list(struct pg *pg, const struct repository_query *query, struct repository_page **page_out,
-                       struct error *err);
+RESULT repository_list(const struct permit *permit, struct pg *pg, const struct repository_query *query,
+                       struct repository_page **page_out, struct error *err) __attribute__((nonnull));
 void repository_page_free(struct repository_page *page);
 DEFINE_OWNED(repository_page);

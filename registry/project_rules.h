@@ -17,5 +17,5 @@ RESULT rules_change_prepare(const struct resource *where, const char *document, 
                             struct rules_change *change_out, struct error *err);
 
 /** Appends the document, "{}" if none was ever set. The permit: project.read. ERROR_NOT_FOUND. */
-RESULT rules_document(struct pg *pg, const struct permit *permit, const struct resource *where, struct buffer *document,
-                      struct error *err);
+RESULT rules_document(const struct permit *permit, struct pg *pg, const struct resource *where, struct buffer *document,
+                      struct error *err) __attribute__((nonnull));

@@ -96,8 +96,7 @@ static struct result raise_epoch(struct pg *pg, const struct uuid *organisation,
     return pg_run(pg, &scope_raise_epoch_sql, &arguments, NULL, err);
 }
 
-static struct result run_organisation(struct change *change, struct pg *pg, const struct permit *permit,
-                                      struct error *err)
+static struct result run_organisation(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct organisation_create *create = (const struct organisation_create *)(const void *)change; /* first member */
     struct pg_arguments arguments = {0};
@@ -149,7 +148,7 @@ static struct result why_no_project(struct pg *pg, const struct project_create *
     return failure(err, ERROR_NOT_FOUND, "there is no such organisation, or no region %.63s", where->region);
 }
 
-static struct result run_project(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_project(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct project_create *create = (const struct project_create *)(const void *)change; /* its first member */
     struct resource made = create->where;
@@ -222,7 +221,7 @@ static struct result check_rises(const char *old_text, const char *new_text, str
     return failure(err, ERROR_CONFLICT, "a label only rises, from the first one on: it may not ask for less than it does");
 }
 
-static struct result run_label(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_label(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct label_change *label = (const struct label_change *)(const void *)change; /* its first member */
     const struct pg_statement *read = NULL, *write = NULL;
@@ -246,7 +245,7 @@ void label_change_prepare(const struct resource *where, const char *label, struc
     *change_out = (struct label_change){.change = {.run = run_label, .raises_epoch = true}, .where = *where, .label = label};
 }
 
-struct result scope_born(struct pg *pg, const struct permit *permit, uint64_t *sequence_out, struct error *err)
+struct result scope_born(const struct permit *permit, struct pg *pg, uint64_t *sequence_out, struct error *err)
 {
     const struct resource *where = permit_resource(permit, ACTION_AUDIT_READ);
     struct pg_arguments arguments = {0};
@@ -298,13 +297,13 @@ static struct result run_list(struct pg *pg, const struct scope_query *query, st
     return pg_run(pg, statement, &arguments, rows_out, err);
 }
 
-struct result scope_list(struct pg *pg, const struct scope_query *query, struct scope_page **page_out,
+struct result scope_list(const struct permit *permit, struct pg *pg, const struct scope_query *query, struct scope_page **page_out,
                          struct error *err)
 {
     const struct resource *where = query->where;
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(query->permit, where->kind == RESOURCE_SYSTEM ? ACTION_PROJECT_LIST : ACTION_PROJECT_READ, where);
+    permit_require(permit, where->kind == RESOURCE_SYSTEM ? ACTION_PROJECT_LIST : ACTION_PROJECT_READ, where);
     TRY(run_list(pg, query, &rows, err));
     const size_t found = pg_rows_count(rows);
     OWNED(scope_page) *page = memory_zeroed(1, sizeof *page);

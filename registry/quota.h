@@ -47,8 +47,8 @@ struct quota_use {
     int64_t sessions;       /* open uploads */
 };
 /** Also of a project without a quota, or with one that is not counted yet: then all is counted now. The permit: project.read. */
-RESULT quota_read(struct pg *pg, const struct permit *permit, const struct resource *where, struct quota_use *use_out,
-                  struct error *err);
+RESULT quota_read(const struct permit *permit, struct pg *pg, const struct resource *where, struct quota_use *use_out,
+                  struct error *err) __attribute__((nonnull));
 
 /** The project's quota of events, QUOTA_NONE if it has none. For the server itself: asks no permit, tells nothing. */
 struct quota_events {

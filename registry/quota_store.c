@@ -160,7 +160,7 @@ static struct result make_row(struct pg *pg, const struct quota_change *quota, s
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no such project");
 }
 
-static struct result run_change(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_change(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     static const struct resource the_system = {.kind = RESOURCE_SYSTEM};
     const struct quota_change *quota = (const struct quota_change *)(const void *)change; /* its first member */
@@ -253,7 +253,7 @@ static struct result count_now(struct pg *pg, const struct uuid *project, int64_
     return counted;
 }
 
-struct result quota_read(struct pg *pg, const struct permit *permit, const struct resource *where,
+struct result quota_read(const struct permit *permit, struct pg *pg, const struct resource *where,
                          struct quota_use *use_out, struct error *err)
 {
     struct quota_use use;

@@ -233,7 +233,7 @@ static void look_up(struct registry *registry, struct region_view *view)
     }
 }
 
-struct result registry_list_regions(struct registry *registry, struct pg *pg, const struct permit *permit,
+struct result registry_list_regions(const struct permit *permit, struct registry *registry, struct pg *pg,
                                     struct region_view **views_out, size_t *count_out, struct error *err)
 {
     struct region *regions = NULL;

@@ -1,12 +1,14 @@
 /*
  * registry/registry.h -- what all functions of this folder share: regions, keys, and uploads in progress.
  *
- * Rule: a function that reads or changes an artifact takes the permit for exactly that, and aborts without it. The
+ * Rule: a function that reads or changes an artifact takes the permit for exactly that as its first argument: none does not
+ * compile, another one aborts. Work of the server's own (jobs, tidying) has itself permitted (permit_for_job()). The
  * gateway sees blobs and rows through this folder only. For any number of threads; docs/registry.md tells the story.
  */
 #pragma once
 
 #include "audit/sequencer.h"
+#include "storage/lookup.h"
 #include "storage/pg.h"
 
 struct keyd_client;
@@ -92,8 +94,8 @@ struct region_view {
     char problem[256]; /* why it is not ready; "": it is */
 };
 /** All that the database knows, by id. The permit is of ACTION_REGION_READ. The caller owns *views_out (free()). */
-RESULT registry_list_regions(struct registry *registry, struct pg *pg, const struct permit *permit,
-                             struct region_view **views_out, size_t *count_out, struct error *err);
+RESULT registry_list_regions(const struct permit *permit, struct registry *registry, struct pg *pg,
+                             struct region_view **views_out, size_t *count_out, struct error *err) __attribute__((nonnull));
 /** Wipes cached keys that are older than their lifetime; to be called twice a lifetime or so. */
 void registry_forget_old_keys(struct registry *registry);
 /** Wipes all cached keys at once: a shredding was announced. */
@@ -107,7 +109,8 @@ DEFINE_OWNED(registry);
  * Used before the decision, so it tells the caller nothing by itself. `version` is of the names (decider_names_version()), asked
  * before: what is remembered under another one is not believed. ERROR_UNAVAILABLE.
  */
-RESULT registry_resolve(struct registry *registry, struct pg *pg, uint64_t version, struct resource *resource, struct error *err);
+RESULT registry_resolve(struct registry *registry, struct lookup *lookup, uint64_t version, struct resource *resource,
+                        struct error *err) __attribute__((nonnull));
 /** The same, if it can be done without asking the database; false: nothing was done. */
 bool registry_recall(struct registry *registry, uint64_t version, struct resource *resource);
 

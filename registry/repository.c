@@ -66,13 +66,13 @@ bool registry_recall(struct registry *registry, uint64_t version, struct resourc
     return cache_get(registry->repositories, version, resource, path);
 }
 
-struct result registry_resolve(struct registry *registry, struct pg *pg, uint64_t version, struct resource *resource,
+struct result registry_resolve(struct registry *registry, struct lookup *lookup, uint64_t version, struct resource *resource,
                                struct error *err)
 {
     const char *path = repository_path(resource->name);
 
     if (registry_recall(registry, version, resource)) return SUCCESS;
-    TRY(repository_find(pg, &resource->project, path, &resource->repository, err));
+    TRY(repository_find(lookup, &resource->project, path, &resource->repository, err));
     if (!uuid_is_nil(&resource->repository)) cache_put(registry->repositories, version, resource, path);
     return SUCCESS;
 }

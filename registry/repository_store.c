@@ -39,7 +39,7 @@ const char *repository_path(const char *name)
     return slash == NULL ? "" : slash + 1;
 }
 
-struct result repository_find(struct pg *pg, const struct uuid *project, const char *path,
+struct result repository_find(struct lookup *lookup, const struct uuid *project, const char *path,
                               struct uuid *repository_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
@@ -47,7 +47,7 @@ struct result repository_find(struct pg *pg, const struct uuid *project, const c
 
     pg_add_uuid(&arguments, project);
     pg_add_text(&arguments, path);
-    TRY(pg_run(pg, &repository_find_sql, &arguments, &rows, err));
+    TRY(pg_run(lookup_connection(lookup), &repository_find_sql, &arguments, &rows, err));
     *repository_out = pg_rows_count(rows) == 1 ? pg_uuid(rows, 0, 0) : (struct uuid){0};
     return SUCCESS;
 }
@@ -86,13 +86,13 @@ struct result repository_ensure(struct pg *pg, const struct resource *where, uns
     return SUCCESS;
 }
 
-struct result repository_list(struct pg *pg, const struct repository_query *query, struct repository_page **page_out,
-                              struct error *err)
+struct result repository_list(const struct permit *permit, struct pg *pg, const struct repository_query *query,
+                              struct repository_page **page_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(query->permit, ACTION_CATALOG_LIST, query->where);
+    permit_require(permit, ACTION_CATALOG_LIST, query->where);
     pg_add_text(&arguments, query->from);
     pg_add_text(&arguments, query->until);
     pg_add_text(&arguments, query->last);

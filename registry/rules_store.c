@@ -60,7 +60,7 @@ static struct result set(struct pg *pg, const struct rules_change *change, struc
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "there is no such project");
 }
 
-static struct result run_set(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_set(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct rules_change *rules = (const struct rules_change *)(const void *)change; /* its first member */
     struct likes repositories = {.text = BUFFER(2 * RULES_MAX * PATTERN_MAX)}, tags = repositories;
@@ -81,7 +81,7 @@ struct result rules_change_prepare(const struct resource *where, const char *doc
     return SUCCESS;
 }
 
-struct result rules_document(struct pg *pg, const struct permit *permit, const struct resource *where,
+struct result rules_document(const struct permit *permit, struct pg *pg, const struct resource *where,
                              struct buffer *document, struct error *err)
 {
     struct pg_arguments arguments = {0};

@@ -31,7 +31,7 @@ static struct blob_place place_of(const struct blob_search *search)
     return (struct blob_place){.where = &search->where, .digest = search->digest, .lease_s = search->lease_s};
 }
 
-static struct result run_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_search(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct blob_search *search = (struct blob_search *)(void *)change; /* its first member */
     const struct blob_place place = place_of(search);
@@ -43,7 +43,7 @@ static struct result run_search(struct change *change, struct pg *pg, const stru
     return SUCCESS;
 }
 
-static struct result add_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result add_search(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct blob_search *search = (const struct blob_search *)(const void *)change; /* its first member */
     const struct blob_place place = place_of(search);
@@ -72,14 +72,14 @@ void blob_search_prepare(const struct registry *registry, enum action action, co
     (void)snprintf(search_out->digest, sizeof search_out->digest, "%s", digest);
 }
 
-static void require(const struct blob_query *query)
+static void require(const struct permit *permit, const struct blob_query *query)
 {
     const struct blob_search *search = query->search;
 
-    permit_require(query->permit, query->action, query->where);
+    permit_require(permit, query->action, query->where);
     assert(query->action == ACTION_BLOB_READ || query->action == ACTION_BLOB_STAT);
     if (search == NULL) return;
-    permit_require(query->permit, search->action, &search->where);
+    permit_require(permit, search->action, &search->where);
     assert(search->action == query->action && strcmp(search->digest, query->digest) == 0);
 }
 
@@ -106,10 +106,10 @@ static struct result find_row(struct stored_blob *blob, struct pg *pg, const str
     return is_found ? SUCCESS : failure(err, ERROR_NOT_FOUND, "this repository has no such blob");
 }
 
-struct result stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
+struct result stored_blob_find(const struct permit *permit, struct registry *registry, struct pg *pg, const struct blob_query *query,
                                struct stored_blob **blob_out, struct error *err)
 {
-    require(query);
+    require(permit, query);
     OWNED(stored_blob) *blob = make(registry, query);
     if (blob == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a blob");
     TRY(find_row(blob, pg, query->search, err));
@@ -140,9 +140,10 @@ static bool open_at_once(struct stored_blob *blob)
     return is_open;
 }
 
-bool stored_blob_recall(struct registry *registry, const struct blob_query *query, struct stored_blob **blob_out)
+bool stored_blob_recall(const struct permit *permit, struct registry *registry, const struct blob_query *query,
+                        struct stored_blob **blob_out)
 {
-    require(query);
+    require(permit, query);
     if (query->search == NULL || query->search->found != BLOB_SEARCH_FOUND) return false;
     OWNED(stored_blob) *blob = make(registry, query);
     if (blob == NULL) return false;
@@ -169,7 +170,7 @@ struct damage_change {
     struct uuid blob;
 };
 
-static struct result run_damage(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_damage(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct damage_change *damage = (const struct damage_change *)(const void *)change; /* its first member */
 
@@ -204,7 +205,7 @@ struct sound_change {
     const struct uuid *blob;
 };
 
-static struct result run_sound(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_sound(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct sound_change *sound = (const struct sound_change *)(const void *)change; /* its first member */
 

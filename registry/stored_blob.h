@@ -27,19 +27,19 @@ void blob_search_prepare(const struct registry *registry, enum action action, co
                          struct blob_search *search_out);
 
 struct blob_query {
-    const struct permit *permit; /* for `action` on `where` */
-    enum action action;          /* ACTION_BLOB_READ, or ACTION_BLOB_STAT: then it can't be opened */
+    enum action action; /* that the permit is for: ACTION_BLOB_READ, or ACTION_BLOB_STAT: then it can't be opened */
     const struct resource *where;
     const char *digest;
     const struct blob_search *search; /* of the same, or NULL */
 };
 /** ERROR_NOT_FOUND when the repository has no such digest. For ACTION_BLOB_STAT its lease is renewed: the client will not
  *  push what it is told of, so that must stay until the manifest comes. */
-RESULT stored_blob_find(struct registry *registry, struct pg *pg, const struct blob_query *query,
-                        struct stored_blob **blob_out, struct error *err);
+RESULT stored_blob_find(const struct permit *permit, struct registry *registry, struct pg *pg, const struct blob_query *query,
+                        struct stored_blob **blob_out, struct error *err) __attribute__((nonnull(1, 2, 4, 5, 6)));
 /** The same if that needs no waiting; what was found for ACTION_BLOB_READ is open, and sound as far as the database knows. False: it
  *  does, or it fails. */
-bool stored_blob_recall(struct registry *registry, const struct blob_query *query, struct stored_blob **blob_out);
+bool stored_blob_recall(const struct permit *permit, struct registry *registry, const struct blob_query *query,
+                        struct stored_blob **blob_out) __attribute__((nonnull));
 uint64_t stored_blob_size(const struct stored_blob *blob);
 bool stored_blob_is_damaged(const struct stored_blob *blob);
 /**

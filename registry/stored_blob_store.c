@@ -269,7 +269,7 @@ struct result blob_row_unmark(struct pg *pg, const struct uuid *blob, struct err
     return pg_rows_affected(rows) == 1 ? SUCCESS : failure(err, ERROR_NOT_FOUND, "the blob has no mark any more");
 }
 
-static struct result run_mount(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_mount(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct blob_mount *mount = (struct blob_mount *)(void *)change; /* its first member */
     struct pg_arguments arguments = {0};
@@ -302,7 +302,7 @@ void blob_mount_prepare(const struct registry *registry, const struct resource *
     (void)snprintf(mount_out->digest, sizeof mount_out->digest, "%s", digest);
 }
 
-static struct result run_unlink(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_unlink(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct blob_unlink *unlink = (const struct blob_unlink *)(const void *)change; /* its first member */
     struct pg_arguments arguments = {0};

@@ -14,7 +14,7 @@
 #include "registry/seal.h"
 #include "registry/stored_manifest_store.h"
 
-static struct result run_push(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_push(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct manifest_push *push = (struct manifest_push *)(void *)change; /* its first member */
 
@@ -87,9 +87,9 @@ static struct result no_such_manifest(struct error *err)
     return failure(err, ERROR_NOT_FOUND, "this repository has no such manifest");
 }
 
-static void require(const struct manifest_query *query)
+static void require(const struct permit *permit, const struct manifest_query *query)
 {
-    permit_require(query->permit, query->action, query->where);
+    permit_require(permit, query->action, query->where);
     assert(query->action == ACTION_MANIFEST_READ || query->action == ACTION_MANIFEST_STAT);
 }
 
@@ -115,13 +115,13 @@ static struct stored_manifest *describe(const struct manifest_row *row)
     return manifest;
 }
 
-struct result stored_manifest_find(struct registry *registry, struct pg *pg, const struct manifest_query *query,
+struct result stored_manifest_find(const struct permit *permit, struct registry *registry, struct pg *pg, const struct manifest_query *query,
                                    struct stored_manifest **manifest_out, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     struct manifest_row row;
 
-    require(query);
+    require(permit, query);
     if (uuid_is_nil(&query->where->repository)) return no_such_manifest(err);
     const struct manifest_place place = place_of(registry, query); /* before the row is read */
     TRY(manifest_rows_find(pg, &place.repository, query->reference, &rows, err));
@@ -146,12 +146,12 @@ static bool unseal_at_hand(struct registry *registry, const struct manifest_quer
            check_digest(row, buffer_bytes(body), &ignored).ok;
 }
 
-bool stored_manifest_recall(struct registry *registry, const struct manifest_query *query,
+bool stored_manifest_recall(const struct permit *permit, struct registry *registry, const struct manifest_query *query,
                             struct stored_manifest **manifest_out)
 {
     struct manifest_row row;
 
-    require(query);
+    require(permit, query);
     const struct manifest_place place = place_of(registry, query);
     OWNED(cached_manifest) *cached = manifest_cache_get(registry->manifests, &place, &row);
     OWNED(stored_manifest) *manifest = cached == NULL ? NULL : describe(&row);
@@ -169,7 +169,7 @@ void stored_manifest_free(struct stored_manifest *manifest)
     free(manifest);
 }
 
-static struct result run_delete(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_delete(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct manifest_delete *deletion = (const struct manifest_delete *)(const void *)change; /* its first member */
 
@@ -252,7 +252,7 @@ static struct result add_rows(struct registry *registry, struct referrer_reading
     return SUCCESS;
 }
 
-struct result referrers_list(struct registry *registry, struct pg *pg, const struct referrer_query *query,
+struct result referrers_list(const struct permit *permit, struct registry *registry, struct pg *pg, const struct referrer_query *query,
                              struct referrer_page *page, struct error *err)
 {
     struct referrer_key key = {.subject = query->subject, .artifact_type = query->artifact_type,
@@ -260,7 +260,7 @@ struct result referrers_list(struct registry *registry, struct pg *pg, const str
     struct referrer_reading reading = {.query = query, .page = page};
     bool is_last = false;
 
-    permit_require(query->permit, ACTION_REFERRER_LIST, query->where);
+    permit_require(permit, ACTION_REFERRER_LIST, query->where);
     page->last[0] = '\0';
     if (uuid_is_nil(&query->where->repository)) return SUCCESS;
     key.repository = query->where->repository;

@@ -50,16 +50,15 @@ struct stored_manifest {
 };
 /** By digest or by tag. `where` is of the permit for `action`. ERROR_NOT_FOUND, ERROR_CORRUPT. */
 struct manifest_query {
-    const struct permit *permit;
     enum action action;                 /* ACTION_MANIFEST_READ or ACTION_MANIFEST_STAT */
     const struct resource *where;
     const char *reference;
 };
-RESULT stored_manifest_find(struct registry *registry, struct pg *pg, const struct manifest_query *query,
-                            struct stored_manifest **manifest_out, struct error *err);
+RESULT stored_manifest_find(const struct permit *permit, struct registry *registry, struct pg *pg, const struct manifest_query *query,
+                            struct stored_manifest **manifest_out, struct error *err) __attribute__((nonnull));
 /** The same from memory: never blocks. False: it is not at hand, or anything else; ask stored_manifest_find(). */
-bool stored_manifest_recall(struct registry *registry, const struct manifest_query *query,
-                            struct stored_manifest **manifest_out);
+bool stored_manifest_recall(const struct permit *permit, struct registry *registry, const struct manifest_query *query,
+                            struct stored_manifest **manifest_out) __attribute__((nonnull));
 void stored_manifest_free(struct stored_manifest *manifest);
 DEFINE_OWNED(stored_manifest);
 
@@ -81,7 +80,6 @@ void manifest_delete_prepare(const struct resource *where, const char *digest, c
  * page->last is the digest to go on after, "" at the end. `where` is of the permit for referrer.list.
  */
 struct referrer_query {
-    const struct permit *permit;
     const struct resource *where;
     const char *subject, *artifact_type, *last;
     size_t page_bytes;   /* of descriptors */
@@ -91,5 +89,5 @@ struct referrer_page {
     struct buffer descriptors;
     char last[DIGEST_TEXT_SIZE];
 };
-RESULT referrers_list(struct registry *registry, struct pg *pg, const struct referrer_query *query,
-                      struct referrer_page *page, struct error *err);
+RESULT referrers_list(const struct permit *permit, struct registry *registry, struct pg *pg, const struct referrer_query *query,
+                      struct referrer_page *page, struct error *err) __attribute__((nonnull));

@@ -12,8 +12,7 @@
 #define TAG_PAGE_MAX 5000 /* tags in one answer: 0.7 MB at most; clients follow the Link */
 
 struct tag_query {
-    const struct permit *permit; /* for tag.list on `where` */
-    const struct resource *where;
+    const struct resource *where; /* that the permit for tag.list is for */
     const char *last;            /* the page begins after it; "" for the start */
     unsigned limit;              /* 1 to TAG_PAGE_MAX */
 };
@@ -22,7 +21,8 @@ struct tag_page {
     char (*names)[TAG_MAX + 1];
     bool has_more;
 };
-RESULT tag_list(struct pg *pg, const struct tag_query *query, struct tag_page **page_out, struct error *err);
+RESULT tag_list(const struct permit *permit, struct pg *pg, const struct tag_query *query, struct tag_page **page_out, struct error *err)
+    __attribute__((nonnull));
 void tag_page_free(struct tag_page *page);
 DEFINE_OWNED(tag_page);
 

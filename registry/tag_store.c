@@ -18,12 +18,13 @@ static const struct pg_statement *const statements[] = {
 };
 const struct pg_table tag_statements = PG_TABLE(statements);
 
-struct result tag_list(struct pg *pg, const struct tag_query *query, struct tag_page **page_out, struct error *err)
+struct result tag_list(const struct permit *permit, struct pg *pg, const struct tag_query *query, struct tag_page **page_out,
+                       struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(query->permit, ACTION_TAG_LIST, query->where);
+    permit_require(permit, ACTION_TAG_LIST, query->where);
     pg_add_uuid(&arguments, &query->where->repository);
     pg_add_text(&arguments, query->last);
     pg_add_int8(&arguments, (int64_t)query->limit + 1); /* one more tells whether another page follows */
@@ -48,7 +49,7 @@ void tag_page_free(struct tag_page *page)
     free(page);
 }
 
-static struct result run_delete(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_delete(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct tag_delete *deletion = (const struct tag_delete *)(const void *)change; /* its first member */
     struct pg_arguments arguments = {0};

@@ -76,7 +76,8 @@ struct pg_rows;
 
 /**
  * Executes a statement that this connection has prepared: another one aborts the program. *rows_out may be NULL when no
- * rows are wanted. Errors: ERROR_UNAVAILABLE (connection lost, time-out), ERROR_FULL (out of disk), ERROR_UNCERTAIN (lost while a COMMIT was under way,
+ * rows are wanted. Errors: ERROR_UNAVAILABLE (connection lost, time-out), ERROR_FULL (out of disk), ERROR_UNCERTAIN
+ * (lost while a COMMIT was under way,
  * or a change outside a transaction), ERROR_CONFLICT (a constraint, deadlock, serialization), ERROR_CORRUPT
  * (a page's checksum), ERROR_INVALID (anything else; a bug or a broken schema). No call waits longer than 10
  * s: after that the connection is broken. An error inside a transaction leaves only pg_rollback().

@@ -153,3 +153,14 @@ struct result pg_prepare_all(struct pg *pg, struct error *err)
         return pg_lost(pg, "a broken protocol", err);
     return SUCCESS;
 }
+
+/* One object, two types: that of a lookup has no functions that change something. */
+struct lookup *lookup_of(struct pg *pg)
+{
+    return (struct lookup *)(void *)pg;
+}
+
+struct pg *lookup_connection(struct lookup *lookup)
+{
+    return (struct pg *)(void *)lookup;
+}

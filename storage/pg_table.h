@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "storage/lookup.h"
 #include "storage/pg.h"
 
 /** One statement. Types are words of: int8 int4 bool text bytea uuid timestamptz int8[] text[] bytea[] uuid[]. */
@@ -23,6 +24,9 @@ struct pg_table {
     const struct pg_statement *const *statements;
     size_t count;
 };
+
+/** The connection behind a lookup, for functions that find what a name stands for. */
+struct pg *lookup_connection(struct lookup *lookup);
 
 #define PG_TABLE(array)                                                    \
     {                                                                      \

@@ -15,11 +15,11 @@
 #define WITH_FACTS_MAX   (ONE_EVENT_MAX + LEAF_TARGETS_MAX * ((size_t)32 << 10)) /* and as much as rows of facts can have */
 
 /* ?within=acme or acme/models: what an auditor of an organisation or a project may ask for. */
-struct result target_audit_read(struct request *request, struct pg *pg, struct error *err)
+struct result target_audit_read(struct request *request, struct lookup *lookup, struct error *err)
 {
     const char *within = request_argument(request, "within");
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     if (within == NULL || within[0] == '\0') {
         (void)api_pair(request, ACTION_AUDIT_READ, RESOURCE_SYSTEM, "");
@@ -171,7 +171,7 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
 
     if (!api_page(request, &limit, &after) || !wants_facts(request, &with_facts)) return SUCCESS;
     TRY(read_filter(request, after, &filter, err));
-    TRY(scope_born(pg, request->permit, &born, err));
+    TRY(scope_born(request->permit, pg, &born, err));
     if (filter.from < born) filter.from = born;
     filter.limit = limit + 1;
     TRY(audit_list(pg, request->permit, &filter, &page, err));
@@ -185,7 +185,7 @@ static struct result read_number(const struct request *request, struct pg *pg, u
 {
     uint64_t sequence = 0, born = 0;
 
-    TRY(scope_born(pg, request->permit, &born, err));
+    TRY(scope_born(request->permit, pg, &born, err));
     if (!read_sequence(request->reference, &sequence) || sequence < born)
         return failure(err, ERROR_NOT_FOUND, "there is no such event");
     *sequence_out = sequence;

@@ -44,16 +44,15 @@ static struct result read_external(struct wanted_binding *wanted, struct error *
 }
 
 /* By id or by name. One that is not there keeps a nil id. */
-static struct result find_robot(struct pg *pg, struct wanted_binding *wanted, struct robot_row *row_out, struct error *err)
+static struct result find_robot(struct lookup *lookup, const struct wanted_binding *wanted, struct robot_identity *robot_out,
+                                struct error *err)
 {
-    struct robot_row row = {.created_ms = 0};
+    struct robot_identity robot = {.id = {{0}}};
     struct error none = {0};
-    struct uuid id;
 
-    const struct result found = uuid_parse(bytes_of_text(wanted->robot), &id) ? robot_find(pg, &id, &row, &none)
-                                                                              : robot_find_name(pg, wanted->robot, &row, &none);
-    if (!found.ok && none.kind != ERROR_NOT_FOUND) return failure(err, none.kind, "%s", none.message);
-    *row_out = row;
+    if (!robot_resolve(lookup, wanted->robot, &robot, &none).ok && none.kind != ERROR_NOT_FOUND)
+        return failure(err, none.kind, "%s", none.message);
+    *robot_out = robot;
     return SUCCESS;
 }
 
@@ -69,19 +68,19 @@ static bool sees_registry_robots(const struct request *request)
  * Looked for only when the caller may grant on the scope, whoever gets the role. Another organisation's robot is as one that is
  * not there, in the answer and in the event, and so is the registry's own for a caller that may not see those.
  */
-static struct result read_robot(const struct request *request, struct pg *pg, struct wanted_binding *wanted,
+static struct result read_robot(const struct request *request, struct lookup *lookup, struct wanted_binding *wanted,
                                 struct action_pair *pair, struct error *err)
 {
     struct authz_binding *binding = &wanted->binding;
-    struct robot_row row;
+    struct robot_identity robot;
 
     authz_grant_detail(binding->role, binding, pair->resource.detail);
     if (binding->kind != PRINCIPAL_ROBOT || !resolve_allows(request, pair)) return SUCCESS;
-    TRY(find_robot(pg, wanted, &row, err));
-    const bool is_here = uuid_is_nil(&row.robot.organisation) ? sees_registry_robots(request)
-                                                              : uuid_equal(&row.robot.organisation, &pair->resource.organisation);
+    TRY(find_robot(lookup, wanted, &robot, err));
+    const bool is_here = uuid_is_nil(&robot.organisation) ? sees_registry_robots(request)
+                                                          : uuid_equal(&robot.organisation, &pair->resource.organisation);
     if (!is_here) return SUCCESS;
-    binding->robot = row.robot.id;
+    binding->robot = robot.id;
     authz_grant_detail(binding->role, binding, pair->resource.detail);
     return SUCCESS;
 }
@@ -143,7 +142,7 @@ static bool add_scope(struct request *request, enum action action, const char *s
     return true;
 }
 
-struct result target_binding_create(struct request *request, struct pg *pg, struct error *err)
+struct result target_binding_create(struct request *request, struct lookup *lookup, struct error *err)
 {
     OWNED_WANTED wanted = {0};
     struct resource *resource = NULL;
@@ -153,14 +152,14 @@ struct result target_binding_create(struct request *request, struct pg *pg, stru
     if (!add_scope(request, ACTION_BINDING_CREATE, wanted.scope, &resource))
         return failure(err, ERROR_INVALID, "a scope is organisation, organisation/project, organisation/project/"
                                            "repository, or organisation/project/path/*");
-    return read_robot(request, pg, &wanted, &request->pairs[0], err);
+    return read_robot(request, lookup, &wanted, &request->pairs[0], err);
 }
 
-struct result target_binding_list(struct request *request, struct pg *pg, struct error *err)
+struct result target_binding_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     const char *scope = request_argument(request, "scope");
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     if (scope == NULL || scope[0] == '\0')
         (void)api_pair(request, ACTION_BINDING_READ, RESOURCE_SYSTEM, "");
@@ -174,9 +173,9 @@ struct result target_binding_list(struct request *request, struct pg *pg, struct
 }
 
 /* One that is not there is decided on as if its organisation were not there: others learn nothing. */
-struct result target_binding_revoke(struct request *request, struct pg *pg, struct error *err)
+struct result target_binding_revoke(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     api_pair_of_id(request, ACTION_BINDING_REVOKE, decider_find_binding);
     return SUCCESS;
@@ -211,11 +210,11 @@ static struct result handle_binding_create(struct request *request, struct pg *p
     struct action_pair decided = request->pairs[0];
 
     TRY(read_wanted(request, &wanted, err));
-    TRY(read_robot(request, pg, &wanted, &decided, err));
+    TRY(read_robot(request, lookup_of(pg), &wanted, &decided, err));
     principal_key(&request->principal, wanted.binding.granted_by);
     binding_create_init(&create, &wanted.binding, wanted.lifetime_s);
     TRY(request_record(request, &create.change, err));
-    TRY(binding_find(pg, &create.binding.id, &row, err));
+    TRY(binding_find(request->permit, pg, &create.binding.id, &row, err));
     OWNED_JSON value = describe(&row);
     if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer; the binding was made");
     response_json(request, 201, value);
@@ -260,7 +259,7 @@ static struct result handle_binding_list(struct request *request, struct pg *pg,
         return failure(err, ERROR_INVALID, "after is the id that the page before ended with");
     if (where->kind != RESOURCE_SYSTEM && uuid_is_nil(known))
         return failure(err, ERROR_NOT_FOUND, "there is no such organisation or project");
-    TRY(binding_list(pg, where, &last, limit + 1, &page, err));
+    TRY(binding_list(request->permit, pg, &last, limit + 1, &page, err));
     const struct result result = answer_bindings(request, &page, limit, err);
     free(page.rows);
     return result;

@@ -14,13 +14,13 @@
 #define PROOF_MAX     ((size_t)64 << 10)
 #define ENVELOPE_MAX  ((size_t)8 << 10)
 
-struct result target_deletion_certify(struct request *request, struct pg *pg, struct error *err)
+struct result target_deletion_certify(struct request *request, struct lookup *lookup, struct error *err)
 {
     const char *slash = strchr(request->name, '/');
     struct digest digest;
     struct error wrong = {0};
 
-    (void)pg, (void)err;
+    (void)lookup, (void)err;
     if (slash == NULL || !scope_name_is_valid((struct bytes){(const uint8_t *)request->name, (size_t)(slash - request->name)}) ||
         !scope_name_is_valid(bytes_of_text(slash + 1))) {
         response_unknown(request);
@@ -85,7 +85,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     struct buffer OWNED_BUFFER envelope = BUFFER(ENVELOPE_MAX);
     struct forgotten_key key;
 
-    TRY(forgotten_key_find(pg, request->permit, where, &key, err));
+    TRY(forgotten_key_find(request->permit, pg, where, &key, err));
     const struct result proven = prove(request, pg, key.sequence, &entry, &proof, err);
     if (!proven.ok && api_proves_later(request, pg, err)) return SUCCESS;
     TRY(proven);

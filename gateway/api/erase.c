@@ -64,15 +64,15 @@ static struct result target(struct request *request, enum action action)
     return SUCCESS;
 }
 
-struct result target_erase(struct request *request, struct pg *pg, struct error *err)
+struct result target_erase(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg, (void)err;
+    (void)lookup, (void)err;
     return target(request, erase_action(kind_of(request)));
 }
 
-struct result target_erase_plan(struct request *request, struct pg *pg, struct error *err)
+struct result target_erase_plan(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg, (void)err;
+    (void)lookup, (void)err;
     return target(request, ACTION_DELETION_PLAN);
 }
 
@@ -113,11 +113,12 @@ static struct result judge_all(const struct request *request, struct pg *pg, con
                                struct erase_repository *repositories, struct error *err)
 {
     char last[RESOURCE_NAME_MAX + 1] = "";
+    struct erase_page page = {.last = last, .repositories = repositories, .count = ERASE_PAGE};
 
-    for (size_t found = ERASE_PAGE; found == ERASE_PAGE;) {
-        TRY(erase_repositories(pg, view, last, repositories, &found, err));
-        TRY(judge_page(request, plan, repositories, found, err));
-        if (found > 0) (void)snprintf(last, sizeof last, "%s", repositories[found - 1].name);
+    while (page.count == ERASE_PAGE) {
+        TRY(erase_repositories(request->permit, pg, view, &page, err));
+        TRY(judge_page(request, plan, repositories, page.count, err));
+        if (page.count > 0) (void)snprintf(last, sizeof last, "%s", repositories[page.count - 1].name);
     }
     return SUCCESS;
 }
@@ -179,15 +180,15 @@ static struct result sign_off(const struct resource *where, struct plan *plan, s
 static struct result make_plan(const struct request *request, struct pg *pg, struct plan *plan, struct error *err)
 {
     const struct resource *where = &request->pairs[0].resource;
-    const struct erase_view view = {.permit = request->permit, .action = request->pairs[0].action, .where = where};
+    const struct erase_view view = {.action = request->pairs[0].action, .where = where};
 
     plan_done(plan);
     memset(plan, 0, sizeof *plan);
     plan->epoch = decider_epoch(request->gateway->decider); /* before anything is judged with it */
-    TRY(erase_count(pg, &view, &plan->counts, err));
+    TRY(erase_count(request->permit, pg, &view, &plan->counts, err));
     TRY(judge(request, pg, &view, plan, err));
     if (plan->counts.tags_immutable > 0)
-        TRY(erase_immutable_tag(pg, &view, plan->immutable, sizeof plan->immutable, err));
+        TRY(erase_immutable_tag(request->permit, pg, &view, plan->immutable, sizeof plan->immutable, err));
     return sign_off(where, plan, err);
 }
 
@@ -237,10 +238,10 @@ static struct result refuse_kept(struct request *request, const struct plan *pla
 /* If nothing changed since it was counted, it is done, in one transaction. */
 static struct result do_it(struct request *request, struct pg *pg, struct plan *plan, struct error *err)
 {
-    const struct erase_view view = {.permit = request->permit, .action = request->pairs[0].action, .where = &request->pairs[0].resource};
+    const struct erase_view view = {.action = request->pairs[0].action, .where = &request->pairs[0].resource};
     struct erase erase;
 
-    TRY(erase_catch_up(pg, &view, &plan->counts, err));
+    TRY(erase_catch_up(request->permit, pg, &view, &plan->counts, err));
     erase_prepare(&request->pairs[0].resource, &plan->counts, plan->epoch, &erase);
     TRY(request_record_outcome(request, OUTCOME_COMPLETED, plan->digest, &erase.change, err));
     struct error late = {0};

@@ -82,11 +82,11 @@ static struct result read_wanted(const struct request *request, struct wanted_is
     return fill_record(wanted, lifetime_s, err);
 }
 
-struct result target_issuer_trust(struct request *request, struct pg *pg, struct error *err)
+struct result target_issuer_trust(struct request *request, struct lookup *lookup, struct error *err)
 {
     OWNED_WANTED wanted = {0};
 
-    (void)pg;
+    (void)lookup;
     if (api_asks_for_credential(request, ACTION_ISSUER_TRUST)) return SUCCESS;
     TRY(read_wanted(request, &wanted, err));
     struct resource *resource = api_pair(request, ACTION_ISSUER_TRUST, RESOURCE_SYSTEM, "");
@@ -94,19 +94,19 @@ struct result target_issuer_trust(struct request *request, struct pg *pg, struct
     return SUCCESS;
 }
 
-struct result target_issuer_list(struct request *request, struct pg *pg, struct error *err)
+struct result target_issuer_list(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     (void)api_pair(request, ACTION_ISSUER_READ, RESOURCE_SYSTEM, "");
     return SUCCESS;
 }
 
-struct result target_issuer_remove(struct request *request, struct pg *pg, struct error *err)
+struct result target_issuer_remove(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct uuid id;
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     if (!uuid_parse(bytes_of_text(request->reference), &id)) {
         response_unknown(request);
@@ -172,7 +172,7 @@ static struct result handle_issuer_list(struct request *request, struct pg *pg, 
     unsigned limit = 0;
 
     if (!api_page(request, &limit, &after)) return SUCCESS;
-    TRY(issuer_list(pg, after, limit + 1, &page, err));
+    TRY(issuer_list(request->permit, pg, after, limit + 1, &page, err));
     const struct result result = answer_issuers(request, &page, limit, err);
     free(page.rows);
     return result;

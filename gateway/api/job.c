@@ -46,12 +46,12 @@ static struct result read_scrub(const struct request *request, json_t **body_out
 }
 
 /* The event names the region, so it must be known before the decision; without a credential no body was read. */
-struct result target_scrub_start(struct request *request, struct pg *pg, struct error *err)
+struct result target_scrub_start(struct request *request, struct lookup *lookup, struct error *err)
 {
     OWNED_JSON body = NULL;
     struct job job;
 
-    (void)pg;
+    (void)lookup;
     if (api_asks_for_credential(request, ACTION_SCRUB_START)) return SUCCESS;
     if (!read_scrub(request, &body, &job, err).ok) {
         if (err->kind == ERROR_NO_MEMORY) return (struct result){.ok = false};
@@ -69,15 +69,15 @@ static struct result target_system(struct request *request, enum action action)
     return SUCCESS;
 }
 
-struct result target_rewrap_start(struct request *request, struct pg *pg, struct error *err)
+struct result target_rewrap_start(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg, (void)err;
+    (void)lookup, (void)err;
     return target_system(request, ACTION_REWRAP_START);
 }
 
-struct result target_key_list(struct request *request, struct pg *pg, struct error *err)
+struct result target_key_list(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg, (void)err;
+    (void)lookup, (void)err;
     return target_system(request, ACTION_JOB_READ);
 }
 
@@ -111,11 +111,11 @@ static struct resource *add_place(struct request *request, enum action action, c
     return api_pair(request, action, project == NULL ? RESOURCE_SYSTEM : RESOURCE_PROJECT, project == NULL ? "" : project);
 }
 
-struct result target_collection_start(struct request *request, struct pg *pg, struct error *err)
+struct result target_collection_start(struct request *request, struct lookup *lookup, struct error *err)
 {
     OWNED_WANTED wanted = {0};
 
-    (void)pg;
+    (void)lookup;
     if (api_asks_for_credential(request, ACTION_STORAGE_COLLECT)) return SUCCESS;
     TRY(read_wanted(request, &wanted, err));
     (void)add_place(request, ACTION_STORAGE_COLLECT, wanted.project);
@@ -132,16 +132,16 @@ static struct resource *target_job(struct request *request, enum action action)
     return NULL;
 }
 
-struct result target_job_read(struct request *request, struct pg *pg, struct error *err)
+struct result target_job_read(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg, (void)err;
+    (void)lookup, (void)err;
     (void)target_job(request, ACTION_JOB_READ);
     return SUCCESS;
 }
 
-struct result target_job_stop(struct request *request, struct pg *pg, struct error *err)
+struct result target_job_stop(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg, (void)err;
+    (void)lookup, (void)err;
     struct resource *where = target_job(request, ACTION_JOB_STOP);
     if (where != NULL) (void)snprintf(where->detail, sizeof where->detail, "%.36s", request->reference);
     return SUCCESS;
@@ -255,11 +255,6 @@ static struct result stop(struct request *request, struct pg *pg, struct error *
 
 /* ---- Read ---- */
 
-static struct job_view view_of(const struct request *request)
-{
-    return (struct job_view){.permit = request->permit, .where = &request->pairs[0].resource};
-}
-
 static struct result read_page(struct request *request, int64_t start, struct job_page *page, bool *is_good_out,
                                struct error *err)
 {
@@ -289,7 +284,6 @@ static struct result answer_list(struct request *request, const char *name, json
 
 static struct result list_jobs(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct job_view view = view_of(request);
     struct job_page page = {.job = NULL};
     OWNED_JOBS jobs = NULL;
     size_t count = 0;
@@ -298,7 +292,7 @@ static struct result list_jobs(struct request *request, struct pg *pg, struct er
 
     TRY(read_page(request, INT64_MAX, &page, &is_good, err));
     if (!is_good) return SUCCESS;
-    TRY(job_list(pg, &view, &page, &jobs, &count, err));
+    TRY(job_list(request->permit, pg, &page, &jobs, &count, err));
     for (size_t i = 0; i < count; i++) {
         json_t *value = NULL;
         TRY(describe(&jobs[i], &value, err));
@@ -309,23 +303,21 @@ static struct result list_jobs(struct request *request, struct pg *pg, struct er
 
 static struct result find(struct request *request, struct pg *pg, struct job *job_out, struct error *err)
 {
-    const struct job_view view = view_of(request);
     struct uuid id;
 
     if (!uuid_parse(bytes_of_text(request->reference), &id)) return failure(err, ERROR_NOT_FOUND, "there is no such job");
-    return job_find(pg, &view, &id, job_out, err);
+    return job_find(request->permit, pg, &id, job_out, err);
 }
 
 static struct result add_report(const struct request *request, struct pg *pg, const struct job *job, json_t *value,
                                 struct error *err)
 {
-    const struct job_view view = view_of(request);
     OWNED(pg_rows) *rows = NULL;
     OWNED_JSON report = NULL;
     const char *text = NULL;
 
     if (job->kind != JOB_COLLECTION) return SUCCESS;
-    TRY(job_report_text(pg, &view, &job->id, &rows, &text, err));
+    TRY(job_report_text(request->permit, pg, &job->id, &rows, &text, err));
     TRY(json_read(bytes_of_text(text), JOB_REPORT_MAX, &report, err));
     if (json_object_set(value, "report", report) == 0) return SUCCESS;
     return failure(err, ERROR_NO_MEMORY, "no memory for the answer");
@@ -354,7 +346,6 @@ static struct result describe_finding(const struct job_finding *finding, json_t 
 
 static struct result list_findings(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct job_view view = view_of(request);
     struct job job;
     struct job_page page = {.job = &job.id};
     OWNED_FINDINGS findings = NULL;
@@ -365,7 +356,7 @@ static struct result list_findings(struct request *request, struct pg *pg, struc
     TRY(read_page(request, 0, &page, &is_good, err));
     if (!is_good) return SUCCESS;
     TRY(find(request, pg, &job, err));
-    TRY(job_findings(pg, &view, &page, &findings, &count, err));
+    TRY(job_findings(request->permit, pg, &page, &findings, &count, err));
     for (size_t i = 0; i < count; i++) TRY(describe_finding(&findings[i], list, err));
     return answer_list(request, "findings", list, count == page.limit ? findings[count - 1].number : 0, err);
 }

@@ -92,7 +92,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
 
     TRY(keyd_identify(request->gateway->keyd, &identity, err));
     TRY(audit_count_mints(pg, request->permit, &events, err)); /* after it: what was recorded meanwhile may only be more */
-    TRY(job_count_keys(pg, request->permit, counts, &count, err));
+    TRY(job_count_keys(request->permit, pg, counts, &count, err));
     TRY(list_versions(&identity, counts, count, list, err));
     OWNED_JSON tokens = tokens_of(&identity, &events);
     OWNED_JSON value = json_pack("{s:O, s:O, s:I}", "versions", list, "tokens", tokens, "unwraps", (json_int_t)identity.unwrap_count);

@@ -12,21 +12,21 @@
 
 #define DESCRIPTION_MAX (64 * 1024) /* 64 policies at some 300 bytes */
 
-struct result target_policy_read(struct request *request, struct pg *pg, struct error *err)
+struct result target_policy_read(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     (void)api_pair(request, ACTION_POLICY_READ, RESOURCE_SYSTEM, "");
     return SUCCESS;
 }
 
 /* The event names the envelope by its digest, unless it was denied and not taken in; what is in it is read after the decision. */
-struct result target_policy_load(struct request *request, struct pg *pg, struct error *err)
+struct result target_policy_load(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct resource *resource = api_pair(request, ACTION_POLICY_LOAD, RESOURCE_SYSTEM, "");
     char text[DIGEST_TEXT_SIZE];
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     if (request->body.length == 0) return SUCCESS;
     const struct digest digest = digest_of(DIGEST_SHA256, request->body);

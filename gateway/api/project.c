@@ -66,22 +66,22 @@ static struct result ask_for_label(struct request *request, const json_t *label,
     return SUCCESS;
 }
 
-struct result target_organisation_create(struct request *request, struct pg *pg, struct error *err)
+struct result target_organisation_create(struct request *request, struct lookup *lookup, struct error *err)
 {
     OWNED_WANTED wanted = {0};
 
-    (void)pg;
+    (void)lookup;
     if (api_asks_for_credential(request, ACTION_ORGANISATION_CREATE)) return SUCCESS;
     TRY(read_organisation(request, &wanted, err));
     (void)api_pair(request, ACTION_ORGANISATION_CREATE, RESOURCE_ORGANISATION, wanted.name);
     return SUCCESS;
 }
 
-struct result target_project_create(struct request *request, struct pg *pg, struct error *err)
+struct result target_project_create(struct request *request, struct lookup *lookup, struct error *err)
 {
     OWNED_WANTED wanted = {0};
 
-    (void)pg;
+    (void)lookup;
     if (api_asks_for_credential(request, ACTION_PROJECT_CREATE)) return SUCCESS;
     TRY(read_project(request, &wanted, err));
     TRY(ask_for_label(request, wanted.label, err));
@@ -90,9 +90,9 @@ struct result target_project_create(struct request *request, struct pg *pg, stru
     return SUCCESS;
 }
 
-struct result target_project_list(struct request *request, struct pg *pg, struct error *err)
+struct result target_project_list(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     (void)api_pair(request, ACTION_PROJECT_LIST, RESOURCE_SYSTEM, "");
     return SUCCESS;
@@ -108,25 +108,25 @@ static struct result ask_for_body(struct request *request, struct error *err)
     return ask_for_label(request, label, err);
 }
 
-struct result target_project_read(struct request *request, struct pg *pg, struct error *err)
+struct result target_project_read(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     api_pair_of_project(request, ACTION_PROJECT_READ);
     return SUCCESS;
 }
 
-struct result target_project_label(struct request *request, struct pg *pg, struct error *err)
+struct result target_project_label(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     TRY(ask_for_body(request, err));
     api_pair_of_project(request, ACTION_PROJECT_LABEL);
     return SUCCESS;
 }
 
-struct result target_organisation_label(struct request *request, struct pg *pg, struct error *err)
+struct result target_organisation_label(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     TRY(ask_for_body(request, err));
     if (is_scope_name(request->name))
         (void)api_pair(request, ACTION_PROJECT_LABEL, RESOURCE_ORGANISATION, request->name);
@@ -135,12 +135,12 @@ struct result target_organisation_label(struct request *request, struct pg *pg, 
     return SUCCESS;
 }
 
-struct result target_repository_label(struct request *request, struct pg *pg, struct error *err)
+struct result target_repository_label(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct repository_name name;
     struct error wrong = {0};
 
-    (void)pg;
+    (void)lookup;
     if (!repository_name_split(bytes_of_text(request->name), &name, &wrong).ok) {
         response_unknown(request);
         return SUCCESS;
@@ -264,7 +264,7 @@ static bool set_next(json_t *value, const struct uuid *last)
 static struct result list(struct request *request, struct pg *pg, bool projects, struct error *err)
 {
     struct scope_query query = {
-        .permit = request->permit, .where = &request->pairs[0].resource, .projects = projects};
+        .where = &request->pairs[0].resource, .projects = projects};
     OWNED(readable_scopes) *scopes = NULL;
     OWNED(scope_page) *page = NULL;
     const char *after = NULL;
@@ -278,7 +278,7 @@ static struct result list(struct request *request, struct pg *pg, bool projects,
                                         .organisation_count = scopes->organisation_count,
                                         .project_count = scopes->project_count};
     query.reader = scopes->all ? NULL : &reader;
-    TRY(scope_list(pg, &query, &page, err));
+    TRY(scope_list(request->permit, pg, &query, &page, err));
     OWNED_JSON records = json_array();
     if (records == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(add_records(request, page, projects, records, err));
@@ -301,12 +301,12 @@ static struct result list_organisations(struct request *request, struct pg *pg, 
 
 static struct result read_one(struct request *request, struct pg *pg, struct error *err)
 {
-    const struct scope_query query = {.permit = request->permit, .where = &request->pairs[0].resource,
+    const struct scope_query query = {.where = &request->pairs[0].resource,
                                       .projects = true, .limit = 1};
     OWNED(scope_page) *page = NULL;
     json_t *object = NULL;
 
-    if (!uuid_is_nil(&query.where->project)) TRY(scope_list(pg, &query, &page, err));
+    if (!uuid_is_nil(&query.where->project)) TRY(scope_list(request->permit, pg, &query, &page, err));
     if (page == NULL || page->count == 0) {
         response_unknown(request);
         return SUCCESS;

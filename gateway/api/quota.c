@@ -5,12 +5,12 @@
 #include "registry/quota.h"
 
 /* Who may set quotas of the whole registry sets a ceiling: that right is part of what is decided and recorded. */
-struct result target_project_quota(struct request *request, struct pg *pg, struct error *err)
+struct result target_project_quota(struct request *request, struct lookup *lookup, struct error *err)
 {
     const struct action_pair from_above = {.action = ACTION_PROJECT_QUOTA, .resource.kind = RESOURCE_SYSTEM};
     bool may = false;
 
-    (void)pg;
+    (void)lookup;
     api_pair_of_project(request, ACTION_PROJECT_QUOTA);
     if (request->response != NULL || request->principal.kind == PRINCIPAL_NONE) return SUCCESS;
     TRY(api_may(request, &from_above, &may, err));
@@ -18,9 +18,9 @@ struct result target_project_quota(struct request *request, struct pg *pg, struc
     return SUCCESS;
 }
 
-struct result target_project_rules(struct request *request, struct pg *pg, struct error *err)
+struct result target_project_rules(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     api_pair_of_project(request, ACTION_PROJECT_RULES);
     return SUCCESS;
@@ -102,7 +102,7 @@ static struct result read_quota(struct request *request, struct pg *pg, struct e
         response_unknown(request);
         return SUCCESS;
     }
-    TRY(quota_read(pg, request->permit, where, &use, err));
+    TRY(quota_read(request->permit, pg, where, &use, err));
     TRY(describe(&use.limits, &object, err));
     TRY(describe(&use.ceiling, &ceiling, err));
     if (json_object_set(object, "ceiling", ceiling) != 0 ||
@@ -140,7 +140,7 @@ static struct result read_rules(struct request *request, struct pg *pg, struct e
         response_unknown(request);
         return SUCCESS;
     }
-    TRY(rules_document(pg, request->permit, where, &text, err));
+    TRY(rules_document(request->permit, pg, where, &text, err));
     const char *copy = arena_copy_text(request->arena, buffer_bytes(&text));
     if (copy == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
     response_bytes(request, 200, "application/json", bytes_of_text(copy));

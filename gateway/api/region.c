@@ -9,9 +9,9 @@
 
 #define FACTS_MAX ((size_t)64 << 10) /* of one region; a whole set has a megabyte */
 
-struct result target_region_list(struct request *request, struct pg *pg, struct error *err)
+struct result target_region_list(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     (void)api_pair(request, ACTION_REGION_READ, RESOURCE_SYSTEM, "");
     return SUCCESS;
@@ -46,7 +46,7 @@ static struct result handle(struct request *request, struct pg *pg, struct error
     size_t count = 0;
     OWNED_JSON list = json_array();
 
-    TRY(registry_list_regions(request->gateway->registry, pg, request->permit, &views, &count, err));
+    TRY(registry_list_regions(request->permit, request->gateway->registry, pg, &views, &count, err));
     struct policy_set *set = decider_policy_set(request->gateway->decider);
     struct result added = SUCCESS;
     for (size_t i = 0; i < count && added.ok; i++) added = add_region(set, &views[i], list, err);

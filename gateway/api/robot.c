@@ -38,11 +38,11 @@ static struct result read_wanted(const struct request *request, struct wanted_ro
     return robot_name(wanted->organisation, bytes_of_text(name), wanted->name, err);
 }
 
-struct result target_robot_create(struct request *request, struct pg *pg, struct error *err)
+struct result target_robot_create(struct request *request, struct lookup *lookup, struct error *err)
 {
     OWNED_WANTED wanted = {0};
 
-    (void)pg;
+    (void)lookup;
     if (api_asks_for_credential(request, ACTION_ROBOT_CREATE)) return SUCCESS;
     TRY(read_wanted(request, &wanted, err));
     struct resource *resource =
@@ -53,11 +53,11 @@ struct result target_robot_create(struct request *request, struct pg *pg, struct
     return SUCCESS;
 }
 
-struct result target_robot_list(struct request *request, struct pg *pg, struct error *err)
+struct result target_robot_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     const char *organisation = request_argument(request, "organisation");
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     if (organisation == NULL)
         (void)api_pair(request, ACTION_ROBOT_READ, RESOURCE_SYSTEM, "");
@@ -72,9 +72,9 @@ struct result target_robot_list(struct request *request, struct pg *pg, struct e
  * A robot is known by its organisation. One that is not there, and one of the registry itself, is decided on as if
  * its organisation were not there: only the registry's administrators may touch it, and others learn nothing.
  */
-struct result target_robot_revoke(struct request *request, struct pg *pg, struct error *err)
+struct result target_robot_revoke(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     api_pair_of_id(request, ACTION_ROBOT_REVOKE, decider_find_robot);
     return SUCCESS;
@@ -155,7 +155,7 @@ static struct result handle_robot_list(struct request *request, struct pg *pg, s
     if (!api_page(request, &limit, &after)) return SUCCESS;
     if (where->kind == RESOURCE_ORGANISATION && uuid_is_nil(&where->organisation))
         return failure(err, ERROR_NOT_FOUND, "there is no such organisation");
-    TRY(robot_list(pg, where->kind == RESOURCE_SYSTEM ? NULL : &where->organisation, after, limit + 1, &page, err));
+    TRY(robot_list(request->permit, pg, after, limit + 1, &page, err));
     const struct result result = answer_robots(request, &page, limit, err);
     free(page.rows);
     return result;

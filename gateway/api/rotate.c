@@ -7,9 +7,9 @@
 #define DAY_S       86400
 #define WAIT_MAX_MS 3000 /* longer only if the clocks differ */
 
-struct result target_robot_rotate(struct request *request, struct pg *pg, struct error *err)
+struct result target_robot_rotate(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg, (void)err;
+    (void)lookup, (void)err;
     api_pair_of_id(request, ACTION_ROBOT_ROTATE, decider_find_robot);
     return SUCCESS;
 }

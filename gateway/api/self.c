@@ -3,9 +3,9 @@
 #include "gateway/api/api_priv.h"
 #include "policy/decider.h"
 
-struct result target_credential_read(struct request *request, struct pg *pg, struct error *err)
+struct result target_credential_read(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg, (void)err;
+    (void)lookup, (void)err;
     (void)request_add_pair(request, ACTION_CREDENTIAL_READ, "");
     return SUCCESS;
 }

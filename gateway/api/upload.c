@@ -5,17 +5,17 @@
 #include "registry/reference.h"
 #include "registry/upload/upload_admin.h"
 
-struct result target_upload_list(struct request *request, struct pg *pg, struct error *err)
+struct result target_upload_list(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     api_pair_of_project(request, ACTION_UPLOAD_LIST);
     return SUCCESS;
 }
 
-struct result target_upload_list_whole(struct request *request, struct pg *pg, struct error *err)
+struct result target_upload_list_whole(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     if (scope_name_is_valid(bytes_of_text(request->name)))
         (void)api_pair(request, ACTION_UPLOAD_LIST, RESOURCE_ORGANISATION, request->name);
@@ -25,11 +25,11 @@ struct result target_upload_list_whole(struct request *request, struct pg *pg, s
 }
 
 /* Judged by the project's name; whether it has such an upload is asked after that. */
-struct result target_upload_end(struct request *request, struct pg *pg, struct error *err)
+struct result target_upload_end(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct uuid id;
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     if (!api_is_project_name(request->name) || !uuid_parse(bytes_of_text(request->reference), &id)) {
         response_unknown(request);
@@ -96,7 +96,7 @@ static struct result handle_list(struct request *request, struct pg *pg, struct 
         return SUCCESS;
     }
     query.limit = limit + 1;
-    TRY(upload_list(pg, request->permit, &query, &page, err));
+    TRY(upload_list(request->permit, pg, &query, &page, err));
     return answer(request, page, limit, err);
 }
 

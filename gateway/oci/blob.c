@@ -26,16 +26,16 @@ static enum action action_of(const struct request *request)
     return request->method == METHOD_HEAD ? ACTION_BLOB_STAT : ACTION_BLOB_READ;
 }
 
-struct result target_blob_read(struct request *request, struct pg *pg, struct error *err)
+struct result target_blob_read(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     return target_blob(request, action_of(request));
 }
 
-struct result target_blob_delete(struct request *request, struct pg *pg, struct error *err)
+struct result target_blob_delete(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     return target_blob(request, ACTION_BLOB_DELETE);
 }
@@ -141,7 +141,7 @@ static struct change *search(struct request *request)
 
 static struct blob_query query_of(const struct request *request)
 {
-    return (struct blob_query){.permit = request->permit, .action = action_of(request), .where = oci_where(request),
+    return (struct blob_query){.action = action_of(request), .where = oci_where(request),
                                .digest = request->reference, .search = request->handler_state};
 }
 
@@ -151,7 +151,7 @@ static bool recall(struct request *request)
     OWNED(stored_blob) *blob = NULL;
     struct error ignored = {0};
 
-    if (oci_is_probe(request) || !stored_blob_recall(request->gateway->registry, &query, &blob)) return false;
+    if (oci_is_probe(request) || !stored_blob_recall(request->permit, request->gateway->registry, &query, &blob)) return false;
     return is_answered_by_condition(request, blob) || answer(request, GIVE(blob), &ignored).ok;
 }
 
@@ -161,7 +161,7 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     OWNED(stored_blob) *blob = NULL;
 
     if (oci_is_probe(request)) return oci_refuse(request, 404, "BLOB_UNKNOWN", "push it: what is there is not told");
-    if (!stored_blob_find(request->gateway->registry, pg, &query, &blob, err).ok)
+    if (!stored_blob_find(request->permit, request->gateway->registry, pg, &query, &blob, err).ok)
         return oci_fail(request, "BLOB_UNKNOWN", err);
     if (is_answered_by_condition(request, blob)) return SUCCESS;
     if (stored_blob_is_damaged(blob) && !(request->method == METHOD_GET && stored_blob_is_sound_now(blob)))

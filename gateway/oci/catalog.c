@@ -21,9 +21,9 @@ struct catalog {
     unsigned looked_count;
 };
 
-struct result target_catalog(struct request *request, struct pg *pg, struct error *err)
+struct result target_catalog(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     request_add_pair(request, ACTION_CATALOG_LIST, "")->kind = RESOURCE_SYSTEM;
     return SUCCESS;
@@ -59,10 +59,10 @@ static struct result add_range(struct request *request, struct pg *pg, const str
 
     do {
         const struct repository_query query = {
-            .permit = request->permit, .where = oci_where(request), .from = range->from, .until = range->until,
+            .where = oci_where(request), .from = range->from, .until = range->until,
             .last = catalog->looked, .limit = limit};
         OWNED(repository_page) *page = NULL;
-        TRY(repository_list(pg, &query, &page, err));
+        TRY(repository_list(request->permit, pg, &query, &page, err));
         is_full = page->count == limit;
         limit = SCOPE_PAGE_MAX; /* some may not be listed: then how many more have to be looked at is not known */
         for (size_t i = 0; i < page->count && !catalog->has_more; i++) TRY(add_name(request, page->names[i], catalog, err));

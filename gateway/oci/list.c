@@ -12,9 +12,9 @@
 #define REFERRER_READ ((uint64_t)32 << 20) /* of manifests for one page: some tens of milliseconds */
 #define REFERRER_MAX  (REFERRER_PAGE + MANIFEST_REFERRER_ANNOTATIONS_MAX + 4096) /* what one descriptor has beside them is short */
 
-struct result target_tag_list(struct request *request, struct pg *pg, struct error *err)
+struct result target_tag_list(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     (void)oci_target(request, ACTION_TAG_LIST);
     return SUCCESS;
@@ -31,7 +31,7 @@ static struct result write_tags(const struct request *request, const struct tag_
 
 static struct result list_tags(struct request *request, struct pg *pg, struct error *err)
 {
-    struct tag_query query = {.permit = request->permit, .where = oci_where(request)};
+    struct tag_query query = {.where = oci_where(request)};
     struct buffer OWNED_BUFFER body = BUFFER((size_t)TAG_PAGE_MAX * (TAG_MAX + 4) + 512);
     OWNED(tag_page) *page = NULL;
     char path[RESOURCE_NAME_MAX + 16];
@@ -41,7 +41,7 @@ static struct result list_tags(struct request *request, struct pg *pg, struct er
     if (!oci_page_size(request, TAGS_DEFAULT, TAG_PAGE_MAX, &query.limit)) return SUCCESS;
     query.last = request_argument(request, "last");
     if (query.last == NULL) query.last = "";
-    if (query.limit > 0) TRY(tag_list(pg, &query, &page, err));
+    if (query.limit > 0) TRY(tag_list(request->permit, pg, &query, &page, err));
     TRY(write_tags(request, page, &body, err));
     const bool has_more = page != NULL && page->has_more;
     oci_body(request, 200, "application/json", &body);
@@ -51,12 +51,12 @@ static struct result list_tags(struct request *request, struct pg *pg, struct er
     return SUCCESS;
 }
 
-struct result target_referrer_list(struct request *request, struct pg *pg, struct error *err)
+struct result target_referrer_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct digest digest;
     struct error wrong = {0};
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     if (!digest_parse(bytes_of_text(request->reference), &digest, &wrong).ok)
         return oci_refuse(request, 400, "DIGEST_INVALID", wrong.message);
@@ -80,8 +80,7 @@ static void referrer_headers(struct request *request, const struct referrer_quer
 static struct result list_referrers(struct request *request, struct pg *pg, struct error *err)
 {
     const char *type = request_argument(request, "artifactType"), *last = request_argument(request, "last");
-    const struct referrer_query query = {.permit = request->permit,
-                                         .where = oci_where(request),
+    const struct referrer_query query = {.where = oci_where(request),
                                          .subject = request->reference,
                                          .artifact_type = type == NULL ? "" : type,
                                          .last = last == NULL ? "" : last,
@@ -90,7 +89,7 @@ static struct result list_referrers(struct request *request, struct pg *pg, stru
     struct referrer_page page = {.descriptors = BUFFER(REFERRER_MAX)};
     struct buffer OWNED_BUFFER body = BUFFER(REFERRER_MAX + 512);
 
-    struct result result = referrers_list(request->gateway->registry, pg, &query, &page, err);
+    struct result result = referrers_list(request->permit, request->gateway->registry, pg, &query, &page, err);
     if (result.ok)
         result = buffer_format(&body, err, "{\"schemaVersion\":2,\"mediaType\":\"%s\",\"manifests\":[%s]}",
                                MEDIA_TYPE_INDEX, buffer_text(&page.descriptors));

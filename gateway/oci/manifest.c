@@ -49,25 +49,25 @@ static enum action action_of(const struct request *request)
     return request->method == METHOD_HEAD ? ACTION_MANIFEST_STAT : ACTION_MANIFEST_READ;
 }
 
-struct result target_manifest_read(struct request *request, struct pg *pg, struct error *err)
+struct result target_manifest_read(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     return target_manifest(request, action_of(request));
 }
 
-struct result target_manifest_push(struct request *request, struct pg *pg, struct error *err)
+struct result target_manifest_push(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     return target_manifest(request, ACTION_MANIFEST_PUSH);
 }
 
-struct result target_manifest_delete(struct request *request, struct pg *pg, struct error *err)
+struct result target_manifest_delete(struct request *request, struct lookup *lookup, struct error *err)
 {
     const enum action action = is_digest(request->reference) ? ACTION_MANIFEST_DELETE : ACTION_TAG_DELETE;
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     return target_manifest(request, action);
 }
@@ -75,7 +75,7 @@ struct result target_manifest_delete(struct request *request, struct pg *pg, str
 static struct manifest_query query_of(const struct request *request)
 {
     return (struct manifest_query){
-        .permit = request->permit, .action = action_of(request), .where = oci_where(request), .reference = request->reference};
+        .action = action_of(request), .where = oci_where(request), .reference = request->reference};
 }
 
 #define ETAG_SIZE (DIGEST_TEXT_SIZE + sizeof "\".docker\"")
@@ -144,7 +144,7 @@ static struct result read(struct request *request, struct pg *pg, struct error *
     OWNED(stored_manifest) *manifest = NULL;
 
     if (oci_is_probe(request)) return oci_refuse(request, 404, "MANIFEST_UNKNOWN", "push it: what is there is not told");
-    if (!stored_manifest_find(request->gateway->registry, pg, &query, &manifest, err).ok)
+    if (!stored_manifest_find(request->permit, request->gateway->registry, pg, &query, &manifest, err).ok)
         return oci_fail(request, "MANIFEST_UNKNOWN", err);
     answer(request, manifest);
     return SUCCESS;
@@ -155,7 +155,7 @@ static bool recall(struct request *request)
     const struct manifest_query query = query_of(request);
     OWNED(stored_manifest) *manifest = NULL;
 
-    if (oci_is_probe(request) || !stored_manifest_recall(request->gateway->registry, &query, &manifest)) return false;
+    if (oci_is_probe(request) || !stored_manifest_recall(request->permit, request->gateway->registry, &query, &manifest)) return false;
     answer(request, manifest);
     return true;
 }

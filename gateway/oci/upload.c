@@ -18,32 +18,32 @@ static struct result target_session(struct request *request, enum action action)
     return SUCCESS;
 }
 
-struct result target_upload_write(struct request *request, struct pg *pg, struct error *err)
+struct result target_upload_write(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     return target_session(request, ACTION_UPLOAD_WRITE);
 }
 
-struct result target_upload_commit(struct request *request, struct pg *pg, struct error *err)
+struct result target_upload_commit(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct digest digest;
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     return upload_digest_argument(request, &digest) ? target_session(request, ACTION_UPLOAD_COMMIT) : SUCCESS;
 }
 
-struct result target_upload_read(struct request *request, struct pg *pg, struct error *err)
+struct result target_upload_read(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     return target_session(request, ACTION_UPLOAD_READ);
 }
 
-struct result target_upload_cancel(struct request *request, struct pg *pg, struct error *err)
+struct result target_upload_cancel(struct request *request, struct lookup *lookup, struct error *err)
 {
-    (void)pg;
+    (void)lookup;
     (void)err;
     return target_session(request, ACTION_UPLOAD_CANCEL);
 }
@@ -114,7 +114,7 @@ static struct result find(struct request *request, struct pg *pg, struct upload_
         state = request->handler_state;
     }
     *state_out = state;
-    return upload_find(state->upload, pg, request->permit, err);
+    return upload_find(request->permit, state->upload, pg, err);
 }
 
 static struct result begin(struct request *request, struct pg *pg, struct error *err)

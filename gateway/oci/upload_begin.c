@@ -41,7 +41,7 @@ static struct action_pair reading_of(const struct request *request, const char *
  * Where to mount from, in the same project. False: can't be. One that is not there is decided and recorded on like one that is
  * hidden: the time that it takes would tell them apart.
  */
-static bool find_source(struct request *request, struct pg *pg, struct action_pair *source)
+static bool find_source(struct request *request, struct lookup *lookup, struct action_pair *source)
 {
     const char *from = NULL;
     struct repository_name name;
@@ -50,7 +50,7 @@ static bool find_source(struct request *request, struct pg *pg, struct action_pa
 
     if (!name_source(request, &from, &name) || !is_beside(request->name, &name)) return false;
     *source = reading_of(request, from);
-    return resolve_repository(request, pg, source, &is_later, &ignored).ok;
+    return resolve_repository(request, lookup, source, &is_later, &ignored).ok;
 }
 
 static bool digest_to_mount(const struct request *request, struct digest *digest_out)
@@ -62,14 +62,14 @@ static bool digest_to_mount(const struct request *request, struct digest *digest
 }
 
 /* What a mount is decided on: the target, and the source that it is read from. False: it can't be one. */
-static bool mount_pairs(struct request *request, struct pg *pg, const struct resource *target,
+static bool mount_pairs(struct request *request, struct lookup *lookup, const struct resource *target,
                         struct action_pair pairs_out[2])
 {
     struct digest digest;
 
     if (!digest_to_mount(request, &digest)) return false;
     pairs_out[0] = (struct action_pair){.action = ACTION_BLOB_MOUNT, .resource = *target};
-    if (!find_source(request, pg, &pairs_out[1])) return false;
+    if (!find_source(request, lookup, &pairs_out[1])) return false;
     digest_format(&digest, pairs_out[0].resource.detail);
     digest_format(&digest, pairs_out[1].resource.detail);
     return true;
@@ -104,17 +104,17 @@ static void ask_for_source(struct request *request)
 }
 
 /* Who may not upload may still mount what is there (the role promoter): then the request is that and nothing else. */
-static void choose_pairs(struct request *request, struct pg *pg)
+static void choose_pairs(struct request *request, struct lookup *lookup)
 {
     struct action_pair pairs[2];
 
-    if (!mount_pairs(request, pg, &request->pairs[0].resource, pairs)) return;
+    if (!mount_pairs(request, lookup, &request->pairs[0].resource, pairs)) return;
     if (oci_may(request, request->pairs, 1) || !oci_may(request, pairs, 2)) return;
     memcpy(request->pairs, pairs, sizeof pairs);
     request->pair_count = 2;
 }
 
-struct result target_upload_begin(struct request *request, struct pg *pg, struct error *err)
+struct result target_upload_begin(struct request *request, struct lookup *lookup, struct error *err)
 {
     const char *algorithm = request_argument(request, "digest-algorithm");
     struct digest digest;
@@ -127,7 +127,7 @@ struct result target_upload_begin(struct request *request, struct pg *pg, struct
     if (request->principal.kind == PRINCIPAL_NONE)
         ask_for_source(request);
     else
-        choose_pairs(request, pg);
+        choose_pairs(request, lookup);
     return SUCCESS;
 }
 
@@ -139,7 +139,7 @@ static bool mount(struct request *request, struct pg *pg)
     struct blob_mount change;
     struct error ignored = {0};
 
-    if (!mount_pairs(request, pg, oci_where(request), pairs)) {
+    if (!mount_pairs(request, lookup_of(pg), oci_where(request), pairs)) {
         record_if_denied(request);
         return false;
     }
@@ -191,7 +191,7 @@ static struct result claim_whole(struct request *request, struct pg *pg, const s
     struct upload_body *state = request->handler_state;
     struct result result = SUCCESS;
 
-    const struct result found = upload_of_begin(request->gateway->registry, request->permit, begun, &state->upload, err);
+    const struct result found = upload_of_begin(request->permit, request->gateway->registry, begun, &state->upload, err);
     (void)upload_body_claim(request, pg, found, &result, err);
     return result;
 }

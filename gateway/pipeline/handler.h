@@ -12,21 +12,23 @@
 
 #include "gateway/pipeline/request.h"
 #include "gateway/pipeline/response.h"
+#include "storage/lookup.h"
 #include "storage/pg.h"
 
 /**
  * Fills request->pairs (one to four) from name, reference, arguments and headers, and from the body if it was
  * gathered. Runs before the decision: it must reveal nothing, and makes an answer only for input that is malformed
  * whoever asks (400, 404 for a name that can't exist). gateway/pipeline/resolve.h gives ids and home region, and says what may be
- * looked up; the pipeline finds ids of repositories.
+ * looked up; the pipeline finds ids of repositories. Nothing is permitted yet, so there is no connection but a lookup, which tells
+ * what a name stands for; NULL on an event thread.
  */
-typedef RESULT route_target(struct request *request, struct pg *pg, struct error *err);
+typedef RESULT route_target(struct request *request, struct lookup *lookup, struct error *err);
 
 typedef RESULT handler_function(struct request *request, struct pg *pg, struct error *err);
 
 /**
  * What can be had from memory is decided and answered without a worker: two thread hand-offs less. A handler that
- * sets `decides_at_once` says that its target may be called on an event thread, with pg NULL, and again on a worker. `recall`, after the
+ * sets `decides_at_once` says that its target may be called on an event thread, with lookup NULL, and again on a worker. `recall`, after the
  * record, is the same for the answer: false means that nothing was done, and `handle` is called on a worker.
  *
  * `instead`, of a request that is denied but not hidden: puts another pair, which the route lists, in the place of the first. If that

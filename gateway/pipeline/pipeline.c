@@ -194,10 +194,10 @@ static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
 
     if (request->route->record == RECORD_NONE) return STEP_NEXT;
     request->pair_count = 0;
-    if (!request->route->target(request, pg, &err).ok) return answer_failure(exchange, &err);
+    if (!request->route->target(request, lookup_of(pg), &err).ok) return answer_failure(exchange, &err);
     if (request->response != NULL) return STEP_ANSWER;
     require_actions(request);
-    if (!resolve_repositories(request, pg, &is_later, &err).ok) return answer_failure(exchange, &err);
+    if (!resolve_repositories(request, lookup_of(pg), &is_later, &err).ok) return answer_failure(exchange, &err);
     if (is_later) return STEP_WORKER;
     if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
     if (decision_verdict(exchange->decision) == VERDICT_DENY && request->route->handler->instead != NULL &&

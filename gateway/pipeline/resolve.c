@@ -32,25 +32,25 @@ static bool is_for_repository(const struct action_pair *pair)
     return pair->resource.kind == RESOURCE_REPOSITORY && (is_content || is_of_repository);
 }
 
-struct result resolve_repository(const struct request *request, struct pg *pg, struct action_pair *pair, bool *is_later_out,
-                                 struct error *err)
+struct result resolve_repository(const struct request *request, struct lookup *lookup, struct action_pair *pair,
+                                 bool *is_later_out, struct error *err)
 {
     struct registry *registry = request->gateway->registry;
     const uint64_t version = decider_names_version(request->gateway->decider);
 
     *is_later_out = false;
     if (!is_for_repository(pair) || !resolve_allows(request, pair)) return SUCCESS;
-    if (pg != NULL) return registry_resolve(registry, pg, version, &pair->resource, err);
+    if (lookup != NULL) return registry_resolve(registry, lookup, version, &pair->resource, err);
     *is_later_out = !registry_recall(registry, version, &pair->resource);
     return SUCCESS;
 }
 
-struct result resolve_repositories(struct request *request, struct pg *pg, bool *is_later_out, struct error *err)
+struct result resolve_repositories(struct request *request, struct lookup *lookup, bool *is_later_out, struct error *err)
 {
     bool is_later = false;
 
     for (size_t i = 0; i < request->pair_count && !is_later; i++)
-        TRY(resolve_repository(request, pg, &request->pairs[i], &is_later, err));
+        TRY(resolve_repository(request, lookup, &request->pairs[i], &is_later, err));
     *is_later_out = is_later;
     return SUCCESS;
 }

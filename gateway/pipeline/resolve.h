@@ -8,7 +8,7 @@
 #pragma once
 
 #include "gateway/pipeline/request.h"
-#include "storage/pg.h"
+#include "storage/lookup.h"
 
 /** Ids and home region of resource->name, as the snapshot has them; nothing without a valid credential. The kind stays. */
 void resolve_name(const struct request *request, struct resource *resource);
@@ -17,10 +17,10 @@ void resolve_name(const struct request *request, struct resource *resource);
 bool resolve_allows(const struct request *request, const struct action_pair *pair);
 
 /**
- * The id of the repository that a pair is for, if it is for one and rights allow the pair; else it stays nil. With pg NULL
+ * The id of the repository that a pair is for, if it is for one and rights allow the pair; else it stays nil. With lookup NULL
  * *is_later_out says that the database has to be asked, which wants a worker. ERROR_UNAVAILABLE.
  */
-RESULT resolve_repository(const struct request *request, struct pg *pg, struct action_pair *pair, bool *is_later_out,
+RESULT resolve_repository(const struct request *request, struct lookup *lookup, struct action_pair *pair, bool *is_later_out,
                           struct error *err);
 /** The same for all that is to be decided. */
-RESULT resolve_repositories(struct request *request, struct pg *pg, bool *is_later_out, struct error *err);
+RESULT resolve_repositories(struct request *request, struct lookup *lookup, bool *is_later_out, struct error *err);

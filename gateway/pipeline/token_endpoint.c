@@ -195,13 +195,13 @@ static bool names_another(const struct request *request, const char *parameter)
     return value != NULL && strcmp(value, request->gateway->settings->service) != 0;
 }
 
-struct result target_token_mint(struct request *request, struct pg *pg, struct error *err)
+struct result target_token_mint(struct request *request, struct lookup *lookup, struct error *err)
 {
     struct wish *wish = arena_take(request->arena, sizeof *wish);
     const char *grant = field_of(&request->arguments, "grant_type");
     struct error wrong = {0};
 
-    (void)pg;
+    (void)lookup;
     if (wish == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a token");
     request->handler_state = wish;
     wish->is_exchange = grant != NULL && strcmp(grant, GRANT_EXCHANGE) == 0;
@@ -232,7 +232,7 @@ static struct result narrow(struct request *request, struct pg *pg, struct wish 
         decider_live_access(request->gateway->decider, &request->principal, wanted->name, clock_wall_ms(), &live);
         decider_resolve(request->gateway->decider, wanted->name, &resource);
         const bool has_right = live.pull || live.push || live.remove;
-        if (has_right) TRY(registry_resolve(request->gateway->registry, pg, version, &resource, err));
+        if (has_right) TRY(registry_resolve(request->gateway->registry, lookup_of(pg), version, &resource, err));
         if (has_right && uuid_is_nil(&wish->organisation)) wish->organisation = resource.organisation;
         live.repository = resource.repository;
     }

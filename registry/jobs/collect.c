@@ -33,7 +33,7 @@ static enum action action_of(const struct removal *removal)
     return uuid_is_nil(&removal->blob.blob) ? ACTION_MANIFEST_COLLECT : ACTION_BLOB_COLLECT;
 }
 
-static struct result run_removal(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_removal(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct removal *removal = (const struct removal *)(const void *)change; /* its first member */
     const bool is_blob = !uuid_is_nil(&removal->blob.blob);

@@ -30,32 +30,39 @@ struct erase_counts {
 /** Nothing is inside that anybody could miss: it may go without having been looked at. */
 bool erase_is_empty(const struct erase_counts *counts);
 
-/** Looking is permitted by `action` on `where`: deletion.plan, or that of the deletion itself. */
+/** What the permit is for: deletion.plan, or the deletion itself. */
 struct erase_view {
-    const struct permit *permit;
     enum action action;
     const struct resource *where; /* with its ids */
 };
 /** The action that deletes something of this kind. */
 enum action erase_action(enum resource_kind kind);
 /** ERROR_LIMIT: more than ERASE_ROWS_MAX, or ERASE_RIGHTS_MAX; ERROR_NOT_FOUND. */
-RESULT erase_count(struct pg *pg, const struct erase_view *view, struct erase_counts *counts_out, struct error *err);
+RESULT erase_count(const struct permit *permit, struct pg *pg, const struct erase_view *view, struct erase_counts *counts_out,
+                   struct error *err) __attribute__((nonnull));
 /**
  * Just before the change: looks at what was recorded while it was counted, so that little is left to look at under the log's lock.
  * ERROR_CONFLICT: something changed.
  */
-RESULT erase_catch_up(struct pg *pg, const struct erase_view *view, struct erase_counts *counts, struct error *err);
+RESULT erase_catch_up(const struct permit *permit, struct pg *pg, const struct erase_view *view, struct erase_counts *counts,
+                      struct error *err) __attribute__((nonnull));
 /** "acme/models/digits:v1", one of the immutable tags. */
-RESULT erase_immutable_tag(struct pg *pg, const struct erase_view *view, char *tag_out, size_t size, struct error *err);
+RESULT erase_immutable_tag(const struct permit *permit, struct pg *pg, const struct erase_view *view, char *tag_out, size_t size,
+                           struct error *err) __attribute__((nonnull));
 
 /** A repository with something in it, and when that was stored last. */
 struct erase_repository {
     char name[RESOURCE_NAME_MAX + 1];
     int64_t stored_ms;
 };
-/** The next ERASE_PAGE, by name, after `last`. `repositories_out` has room for them. */
-RESULT erase_repositories(struct pg *pg, const struct erase_view *view, const char *last,
-                          struct erase_repository *repositories_out, size_t *count_out, struct error *err);
+struct erase_page {
+    const char *last;                      /* the page begins after this name; "" for the start */
+    struct erase_repository *repositories; /* has room for ERASE_PAGE */
+    size_t count;                          /* set */
+};
+/** The next ERASE_PAGE, by name. */
+RESULT erase_repositories(const struct permit *permit, struct pg *pg, const struct erase_view *view, struct erase_page *page,
+                          struct error *err) __attribute__((nonnull));
 
 /** A change. ERROR_CONFLICT: something of the place changed since it was counted, or rights or policies after `epoch`. */
 struct erase {

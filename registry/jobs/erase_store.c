@@ -240,11 +240,12 @@ static struct result read_log_size(struct pg *pg, int64_t *size_out, struct erro
 }
 
 /* Whatever is committed together with the last event before `seen` is counted, because the size is read first. */
-struct result erase_count(struct pg *pg, const struct erase_view *view, struct erase_counts *counts_out, struct error *err)
+struct result erase_count(const struct permit *permit, struct pg *pg, const struct erase_view *view, struct erase_counts *counts_out,
+                          struct error *err)
 {
     struct erase_counts counts = {.seen = 0};
 
-    permit_require(view->permit, view->action, view->where);
+    permit_require(permit, view->action, view->where);
     TRY(read_log_size(pg, &counts.seen, err));
     TRY(check_exists(pg, view->where, err));
     TRY(check_size(pg, view->where, err));
@@ -286,9 +287,10 @@ static struct result check_changes(struct pg *pg, const struct resource *where, 
     return failure(err, ERROR_CONFLICT, "what is in it changed meanwhile; look at the plan again");
 }
 
-struct result erase_catch_up(struct pg *pg, const struct erase_view *view, struct erase_counts *counts, struct error *err)
+struct result erase_catch_up(const struct permit *permit, struct pg *pg, const struct erase_view *view, struct erase_counts *counts,
+                             struct error *err)
 {
-    permit_require(view->permit, view->action, view->where);
+    permit_require(permit, view->action, view->where);
     for (unsigned i = 0; i < CATCH_UPS; i++) {
         int64_t size = 0, count = 0;
         TRY(read_log_size(pg, &size, err));
@@ -299,33 +301,35 @@ struct result erase_catch_up(struct pg *pg, const struct erase_view *view, struc
     return SUCCESS; /* the change itself looks at no more than it may */
 }
 
-struct result erase_immutable_tag(struct pg *pg, const struct erase_view *view, char *tag_out, size_t size, struct error *err)
+struct result erase_immutable_tag(const struct permit *permit, struct pg *pg, const struct erase_view *view, char *tag_out, size_t size,
+                                  struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(view->permit, view->action, view->where);
+    permit_require(permit, view->action, view->where);
     add_place(&arguments, view->where);
     TRY(pg_run(pg, &erase_immutable_tag_sql, &arguments, &rows, err));
     (void)snprintf(tag_out, size, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
     return SUCCESS;
 }
 
-struct result erase_repositories(struct pg *pg, const struct erase_view *view, const char *last,
-                                 struct erase_repository *repositories_out, size_t *count_out, struct error *err)
+struct result erase_repositories(const struct permit *permit, struct pg *pg, const struct erase_view *view, struct erase_page *page,
+                                 struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(view->permit, view->action, view->where);
+    permit_require(permit, view->action, view->where);
     add_place(&arguments, view->where);
-    pg_add_text(&arguments, last);
+    pg_add_text(&arguments, page->last);
     pg_add_int8(&arguments, ERASE_PAGE);
     TRY(pg_run(pg, &erase_repositories_sql, &arguments, &rows, err));
-    *count_out = pg_rows_count(rows);
-    for (size_t i = 0; i < *count_out; i++) {
-        (void)snprintf(repositories_out[i].name, sizeof repositories_out[i].name, "%s", pg_text(rows, i, 0));
-        repositories_out[i].stored_ms = pg_time_ms(rows, i, 1);
+    page->count = pg_rows_count(rows);
+    for (size_t i = 0; i < page->count; i++) {
+        struct erase_repository *repository = &page->repositories[i];
+        (void)snprintf(repository->name, sizeof repository->name, "%s", pg_text(rows, i, 0));
+        repository->stored_ms = pg_time_ms(rows, i, 1);
     }
     return SUCCESS;
 }
@@ -371,7 +375,7 @@ static struct result bury(struct pg *pg, const struct resource *where, struct er
     return pg_run(pg, &erase_raise_epoch_sql, &organisation, NULL, err);
 }
 
-static struct result run_erase(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_erase(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct erase *erase = (const struct erase *)(const void *)change; /* its first member */
     int64_t count = 0;

@@ -33,5 +33,5 @@ struct forgotten_key {
  * organisation if there is one. ERROR_NOT_FOUND when nothing of that digest was deleted here;
  * ERROR_CONFLICT while it is stored and never was deleted; ERROR_UNAVAILABLE when its event is not recorded yet.
  */
-RESULT forgotten_key_find(struct pg *pg, const struct permit *permit, const struct resource *where,
-                          struct forgotten_key *key_out, struct error *err);
+RESULT forgotten_key_find(const struct permit *permit, struct pg *pg, const struct resource *where, struct forgotten_key *key_out,
+                          struct error *err) __attribute__((nonnull));

@@ -147,7 +147,7 @@ static struct result explain_absence(struct pg *pg, const struct resource *where
     return failure(err, ERROR_NOT_FOUND, "nothing of that digest was deleted in this project");
 }
 
-struct result forgotten_key_find(struct pg *pg, const struct permit *permit, const struct resource *where,
+struct result forgotten_key_find(const struct permit *permit, struct pg *pg, const struct resource *where,
                                  struct forgotten_key *key_out, struct error *err)
 {
     const bool is_deleted = uuid_is_nil(&where->project);

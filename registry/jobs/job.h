@@ -105,25 +105,21 @@ struct job_stop {
 /** `kept` as job_options has it. */
 void job_stop_prepare(const struct resource *where, const struct uuid *job, unsigned kept, struct job_stop *stop_out);
 
-/** Where somebody looks: the permit is for job.read there. */
-struct job_view {
-    const struct permit *permit;
-    const struct resource *where; /* the system: all jobs; a project: its collections */
-};
-/** A piece of a list. */
+/** A piece of a list. The permit is for job.read: on the system all jobs are seen, on a project its collections. */
 struct job_page {
     const struct uuid *job; /* of findings */
     int64_t from;           /* jobs: before this number (INT64_MAX: the newest); findings: after it (0: the first) */
     size_t limit;
 };
 /** Newest first. The caller owns *jobs_out (free()). */
-RESULT job_list(struct pg *pg, const struct job_view *view, const struct job_page *page, struct job **jobs_out,
-                size_t *count_out, struct error *err);
+RESULT job_list(const struct permit *permit, struct pg *pg, const struct job_page *page, struct job **jobs_out, size_t *count_out,
+                struct error *err) __attribute__((nonnull));
 /** ERROR_NOT_FOUND. */
-RESULT job_find(struct pg *pg, const struct job_view *view, const struct uuid *id, struct job *job_out, struct error *err);
+RESULT job_find(const struct permit *permit, struct pg *pg, const struct uuid *id, struct job *job_out, struct error *err)
+    __attribute__((nonnull));
 /** What a collection that was found has removed so far, or would remove: a JSON object. The caller owns *rows_out. */
-RESULT job_report_text(struct pg *pg, const struct job_view *view, const struct uuid *id, struct pg_rows **rows_out,
-                       const char **report_out, struct error *err);
+RESULT job_report_text(const struct permit *permit, struct pg *pg, const struct uuid *id, struct pg_rows **rows_out,
+                       const char **report_out, struct error *err) __attribute__((nonnull));
 
 #define JOB_FINDING_KINDS(X)                                                                    \
     X(FINDING_DAMAGED, "damaged")       /* a blob that does not verify: marked */               \
@@ -148,8 +144,8 @@ struct job_finding {
 };
 const char *finding_kind_name(enum finding_kind kind);
 /** Oldest first. The caller owns *findings_out (free()). */
-RESULT job_findings(struct pg *pg, const struct job_view *view, const struct job_page *page,
-                    struct job_finding **findings_out, size_t *count_out, struct error *err);
+RESULT job_findings(const struct permit *permit, struct pg *pg, const struct job_page *page, struct job_finding **findings_out,
+                    size_t *count_out, struct error *err) __attribute__((nonnull));
 
 /** Where keys are; in the order of a re-wrap's phases. */
 enum key_table { KEYS_OF_BLOBS, KEYS_OF_PROJECTS, KEYS_OF_UPLOADS, KEY_TABLE_COUNT };
@@ -161,8 +157,8 @@ struct key_count {
 };
 #define KEY_COUNTS_MAX 64 /* as many as there are versions */
 /** By version, ascending. The permit is of ACTION_JOB_READ. */
-RESULT job_count_keys(struct pg *pg, const struct permit *permit, struct key_count counts_out[KEY_COUNTS_MAX],
-                      size_t *count_out, struct error *err);
+RESULT job_count_keys(const struct permit *permit, struct pg *pg, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out,
+                      struct error *err) __attribute__((nonnull));
 
 /** Who runs jobs. */
 struct job_options {

@@ -111,7 +111,7 @@ struct finding_change {
     struct action_pair pair;
 };
 
-static struct result run_finding(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_finding(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct finding_change *found = (const struct finding_change *)(const void *)change; /* its first member */
 
@@ -157,7 +157,7 @@ struct end_change {
     const char *outcome;
 };
 
-static struct result run_end(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_end(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct end_change *end = (const struct end_change *)(const void *)change; /* its first member */
 

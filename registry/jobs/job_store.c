@@ -185,7 +185,7 @@ static struct result explain_refusal(struct pg *pg, const struct job_begin *begi
                    job_kind_name(begin->job.kind));
 }
 
-static struct result run_begin(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_begin(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct job_begin *begin = (const struct job_begin *)(const void *)change; /* its first member */
     struct pg_arguments arguments = {0};
@@ -214,7 +214,7 @@ void job_begin_prepare(const struct resource *where, const struct job *job, stru
                                     .job = *job};
 }
 
-static struct result run_stop(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_stop(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct job_stop *stop = (const struct job_stop *)(const void *)change; /* its first member */
     struct pg_arguments arguments = {0};
@@ -237,16 +237,16 @@ void job_stop_prepare(const struct resource *where, const struct uuid *job, unsi
                                   .kept = kept == 0 ? JOBS_KEPT : kept};
 }
 
-struct result job_list(struct pg *pg, const struct job_view *view, const struct job_page *page, struct job **jobs_out,
-                       size_t *count_out, struct error *err)
+struct result job_list(const struct permit *permit, struct pg *pg, const struct job_page *page, struct job **jobs_out, size_t *count_out,
+                       struct error *err)
 {
+    const struct resource *where = permit_resource(permit, ACTION_JOB_READ);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(view->permit, ACTION_JOB_READ, view->where);
     pg_add_int8(&arguments, page->from);
     pg_add_int8(&arguments, (int64_t)page->limit);
-    pg_add_uuid(&arguments, project_of(view->where));
+    pg_add_uuid(&arguments, project_of(where));
     TRY(pg_run(pg, &job_list_sql, &arguments, &rows, err));
     const size_t count = pg_rows_count(rows);
     struct job *jobs = memory_zeroed(count + 1, sizeof *jobs);
@@ -257,15 +257,14 @@ struct result job_list(struct pg *pg, const struct job_view *view, const struct 
     return SUCCESS;
 }
 
-struct result job_find(struct pg *pg, const struct job_view *view, const struct uuid *id, struct job *job_out,
-                       struct error *err)
+struct result job_find(const struct permit *permit, struct pg *pg, const struct uuid *id, struct job *job_out, struct error *err)
 {
+    const struct resource *where = permit_resource(permit, ACTION_JOB_READ);
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(view->permit, ACTION_JOB_READ, view->where);
     pg_add_uuid(&arguments, id);
-    pg_add_uuid(&arguments, project_of(view->where));
+    pg_add_uuid(&arguments, project_of(where));
     TRY(pg_run(pg, &job_find_sql, &arguments, &rows, err));
     if (pg_rows_count(rows) == 0) return failure(err, ERROR_NOT_FOUND, "there is no such job");
     *job_out = read_row(rows, 0);
@@ -287,12 +286,12 @@ struct result job_row_texts(struct pg *pg, const struct uuid *id, struct job_tex
     return SUCCESS;
 }
 
-struct result job_report_text(struct pg *pg, const struct job_view *view, const struct uuid *id, struct pg_rows **rows_out,
+struct result job_report_text(const struct permit *permit, struct pg *pg, const struct uuid *id, struct pg_rows **rows_out,
                               const char **report_out, struct error *err)
 {
     struct job_texts texts;
 
-    permit_require(view->permit, ACTION_JOB_READ, view->where);
+    (void)permit_resource(permit, ACTION_JOB_READ);
     TRY(job_row_texts(pg, id, &texts, rows_out, err));
     *report_out = texts.report;
     return SUCCESS;
@@ -311,13 +310,13 @@ static struct job_finding read_finding(const struct pg_rows *rows, size_t row)
     return finding;
 }
 
-struct result job_findings(struct pg *pg, const struct job_view *view, const struct job_page *page,
-                           struct job_finding **findings_out, size_t *count_out, struct error *err)
+struct result job_findings(const struct permit *permit, struct pg *pg, const struct job_page *page, struct job_finding **findings_out,
+                           size_t *count_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
-    permit_require(view->permit, ACTION_JOB_READ, view->where);
+    (void)permit_resource(permit, ACTION_JOB_READ);
     pg_add_uuid(&arguments, page->job);
     pg_add_int8(&arguments, page->from);
     pg_add_int8(&arguments, (int64_t)page->limit);

@@ -77,7 +77,7 @@ struct replace_change {
     struct rewrapping *rewrapping;
 };
 
-static struct result run_replace(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_replace(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct replace_change *replace = (const struct replace_change *)(const void *)change; /* its first member */
     struct rewrapping *rewrapping = replace->rewrapping;

@@ -96,8 +96,8 @@ struct result rewrap_replace(struct pg *pg, enum key_table table, const struct r
     return SUCCESS;
 }
 
-struct result job_count_keys(struct pg *pg, const struct permit *permit, struct key_count counts_out[KEY_COUNTS_MAX],
-                             size_t *count_out, struct error *err)
+struct result job_count_keys(const struct permit *permit, struct pg *pg, struct key_count counts_out[KEY_COUNTS_MAX], size_t *count_out,
+                             struct error *err)
 {
     (void)permit_resource(permit, ACTION_JOB_READ);
     return rewrap_count(pg, counts_out, count_out, err);

@@ -20,7 +20,7 @@ struct expire_change {
     const struct session_limits *limits;
 };
 
-static struct result run_expire(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_expire(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct expire_change *expire = (const struct expire_change *)(const void *)change; /* its first member */
 

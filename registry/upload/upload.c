@@ -25,7 +25,7 @@ static void note_search(struct upload *upload, bool is_found)
     upload->found = is_found ? SEARCH_FOUND : SEARCH_MISSED;
 }
 
-static struct result run_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_search(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct upload *upload = (struct upload *)(void *)change; /* its first member */
     const struct upload_key key = key_of(upload);
@@ -37,7 +37,7 @@ static struct result run_search(struct change *change, struct pg *pg, const stru
     return SUCCESS;
 }
 
-static struct result add_search(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result add_search(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct upload *upload = (struct upload *)(void *)change; /* its first member */
     const struct upload_key key = key_of(upload);
@@ -90,14 +90,14 @@ struct change *upload_search(struct upload *upload)
     return &upload->search;
 }
 
-struct result upload_find(struct upload *upload, struct pg *pg, const struct permit *permit, struct error *err)
+struct result upload_find(const struct permit *permit, struct upload *upload, struct pg *pg, struct error *err)
 {
     permit_require(permit, upload->action, &upload->where);
-    if (upload->found == SEARCH_OPEN) TRY(run_search(&upload->search, pg, permit, err));
+    if (upload->found == SEARCH_OPEN) TRY(run_search(permit, &upload->search, pg, err));
     return upload->found == SEARCH_FOUND ? SUCCESS : no_such_upload(err);
 }
 
-struct result upload_of_begin(struct registry *registry, const struct permit *permit, const struct upload_begin *begun,
+struct result upload_of_begin(const struct permit *permit, struct registry *registry, const struct upload_begin *begun,
                               struct upload **upload_out, struct error *err)
 {
     OWNED(upload) *upload = NULL;
@@ -196,7 +196,7 @@ static struct result open_writer(struct upload *upload, struct pg *pg, struct er
 
 struct result upload_claim(struct upload *upload, struct pg *pg, struct error *err)
 {
-    assert(!upload->is_claimed);
+    assert(!upload->is_claimed && upload->found == SEARCH_FOUND); /* upload_find() took the permit */
     TRY(upload_table_take(upload->registry->uploads, &upload->row.upload, &upload->live, err));
     upload->is_claimed = true;
     upload->safe_ms = upload->shown_ms = clock_monotonic_ms();
@@ -275,7 +275,7 @@ struct save_change {
     struct blob_checkpoint checkpoint;
 };
 
-static struct result run_save(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_save(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct save_change *save = (const struct save_change *)(const void *)change; /* its first member */
 
@@ -328,7 +328,7 @@ static struct upload_commit_row commit_row(const struct commit_change *commit, c
                                       .lease_s = upload->registry->lease_s};
 }
 
-static struct result run_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_commit(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct commit_change *commit = (struct commit_change *)(void *)change; /* its first member */
     const struct upload_commit_row row = commit_row(commit, permit);
@@ -336,7 +336,7 @@ static struct result run_commit(struct change *change, struct pg *pg, const stru
     return upload_row_commit(pg, &row, &commit->dropped, err);
 }
 
-static struct result add_commit(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result add_commit(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct upload_commit_row row =
         commit_row((const struct commit_change *)(const void *)change, permit); /* its first member */
@@ -383,7 +383,7 @@ struct result upload_commit(struct upload *upload, struct pg *pg, const struct d
     return SUCCESS;
 }
 
-static struct result run_drop(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_drop(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct save_change *drop = (const struct save_change *)(const void *)change; /* its first member */
 

@@ -52,6 +52,7 @@ void upload_begin_finish(struct registry *registry, const struct upload_begin *b
 /* ---- PATCH, PUT, GET ---- */
 
 struct upload;
+/* A session that was found or begun under a permit, for as long as a request lasts: without one the functions below abort. */
 
 /** Who asks for which session. */
 struct upload_request {
@@ -68,10 +69,11 @@ struct change *upload_search(struct upload *upload);
  * Reads the session's row, unless upload_search() has. ERROR_NOT_FOUND for one that does not exist, has expired, or is not
  * the caller's, of this repository, or known by this secret: nobody learns which. Claims nothing. `permit` is for what was asked.
  */
-RESULT upload_find(struct upload *upload, struct pg *pg, const struct permit *permit, struct error *err);
+RESULT upload_find(const struct permit *permit, struct upload *upload, struct pg *pg, struct error *err)
+    __attribute__((nonnull(1, 2, 4)));
 /** The session that this same request began, as upload_find() would find it: nobody else has been told of it yet. */
-RESULT upload_of_begin(struct registry *registry, const struct permit *permit, const struct upload_begin *begun,
-                       struct upload **upload_out, struct error *err);
+RESULT upload_of_begin(const struct permit *permit, struct registry *registry, const struct upload_begin *begun,
+                       struct upload **upload_out, struct error *err) __attribute__((nonnull));
 /** Bytes that are safe, or, once it is claimed, that the next write follows. */
 uint64_t upload_offset(const struct upload *upload);
 /**
@@ -79,7 +81,7 @@ uint64_t upload_offset(const struct upload *upload);
  * stood still for five seconds, or that another gateway serves, is overtaken instead. ERROR_LIMIT
  * when too many uploads write at the same time; ERROR_CORRUPT when the checkpoint does not verify.
  */
-RESULT upload_claim(struct upload *upload, struct pg *pg, struct error *err);
+RESULT upload_claim(struct upload *upload, struct pg *pg, struct error *err) __attribute__((nonnull));
 struct upload_announcement {
     uint64_t length;    /* bytes that come next */
     bool more_may_come; /* and nobody knows how many: a piece is taken at a time */
@@ -97,32 +99,34 @@ bool upload_must_reserve(const struct upload *upload, size_t length);
 /** So many bytes are announced, and probably all that still comes. */
 void upload_expect(struct upload *upload, uint64_t length);
 /** After a failure only upload_free() may follow; the client goes on from the last offset that was saved. */
-RESULT upload_write(struct upload *upload, struct bytes content, struct error *err);
+RESULT upload_write(struct upload *upload, struct bytes content, struct error *err) __attribute__((nonnull));
 /** 64 MiB or a quarter of an hour since the last time. */
 bool upload_must_save(const struct upload *upload);
 /**
  * While a body comes: shows every few seconds that it does, so that the session is not idle. ERROR_NOT_FOUND when the session was
  * ended meanwhile, ERROR_CONFLICT when another writer has it.
  */
-RESULT upload_show(struct upload *upload, struct pg *pg, struct error *err);
+RESULT upload_show(struct upload *upload, struct pg *pg, struct error *err) __attribute__((nonnull));
 /** Whoever was refused with ERROR_CONFLICT because the session has ended is told so: ERROR_NOT_FOUND. What was written since goes. */
-void upload_note_end(const struct upload *upload, struct pg *pg, struct error *refusal);
+void upload_note_end(const struct upload *upload, struct pg *pg, struct error *refusal)
+    __attribute__((nonnull));
 /** What had been made safe is gone or damaged, so that nobody can go on: to be dropped. Decision 24. */
 bool upload_is_lost(const struct upload *upload);
 /** Its writer is sound: what it wrote so far can be kept. */
 bool upload_can_save(const struct upload *upload);
 /** Makes what was written durable and records it. ERROR_CONFLICT when another writer has claimed the session. */
-RESULT upload_save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err);
+RESULT upload_save(struct upload *upload, struct pg *pg, struct recorder *recorder, struct error *err)
+    __attribute__((nonnull));
 /**
  * Closes the blob, links it to the repository and ends the session, in one transaction with its event. If the
  * project has the digest already, that blob is linked and these bytes are dropped. ERROR_INVALID for another
  * digest: the session stays as it was last saved. ERROR_CONFLICT as in upload_save().
  */
-RESULT upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected, struct recorder *recorder,
-                     struct error *err);
+RESULT upload_commit(struct upload *upload, struct pg *pg, const struct digest *expected,
+                     struct recorder *recorder, struct error *err) __attribute__((nonnull));
 /** Ends a session that nobody can go on with, claimed or just begun, and removes its bytes; `note` says why, for the event. */
 RESULT upload_drop(struct upload *upload, struct pg *pg, const char *note, struct recorder *recorder,
-                   struct error *err);
+                   struct error *err) __attribute__((nonnull));
 /** Keeps the writer for the next request, if it can go on. */
 void upload_free(struct upload *upload);
 DEFINE_OWNED(upload);

@@ -23,8 +23,8 @@ struct listed_upload {
 
 struct upload_page;
 /** In the order of their ids. The permit: upload.list on `where`. */
-RESULT upload_list(struct pg *pg, const struct permit *permit, const struct upload_query *query, struct upload_page **page_out,
-                   struct error *err);
+RESULT upload_list(const struct permit *permit, struct pg *pg, const struct upload_query *query, struct upload_page **page_out,
+                   struct error *err) __attribute__((nonnull));
 size_t upload_page_count(const struct upload_page *page);
 struct listed_upload upload_page_row(const struct upload_page *page, size_t index);
 void upload_page_free(struct upload_page *page);

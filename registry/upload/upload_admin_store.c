@@ -37,7 +37,7 @@ static bool is_of_organisation(const struct resource *where)
     return where->kind == RESOURCE_ORGANISATION;
 }
 
-struct result upload_list(struct pg *pg, const struct permit *permit, const struct upload_query *query, struct upload_page **page_out,
+struct result upload_list(const struct permit *permit, struct pg *pg, const struct upload_query *query, struct upload_page **page_out,
                           struct error *err)
 {
     const struct resource *where = query->where;
@@ -82,7 +82,7 @@ void upload_page_free(struct upload_page *page)
     free(page);
 }
 
-static struct result run_end(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_end(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct upload_end *end = (struct upload_end *)(void *)change; /* its first member */
     struct pg_arguments arguments = {0};

@@ -29,7 +29,7 @@ void upload_secret_hash(const struct upload_location *location, uint8_t hash_out
     sha256_of((struct bytes){location->secret, sizeof location->secret}, hash_out);
 }
 
-static struct result run_begin(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_begin(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct upload_begin *begin = (struct upload_begin *)(void *)change; /* its first member */
 
@@ -38,7 +38,7 @@ static struct result run_begin(struct change *change, struct pg *pg, const struc
     return upload_row_insert(pg, begin, err);
 }
 
-static struct result add_begin(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result add_begin(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct upload_begin *begin = (const struct upload_begin *)(void *)change; /* its first member */
 
@@ -111,7 +111,7 @@ void upload_begin_finish(struct registry *registry, const struct upload_begin *b
     upload_table_note_begun(registry->uploads, &begin->location.upload);
 }
 
-static struct result run_cancel(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_cancel(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct upload_cancel *cancel = (struct upload_cancel *)(void *)change; /* its first member */
     const struct upload_key key = {

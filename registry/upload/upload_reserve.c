@@ -16,7 +16,7 @@ struct reserve_change {
     struct upload_reservation wanted;
 };
 
-static struct result run_reserve(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_reserve(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct reserve_change *reserve = (struct reserve_change *)(void *)change; /* its first member */
 
@@ -50,7 +50,7 @@ struct result upload_reserve(struct upload *upload, const struct upload_announce
     return SUCCESS;
 }
 
-static struct result run_give_back(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_give_back(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct reserve_change *back = (const struct reserve_change *)(const void *)change; /* its first member */
 

@@ -84,7 +84,7 @@ static void settle(struct sequencer *sequencer, struct record *record)
     else if (decision_verdict(record->decision) != VERDICT_ALLOW) (void)fprintf(stderr, "denied: %s\n", decision_pair(record->decision, 0)->resource.name);
     if (record->decision == NULL || decision_verdict(record->decision) != VERDICT_ALLOW) return;
     if (!permit_make(record->decision, &record->permit, &err).ok) abort();
-    if (record->change == NULL || record->change->run(record->change, NULL, record->permit, &record->error).ok) return;
+    if (record->change == NULL || record->change->run(record->permit, record->change, NULL, &record->error).ok) return;
     record->status = RECORD_REFUSED;
     permit_free(record->permit);
     record->permit = NULL;

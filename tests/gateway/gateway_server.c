@@ -52,11 +52,11 @@ __attribute__((visibility("default"))) int epoll_ctl(int epoll, int operation, i
 }
 
 /* The first letter of a name stands for its organisation. */
-static struct result target_named(struct request *request, struct pg *pg, struct error *err)
+static struct result target_named(struct request *request, struct lookup *lookup, struct error *err)
 {
     const char *name = request->name == NULL ? request->reference : request->name;
 
-    (void)pg;
+    (void)lookup;
     (void)err;
     struct resource *resource = request_add_pair(request, ACTION_PING, name == NULL ? "" : name);
     if (name != NULL) resource->organisation.bytes[0] = (uint8_t)name[0];
@@ -102,7 +102,7 @@ struct doing {
     bool fails;
 };
 
-static struct result run_change(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_change(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     (void)pg;
     (void)permit;

@@ -14,6 +14,8 @@
 #include "authz/administrator.h"
 #include "authz/binding.h"
 #include "authz/robot.h"
+#include "authz/rows_priv.h"
+#include "authz/snapshot.h"
 #include "authz/trusted_issuer.h"
 
 #define ACME   "10000000-0000-4000-8000-000000000001"
@@ -56,19 +58,28 @@ static inline struct resource resource_of(enum resource_kind kind, const char *n
     return resource;
 }
 
-/* As the sequencer runs it: in a transaction, with a permit, rolled back if it fails. */
-static inline bool run(struct pg *pg, struct change *change, enum action action, const struct resource *resource,
-                struct error *err)
+/* As the sequencer makes it of a decision that allows; the caller ends it with permit_free(). */
+static inline struct permit *permit_of(enum action action, const struct resource *resource)
 {
     struct decision_parts parts = {.verdict = VERDICT_ALLOW, .id = "sha256:0", .pair_count = 1,
                                    .pairs = {{.action = action, .resource = *resource}}};
     OWNED(decision) *decision = NULL;
-    OWNED(permit) *permit = NULL;
+    struct permit *permit = NULL;
+    struct error err = {0};
 
-    assert_true(decision_make(&parts, &decision, err).ok);
-    assert_true(permit_make(decision, &permit, err).ok);
+    assert_true(decision_make(&parts, &decision, &err).ok);
+    assert_true(permit_make(decision, &permit, &err).ok);
+    return permit;
+}
+
+/* As the sequencer runs it: in a transaction, with a permit, rolled back if it fails. */
+static inline bool run(struct pg *pg, struct change *change, enum action action, const struct resource *resource,
+                       struct error *err)
+{
+    OWNED(permit) *permit = permit_of(action, resource);
+
     assert_true(pg_begin(pg, err).ok);
-    if (change->run(change, pg, permit, err).ok) {
+    if (change->run(permit, change, pg, err).ok) {
         assert_true(pg_commit(pg, err).ok);
         return true;
     }

@@ -136,11 +136,11 @@ void collect_write_index(struct pushed *pushed, const struct pushed *child)
 bool collect_is_told_of(const struct resource *where, const char *digest)
 {
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_BLOB_STAT, where);
-    const struct blob_query query = {.permit = permit, .action = ACTION_BLOB_STAT, .where = where, .digest = digest};
+    const struct blob_query query = {.action = ACTION_BLOB_STAT, .where = where, .digest = digest};
     OWNED(stored_blob) *blob = NULL;
     struct error err = {0};
 
-    const bool found = stored_blob_find(fixture.registry, fixture.stack->pg, &query, &blob, &err).ok;
+    const bool found = stored_blob_find(permit, fixture.registry, fixture.stack->pg, &query, &blob, &err).ok;
     if (!found) assert_int_equal(err.kind, ERROR_NOT_FOUND);
     return found;
 }

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "policy/decider.h"
-#include "policy/set_load.h"
+#include "policy/set_install.h"
 #include "policy/set_store.h"
 #include "tests/support/audit_log.h"
 

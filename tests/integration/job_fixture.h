@@ -80,10 +80,9 @@ static inline struct job look(const struct uuid *id)
 {
     const struct resource where = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_JOB_READ, &where);
-    const struct job_view view = {.permit = permit, .where = &where};
     struct job job;
 
-    MUST(job_find(fixture.stack->pg, &view, id, &job, &err));
+    MUST(job_find(permit, fixture.stack->pg, id, &job, &err));
     return job;
 }
 
@@ -92,10 +91,9 @@ static inline struct job_finding *findings_of(const struct uuid *id, size_t *cou
 {
     const struct resource where = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_JOB_READ, &where);
-    const struct job_view view = {.permit = permit, .where = &where};
     const struct job_page page = {.job = id, .limit = 100};
     struct job_finding *findings = NULL;
 
-    MUST(job_findings(fixture.stack->pg, &view, &page, &findings, count, &err));
+    MUST(job_findings(permit, fixture.stack->pg, &page, &findings, count, &err));
     return findings;
 }

@@ -117,7 +117,7 @@ struct resource fixture_repository(const struct uuid *project, const char *name)
 
     (void)snprintf(where.name, sizeof where.name, "acme/%s/%s",
                    uuid_equal(project, &fixture.models) ? "models" : "other", name);
-    MUST(registry_resolve(fixture.registry, fixture.stack->pg, 1, &where, &err));
+    MUST(registry_resolve(fixture.registry, lookup_of(fixture.stack->pg), 1, &where, &err));
     return where;
 }
 
@@ -158,7 +158,7 @@ struct upload *fixture_find(struct registry *registry, const struct upload_begin
         .action = ACTION_UPLOAD_WRITE, .where = &where, .principal = &fixture.principal, .location = begun->location};
     *recorder = fixture_recorder(permit);
     MUST(upload_new(registry, &request, &upload, &err));
-    MUST(upload_find(upload, fixture.stack->pg, permit, &err));
+    MUST(upload_find(permit, upload, fixture.stack->pg, &err));
     return upload;
 }
 
@@ -192,11 +192,11 @@ void fixture_check_as(const struct resource *repository, const char *digest, con
 {
     uint8_t *read = memory_zeroed(length + 1, 1);
     const struct blob_query query = {
-        .permit = permit_for(ACTION_BLOB_READ, repository), .action = ACTION_BLOB_READ, .where = repository, .digest = digest};
+        .action = ACTION_BLOB_READ, .where = repository, .digest = digest};
     OWNED(stored_blob) *blob = NULL;
 
     assert_non_null(read);
-    MUST(stored_blob_find(fixture.registry, fixture.stack->pg, &query, &blob, &err));
+    MUST(stored_blob_find(permit_for(ACTION_BLOB_READ, repository), fixture.registry, fixture.stack->pg, &query, &blob, &err));
     assert_int_equal(stored_blob_size(blob), length);
     MUST(stored_blob_open(blob, &err));
     MUST(stored_blob_read(blob, 0, read, length, &err));
@@ -245,8 +245,8 @@ struct stored_blob *fixture_find_blob(const struct resource *where, const char *
     struct stored_blob *blob = NULL;
 
     *permit_out = stack_permit(fixture.stack, ACTION_BLOB_READ, where);
-    const struct blob_query query = {.permit = *permit_out, .action = ACTION_BLOB_READ, .where = where, .digest = digest};
-    return stored_blob_find(fixture.registry, fixture.stack->pg, &query, &blob, err).ok ? blob : NULL;
+    const struct blob_query query = {.action = ACTION_BLOB_READ, .where = where, .digest = digest};
+    return stored_blob_find(*permit_out, fixture.registry, fixture.stack->pg, &query, &blob, err).ok ? blob : NULL;
 }
 
 void fixture_damage(const char *digest, long offset)

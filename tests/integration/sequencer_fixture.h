@@ -55,7 +55,7 @@ static inline struct result insert(struct pg *pg, const struct pg_statement *sta
     return SUCCESS;
 }
 
-static inline struct result run(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static inline struct result run(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct test_change *test = (struct test_change *)(void *)change;
 
@@ -75,7 +75,7 @@ static inline struct result run(struct change *change, struct pg *pg, const stru
     return SUCCESS;
 }
 
-static inline struct result add(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static inline struct result add(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     struct test_change *test = (struct test_change *)(void *)change;
     struct pg_arguments arguments = {0};

@@ -123,13 +123,16 @@ static struct result keep(void *context, const struct robot_create *create, stru
 static void an_administrator_is_a_person_or_nobody(void **state)
 {
     struct fixture *fixture = *state;
+    const struct resource all = {.kind = RESOURCE_SYSTEM};
     struct robot_create create;
     struct error err = {0};
 
     for (unsigned is_person = 0; is_person < 2; is_person++) {
         const char *wanted = is_person ? PERSON_ADMINISTRATOR : "";
         assert_true(administrator_draw(is_person, &create, &err).ok);
-        assert_true(administrator_create(fixture->pg, &create, is_person, keep, NULL, &err).ok);
+        const struct administrator_making making = {.replaces = is_person, .keep = keep};
+        OWNED(permit) *permit = permit_of(is_person ? ACTION_ADMINISTRATOR_REPLACE : ACTION_ROBOT_CREATE, &all);
+        assert_true(administrator_create(permit, fixture->pg, &create, &making, &err).ok);
         robot_create_done(&create);
         const struct principal admin = {.kind = PRINCIPAL_ROBOT, .id = create.robot.id};
         assert_person(fixture->pg, &admin, wanted);

@@ -42,7 +42,8 @@ static void a_robot_lives_and_ends(void **state)
     struct robot_create create, again;
     struct robot_revoke revoke;
     struct resource acme = resource_of(RESOURCE_ORGANISATION, "acme"), project = resource_of(RESOURCE_PROJECT, "acme/models");
-    struct robot_row row;
+    struct robot_identity found;
+    char id[UUID_TEXT_SIZE];
     struct error err = {0};
 
     assert_true(make_robot(fixture->pg, "robot$acme+ci", "acme", &create, &err));
@@ -69,9 +70,14 @@ static void a_robot_lives_and_ends(void **state)
     assert_false(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &beta, &err));
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
 
+    uuid_format(&create.robot.id, id);
+    assert_true(robot_resolve(lookup_of(fixture->pg), id, &found, &err).ok);
+    assert_true(uuid_equal(&found.id, &create.robot.id) && uuid_equal(&found.organisation, &acme.organisation));
+    assert_true(robot_resolve(lookup_of(fixture->pg), "robot$acme+ci", &found, &err).ok);
+    assert_true(uuid_equal(&found.id, &create.robot.id));
     robot_revoke_init(&revoke, &create.robot.id, &acme.organisation);
     assert_true(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &acme, &err));
-    assert_false(robot_find(fixture->pg, &create.robot.id, &row, &err).ok);
+    assert_false(robot_resolve(lookup_of(fixture->pg), id, &found, &err).ok);
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
     assert_string_equal(database_ask(fixture->database, "SELECT count(*)::text FROM binding WHERE revoked_at IS NULL"), "0");
     assert_false(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &acme, &err));
@@ -154,7 +160,8 @@ static void bindings_are_given_and_taken(void **state)
     assert_int_equal(found.verdict, JUDGED_ALLOWED);
     assert_true(uuid_equal(&found.binding, &id));
 
-    assert_true(binding_find(fixture->pg, &id, &row, &err).ok);
+    OWNED(permit) *made = permit_of(ACTION_BINDING_CREATE, &pattern);
+    assert_true(binding_find(made, fixture->pg, &id, &row, &err).ok);
     assert_string_equal(row.on, "acme/models/team/*");
     assert_string_equal(row.robot, "robot$acme+ci");
     binding_scope(&row, &scope);
@@ -316,7 +323,7 @@ static void lists_page_by_key(void **state)
     struct robot_page page = {0};
     struct binding_page bindings = {0};
     struct resource project = resource_of(RESOURCE_PROJECT, "acme/models"), all = resource_of(RESOURCE_SYSTEM, "");
-    const struct uuid acme = uuid_of(ACME);
+    const struct resource acme = resource_of(RESOURCE_ORGANISATION, "acme");
     struct error err = {0};
 
     for (size_t i = 0; i < COUNT(robots); i++) {
@@ -326,23 +333,27 @@ static void lists_page_by_key(void **state)
         if (i < 4) assert_true(bind(fixture->pg, &robots[i].robot.id, ROLE_CONSUMER, &project, NULL, &err));
         robot_create_done(&robots[i]);
     }
-    assert_true(robot_list(fixture->pg, &acme, NULL, 3, &page, &err).ok);
+    OWNED(permit) *of_acme = permit_of(ACTION_ROBOT_READ, &acme);
+    OWNED(permit) *of_all = permit_of(ACTION_ROBOT_READ, &all);
+    OWNED(permit) *on_project = permit_of(ACTION_BINDING_READ, &project);
+    OWNED(permit) *on_all = permit_of(ACTION_BINDING_READ, &all);
+    assert_true(robot_list(of_acme, fixture->pg, NULL, 3, &page, &err).ok);
     assert_int_equal(page.count, 3);
     assert_string_equal(page.rows[2].robot.name, "robot$acme+r2");
     assert_string_equal(page.rows[2].organisation, "acme");
     free(page.rows);
-    assert_true(robot_list(fixture->pg, &acme, "robot$acme+r2", 3, &page, &err).ok);
+    assert_true(robot_list(of_acme, fixture->pg, "robot$acme+r2", 3, &page, &err).ok);
     assert_int_equal(page.count, 1);
     free(page.rows);
-    assert_true(robot_list(fixture->pg, NULL, NULL, 100, &page, &err).ok);
+    assert_true(robot_list(of_all, fixture->pg, NULL, 100, &page, &err).ok);
     assert_int_equal(page.count, 5);
     free(page.rows);
-    assert_true(binding_list(fixture->pg, &project, NULL, 3, &bindings, &err).ok);
+    assert_true(binding_list(on_project, fixture->pg, NULL, 3, &bindings, &err).ok);
     assert_int_equal(bindings.count, 3);
     const struct uuid last = bindings.rows[2].binding.id;
     assert_string_equal(bindings.rows[0].on, "acme/models");
     free(bindings.rows);
-    assert_true(binding_list(fixture->pg, &all, &last, 3, &bindings, &err).ok);
+    assert_true(binding_list(on_all, fixture->pg, &last, 3, &bindings, &err).ok);
     assert_int_equal(bindings.count, 1);
     free(bindings.rows);
 }
@@ -362,18 +373,24 @@ static void an_administrator_is_made_and_replaced(void **state)
     bool exists = true;
     struct error err = {0};
 
+    struct administrator_making making = {.keep = keep, .context = &err};
+    OWNED(permit) *permit = permit_of(ACTION_ROBOT_CREATE, &all);
+    OWNED(permit) *replacing = permit_of(ACTION_ADMINISTRATOR_REPLACE, &all);
+
     assert_true(administrator_draw(true, &first, &err).ok);
     assert_true(administrator_draw(false, &second, &err).ok);
-    assert_false(administrator_create(fixture->pg, &first, false, keep, &err, &err).ok);
+    assert_false(administrator_create(permit, fixture->pg, &first, &making, &err).ok);
     assert_int_equal(err.kind, ERROR_FULL);
     assert_true(administrator_was_made(fixture->pg, &exists, &err).ok);
     assert_false(exists); /* nobody has its secret */
-    assert_true(administrator_create(fixture->pg, &first, false, keep, NULL, &err).ok);
+    making.context = NULL;
+    assert_true(administrator_create(permit, fixture->pg, &first, &making, &err).ok);
     assert_true(administrator_was_made(fixture->pg, &exists, &err).ok);
     assert_true(exists);
-    assert_false(administrator_create(fixture->pg, &second, false, keep, NULL, &err).ok);
+    assert_false(administrator_create(permit, fixture->pg, &second, &making, &err).ok);
     assert_int_equal(err.kind, ERROR_CONFLICT);
-    assert_true(administrator_create(fixture->pg, &second, true, keep, NULL, &err).ok);
+    making.replaces = true;
+    assert_true(administrator_create(replacing, fixture->pg, &second, &making, &err).ok);
 
     OWNED(authz_snapshot) *snapshot = load(fixture->pg);
     const struct bytes name = bytes_of_text(ADMINISTRATOR_NAME);
@@ -401,22 +418,25 @@ static void issuers_are_put_and_removed(void **state)
     struct uuid id = {{0}};
     struct error err = {0};
 
-    assert_true(trusted_issuer_put(fixture->pg, &record, &id, &err).ok);
+    OWNED(permit) *reading = permit_of(ACTION_ISSUER_READ, &all);
+    assert_true(issuer_trust_init(&trust, &record, &err).ok);
+    assert_true(run(fixture->pg, &trust.change, ACTION_ISSUER_TRUST, &all, &err));
+    id = trust.id;
     record.lifetime_max_s = 300;
     assert_true(issuer_trust_init(&trust, &record, &err).ok);
     assert_true(trust.change.raises_epoch); /* else two gateways wait for each other's locks */
     assert_true(run(fixture->pg, &trust.change, ACTION_ISSUER_TRUST, &all, &err));
     assert_true(uuid_equal(&trust.id, &id)); /* the same row */
-    assert_true(issuer_list(fixture->pg, NULL, 10, &page, &err).ok);
+    assert_true(issuer_list(reading, fixture->pg, NULL, 10, &page, &err).ok);
     assert_int_equal(page.count, 1);
     assert_string_equal(page.rows[0].record.url, "https://i");
     assert_int_equal(page.rows[0].record.algorithms, record.algorithms);
     free(page.rows);
-    assert_true(issuer_list(fixture->pg, "https://i", 10, &page, &err).ok);
+    assert_true(issuer_list(reading, fixture->pg, "https://i", 10, &page, &err).ok);
     assert_int_equal(page.count, 0);
     free(page.rows);
     record.jwks = "{\"keys\":[]}";
-    assert_false(trusted_issuer_put(fixture->pg, &record, &id, &err).ok);
+    assert_false(issuer_trust_init(&trust, &record, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
 
     OWNED(authz_snapshot) *snapshot = load(fixture->pg);

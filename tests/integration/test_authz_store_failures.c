@@ -8,6 +8,7 @@ static struct known {
     struct fixture *fixture;
     struct pg *pg;
     struct uuid robot, binding;
+    struct permit *robots, *bindings, *issuers, *creating, *trusting, *replacing;
 } known;
 
 static const struct issuer_record issuer = {.url = "https://i", .audience = "us", .algorithms = 1U << JOSE_ES256,
@@ -15,26 +16,27 @@ static const struct issuer_record issuer = {.url = "https://i", .audience = "us"
 
 static struct result look_at_robots(struct error *err)
 {
-    struct robot_row row;
+    struct robot_identity found;
     struct robot_page page;
+    char id[UUID_TEXT_SIZE];
     bool exists;
 
     TRY_UNTOUCHED_BYTES(exists, administrator_was_made(known.pg, &exists, err));
-    TRY_UNTOUCHED_BYTES(row, robot_find(known.pg, &known.robot, &row, err));
-    TRY_UNTOUCHED_BYTES(row, robot_find_name(known.pg, "robot$acme+ci", &row, err));
-    TRY_UNTOUCHED_BYTES(page, robot_list(known.pg, NULL, NULL, 10, &page, err));
+    uuid_format(&known.robot, id);
+    TRY_UNTOUCHED_BYTES(found, robot_resolve(lookup_of(known.pg), id, &found, err));
+    TRY_UNTOUCHED_BYTES(found, robot_resolve(lookup_of(known.pg), "robot$acme+ci", &found, err));
+    TRY_UNTOUCHED_BYTES(page, robot_list(known.robots, known.pg, NULL, 10, &page, err));
     free(page.rows);
     return SUCCESS;
 }
 
 static struct result look_at_bindings(struct error *err)
 {
-    const struct resource all = {.kind = RESOURCE_SYSTEM};
     struct binding_row row;
     struct binding_page page;
 
-    TRY_UNTOUCHED_BYTES(row, binding_find(known.pg, &known.binding, &row, err));
-    TRY_UNTOUCHED_BYTES(page, binding_list(known.pg, &all, NULL, 10, &page, err));
+    TRY_UNTOUCHED_BYTES(row, binding_find(known.creating, known.pg, &known.binding, &row, err));
+    TRY_UNTOUCHED_BYTES(page, binding_list(known.bindings, known.pg, NULL, 10, &page, err));
     free(page.rows);
     return SUCCESS;
 }
@@ -43,7 +45,7 @@ static struct result look_at_issuers(struct error *err)
 {
     struct issuer_page page;
 
-    TRY_UNTOUCHED_BYTES(page, issuer_list(known.pg, NULL, 10, &page, err));
+    TRY_UNTOUCHED_BYTES(page, issuer_list(known.issuers, known.pg, NULL, 10, &page, err));
     free(page.rows);
     return SUCCESS;
 }
@@ -75,15 +77,16 @@ static struct result trust_and_bind(struct error *err)
     const struct resource project = resource_of(RESOURCE_PROJECT, "acme/models");
     const struct authz_binding wanted = {.kind = PRINCIPAL_ROBOT, .robot = known.robot, .role = ROLE_PUBLISHER, .granted_by = "system"};
     struct binding_create create;
-    struct uuid id;
+    struct issuer_trust trust;
 
     binding_create_init(&create, &wanted, 60);
     create.binding.scope = RESOURCE_PROJECT;
     create.binding.organisation = project.organisation;
     create.binding.project = project.project;
     TRY(pg_begin(known.pg, err));
-    TRY_UNTOUCHED_BYTES(id, trusted_issuer_put(known.pg, &issuer, &id, err));
-    TRY(binding_insert(known.pg, &create, err));
+    TRY(issuer_trust_init(&trust, &issuer, err));
+    TRY(trust.change.run(known.trusting, &trust.change, known.pg, err));
+    TRY(binding_row_insert(known.pg, &create, err));
     return pg_commit(known.pg, err);
 }
 
@@ -98,7 +101,8 @@ static struct result make_administrator(struct error *err)
     struct robot_create create;
 
     TRY_UNTOUCHED_BYTES(create, administrator_draw(true, &create, err));
-    const struct result made = administrator_create(known.pg, &create, true, keep, NULL, err);
+    const struct administrator_making making = {.replaces = true, .keep = keep};
+    const struct result made = administrator_create(known.replacing, known.pg, &create, &making, err);
     robot_create_done(&create);
     return made;
 }
@@ -124,19 +128,33 @@ static void prepare(struct fixture *fixture)
     struct robot_create create;
     struct error err = {0};
 
-    known = (struct known){.fixture = fixture, .pg = fixture->pg};
+    const struct resource all = {.kind = RESOURCE_SYSTEM};
+
+    known = (struct known){.fixture = fixture, .pg = fixture->pg, .robots = permit_of(ACTION_ROBOT_READ, &all),
+                           .bindings = permit_of(ACTION_BINDING_READ, &all), .issuers = permit_of(ACTION_ISSUER_READ, &all),
+                           .creating = permit_of(ACTION_BINDING_CREATE, &all), .trusting = permit_of(ACTION_ISSUER_TRUST, &all),
+                           .replacing = permit_of(ACTION_ADMINISTRATOR_REPLACE, &all)};
     assert_true(robot_create_init(&create, "robot$acme+ci", &organisation, 3600, &err).ok);
     (void)snprintf(create.created_by, sizeof create.created_by, "system");
-    assert_true(robot_insert(known.pg, &create, &err).ok);
+    assert_true(robot_row_insert(known.pg, &create, &err).ok);
     known.robot = create.robot.id;
     robot_create_done(&create);
     const struct authz_binding wanted = {.kind = PRINCIPAL_ROBOT, .robot = known.robot, .role = ROLE_CONSUMER,
                                          .scope = RESOURCE_ORGANISATION, .organisation = organisation, .granted_by = "system"};
     struct binding_create bound;
     binding_create_init(&bound, &wanted, 0);
-    assert_true(binding_insert(known.pg, &bound, &err).ok);
+    assert_true(binding_row_insert(known.pg, &bound, &err).ok);
     known.binding = bound.binding.id;
-    assert_true(trusted_issuer_put(known.pg, &issuer, &(struct uuid){{0}}, &err).ok);
+    struct issuer_trust trust;
+    assert_true(issuer_trust_init(&trust, &issuer, &err).ok);
+    assert_true(trust.change.run(known.trusting, &trust.change, known.pg, &err).ok);
+}
+
+static void finish(void)
+{
+    struct permit *const permits[] = {known.robots, known.bindings, known.issuers, known.creating, known.trusting, known.replacing};
+
+    for (size_t i = 0; i < COUNT(permits); i++) permit_free(permits[i]);
 }
 
 /* A commit whose answer is lost may have come true. */
@@ -170,6 +188,7 @@ static void each_failure_is_said_and_changes_nothing(void **state)
             database_execute(fixture->database, "DELETE FROM binding WHERE role <> 'consumer'; DELETE FROM robot WHERE name = 'robot$admin'");
     }
     assert_failures(nth - 2, row->least);
+    finish();
     (void)tear_down((void **)&fixture);
 }
 

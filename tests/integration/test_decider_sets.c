@@ -184,7 +184,7 @@ static void rows_that_no_event_names_stand_in_nobodys_way(void **state)
     place_close(&place);
 }
 
-static struct result do_nothing(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result do_nothing(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     (void)change;
     (void)pg;

@@ -128,11 +128,11 @@ static void write_manifest(struct pushed *pushed, const char *config, const char
 static void check_manifest(const struct resource *where, const char *reference, const struct pushed *pushed)
 {
     OWNED(permit) *permit = permit_of(ACTION_MANIFEST_READ, where);
-    const struct manifest_query query = {.permit = permit, .action = ACTION_MANIFEST_READ, .where = where, .reference = reference};
+    const struct manifest_query query = {.action = ACTION_MANIFEST_READ, .where = where, .reference = reference};
     OWNED(stored_manifest) *manifest = NULL;
     struct error err = {0};
 
-    const struct result found = stored_manifest_find(fixture.registry, fixture.stack->pg, &query, &manifest, &err);
+    const struct result found = stored_manifest_find(permit, fixture.registry, fixture.stack->pg, &query, &manifest, &err);
     assert_int_equal(found.ok, pushed != NULL);
     if (pushed == NULL) {
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
@@ -189,8 +189,8 @@ static void a_changed_row_is_found(void **state)
                      " AND b.repository_id = r.repository_id AND b.name = 'b' AND m.repository_id = r.repository_id"
                      " AND o.repository_id = r.repository_id AND m.digest = a.manifest_digest AND o.digest = b.manifest_digest");
     OWNED(permit) *permit = permit_of(ACTION_MANIFEST_READ, &where);
-    const struct manifest_query query = {.permit = permit, .action = ACTION_MANIFEST_READ, .where = &where, .reference = "a"};
-    MUST_FAIL(ERROR_CORRUPT, stored_manifest_find(fixture.registry, fixture.stack->pg, &query, &manifest, &err));
+    const struct manifest_query query = {.action = ACTION_MANIFEST_READ, .where = &where, .reference = "a"};
+    MUST_FAIL(ERROR_CORRUPT, stored_manifest_find(permit, fixture.registry, fixture.stack->pg, &query, &manifest, &err));
 }
 
 /* Rows of one repository, each with a tag, behind the registry's back. */
@@ -236,9 +236,9 @@ static void tags_page_in_byte_order(void **state)
     for (size_t i = 0; i < COUNT(tags); i++) MUST(push_body(&where, tags[i], &pushed, &err));
     OWNED(permit) *permit = permit_of(ACTION_TAG_LIST, &where);
     for (size_t at = 0; at < COUNT(sorted);) {
-        const struct tag_query query = {.permit = permit, .where = &where, .last = last, .limit = 3};
+        const struct tag_query query = {.where = &where, .last = last, .limit = 3};
         OWNED(tag_page) *page = NULL;
-        MUST(tag_list(fixture.stack->pg, &query, &page, &err));
+        MUST(tag_list(permit, fixture.stack->pg, &query, &page, &err));
         assert_int_equal(page->count, COUNT(sorted) - at < 3 ? COUNT(sorted) - at : 3);
         assert_int_equal(page->has_more, COUNT(sorted) - at > 3);
         for (size_t i = 0; i < page->count; i++) assert_string_equal(page->names[i], sorted[at++]);
@@ -318,7 +318,8 @@ static void sizes_are_those_of_the_content(void **state)
     MUST_FAIL(ERROR_INVALID, push_body(&where, "wrong", &index, &err));
 }
 
-static void pages_have_one_referrer_each(struct referrer_query *query, struct referrer_page *page, size_t count)
+static void pages_have_one_referrer_each(const struct permit *permit, struct referrer_query *query, struct referrer_page *page,
+                                         size_t count)
 {
     char last[DIGEST_TEXT_SIZE] = "";
 
@@ -327,7 +328,7 @@ static void pages_have_one_referrer_each(struct referrer_query *query, struct re
     for (size_t i = 0; i < count; i++) {
         buffer_clear(&page->descriptors);
         query->last = last;
-        MUST(referrers_list(fixture.registry, fixture.stack->pg, query, page, &err));
+        MUST(referrers_list(permit, fixture.registry, fixture.stack->pg, query, page, &err));
         (void)snprintf(last, sizeof last, "%s", page->last);
         assert_int_equal(last[0] == '\0', i == count - 1);
     }
@@ -337,7 +338,7 @@ static void pages_have_one_referrer_each(struct referrer_query *query, struct re
     for (size_t i = 0; i < count; i++) {
         buffer_clear(&page->descriptors);
         query->last = i == 0 ? "" : last;
-        MUST(referrers_list(fixture.registry, fixture.stack->pg, query, page, &err));
+        MUST(referrers_list(permit, fixture.registry, fixture.stack->pg, query, page, &err));
         (void)snprintf(last, sizeof last, "%s", page->last);
         assert_null(strstr(buffer_text(&page->descriptors), "},{\"mediaType\""));
         assert_int_equal(last[0] == '\0', i == count - 1);
@@ -362,18 +363,18 @@ static void lists_what_refers_to_a_manifest(void **state)
         MUST(push_body(&where, NULL, &referrer[i], &err));
     }
     OWNED(permit) *permit = permit_of(ACTION_REFERRER_LIST, &where);
-    struct referrer_query query = {.permit = permit, .where = &where, .subject = subject.digest, .artifact_type = "",
+    struct referrer_query query = {.where = &where, .subject = subject.digest, .artifact_type = "",
                                    .last = "", .page_bytes = 65536, .read_bytes = UINT64_MAX};
-    MUST(referrers_list(fixture.registry, fixture.stack->pg, &query, &page, &err));
+    MUST(referrers_list(permit, fixture.registry, fixture.stack->pg, &query, &page, &err));
     for (size_t i = 0; i < COUNT(referrer); i++) assert_non_null(strstr(buffer_text(&page.descriptors), referrer[i].digest));
     assert_non_null(strstr(buffer_text(&page.descriptors), "\"x\":\"r1\""));
     assert_string_equal(page.last, "");
 
-    pages_have_one_referrer_each(&query, &page, COUNT(referrer));
+    pages_have_one_referrer_each(permit, &query, &page, COUNT(referrer));
     buffer_clear(&page.descriptors);
     query.last = "";
     query.artifact_type = "application/vnd.example.other";
-    MUST(referrers_list(fixture.registry, fixture.stack->pg, &query, &page, &err));
+    MUST(referrers_list(permit, fixture.registry, fixture.stack->pg, &query, &page, &err));
     assert_int_equal(page.descriptors.length, 0);
     buffer_done(&page.descriptors);
 }

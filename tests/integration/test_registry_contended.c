@@ -25,7 +25,7 @@ static struct result send_piece(struct sender *sender, struct error *err)
     OWNED(upload) *upload = NULL;
 
     TRY(upload_new(sender->registry, &sender->request, &upload, err));
-    TRY(upload_find(upload, sender->pg, sender->permit, err));
+    TRY(upload_find(sender->permit, upload, sender->pg, err));
     TRY(upload_claim(upload, sender->pg, err));
     TRY(upload_write(upload, (struct bytes){piece, sizeof piece}, err));
     return upload_save(upload, sender->pg, &recorder.recorder, err);

@@ -31,18 +31,18 @@ static struct erase_place place_new(const char *name)
     return place;
 }
 
-static struct erase_view view_of(const struct resource *where, const struct permit *permit)
+static struct erase_view view_of(const struct resource *where)
 {
-    return (struct erase_view){.permit = permit, .action = erase_action(where->kind), .where = where};
+    return (struct erase_view){.action = erase_action(where->kind), .where = where};
 }
 
 static struct erase_counts count(const struct resource *where)
 {
     OWNED(permit) *permit = stack_permit(fixture.stack, erase_action(where->kind), where);
-    const struct erase_view view = view_of(where, permit);
+    const struct erase_view view = view_of(where);
     struct erase_counts counts;
 
-    MUST(erase_count(fixture.stack->pg, &view, &counts, &err));
+    MUST(erase_count(permit, fixture.stack->pg, &view, &counts, &err));
     return counts;
 }
 
@@ -100,7 +100,7 @@ static void what_was_read_meanwhile_is_caught_up_with(void **state)
 {
     struct erase_place place = place_new("busy");
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_PROJECT_DELETE, &place.project);
-    const struct erase_view view = view_of(&place.project, permit);
+    const struct erase_view view = view_of(&place.project);
     struct erase_counts counts = count(&place.project), late = counts;
     struct resource where = place.repository;
 
@@ -110,12 +110,12 @@ static void what_was_read_meanwhile_is_caught_up_with(void **state)
     counts = count(&place.project);
     for (unsigned i = 0; i < 10; i++) permit_free(stack_permit(fixture.stack, ACTION_MANIFEST_READ, &place.repository));
     late = counts;
-    MUST(erase_catch_up(fixture.stack->pg, &view, &counts, &err));
+    MUST(erase_catch_up(permit, fixture.stack->pg, &view, &counts, &err));
     assert_true(counts.seen >= late.seen + 10);
     MUST(collect_push_manifest(&where, "v2", &place.pushed, &err));
-    MUST_FAIL(ERROR_CONFLICT, erase_catch_up(fixture.stack->pg, &view, &counts, &err));
+    MUST_FAIL(ERROR_CONFLICT, erase_catch_up(permit, fixture.stack->pg, &view, &counts, &err));
     counts = count(&place.project);
-    MUST(erase_catch_up(fixture.stack->pg, &view, &counts, &err));
+    MUST(erase_catch_up(permit, fixture.stack->pg, &view, &counts, &err));
     MUST(erase(&place.project, &counts, epoch_now(), &err));
 }
 
@@ -201,18 +201,18 @@ static void more_rights_than_end_at_once_are_refused(void **state)
 {
     struct erase_place place = place_new("rights");
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_PROJECT_DELETE, &place.project);
-    const struct erase_view view = view_of(&place.project, permit);
+    const struct erase_view view = view_of(&place.project);
     struct erase_counts counts;
 
     (void)state;
     execute("INSERT INTO binding (binding_id, issuer, subject, role, organisation_id, project_id, granted_by)"
             " SELECT gen_random_uuid(), 'https://idp.example', 's' || i, 'consumer', organisation_id, project_id, 'a test'"
             " FROM project, generate_series(1, 1000) AS i WHERE name = 'rights'");
-    MUST(erase_count(fixture.stack->pg, &view, &counts, &err));
+    MUST(erase_count(permit, fixture.stack->pg, &view, &counts, &err));
     assert_int_equal(counts.bindings, ERASE_RIGHTS_MAX);
     struct resource repository = place.repository;
     (void)fixture_begin(&repository);
-    MUST_FAIL(ERROR_LIMIT, erase_count(fixture.stack->pg, &view, &counts, &err));
+    MUST_FAIL(ERROR_LIMIT, erase_count(permit, fixture.stack->pg, &view, &counts, &err));
 }
 
 int main(void)

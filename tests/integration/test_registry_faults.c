@@ -60,7 +60,7 @@ static struct result push(struct attempt *attempt, struct error *err)
     recorder = fixture_recorder(permit);
     OWNED(upload) *upload = NULL;
     TRY_UNTOUCHED_BYTES(upload, upload_new(fixture.registry, &request, &upload, err));
-    TRY(upload_find(upload, fixture.stack->pg, permit, err));
+    TRY(upload_find(permit, upload, fixture.stack->pg, err));
     return fill(attempt, upload, &recorder, err);
 }
 
@@ -93,11 +93,11 @@ static struct result pull(const struct attempt *attempt, struct error *err)
     OWNED(stored_blob) *blob = NULL;
 
     TRY(permit_for(ACTION_MANIFEST_READ, &attempt->where, &listing, err));
-    const struct manifest_query tag = {.permit = listing, .action = ACTION_MANIFEST_READ, .where = &attempt->where, .reference = "latest"};
-    TRY_UNTOUCHED_BYTES(manifest, stored_manifest_find(fixture.registry, fixture.stack->pg, &tag, &manifest, err));
+    const struct manifest_query tag = {.action = ACTION_MANIFEST_READ, .where = &attempt->where, .reference = "latest"};
+    TRY_UNTOUCHED_BYTES(manifest, stored_manifest_find(listing, fixture.registry, fixture.stack->pg, &tag, &manifest, err));
     TRY(permit_for(ACTION_BLOB_READ, &attempt->where, &reading, err));
-    const struct blob_query query = {.permit = reading, .action = ACTION_BLOB_READ, .where = &attempt->where, .digest = attempt->digest};
-    TRY_UNTOUCHED_BYTES(blob, stored_blob_find(fixture.registry, fixture.stack->pg, &query, &blob, err));
+    const struct blob_query query = {.action = ACTION_BLOB_READ, .where = &attempt->where, .digest = attempt->digest};
+    TRY_UNTOUCHED_BYTES(blob, stored_blob_find(reading, fixture.registry, fixture.stack->pg, &query, &blob, err));
     TRY(stored_blob_open(blob, err));
     TRY(stored_blob_read(blob, 0, read, LENGTH, err));
     assert_memory_equal(read, attempt->content, LENGTH);

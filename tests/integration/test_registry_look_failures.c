@@ -13,16 +13,16 @@ static struct uuid job;
 static struct result list_names(struct error *err)
 {
     struct pg *pg = fixture.stack->pg;
-    const struct scope_query below = {.permit = lister, .where = &everything, .projects = true, .limit = 10};
-    const struct repository_query names = {.permit = cataloguer, .where = &everything, .from = "", .until = "\x7f", .last = "", .limit = 10};
-    const struct tag_query query = {.permit = tag_lister, .where = &where, .last = "", .limit = 10};
+    const struct scope_query below = {.where = &everything, .projects = true, .limit = 10};
+    const struct repository_query names = {.where = &everything, .from = "", .until = "\x7f", .last = "", .limit = 10};
+    const struct tag_query query = {.where = &where, .last = "", .limit = 10};
     OWNED(scope_page) *scopes = NULL;
     OWNED(repository_page) *repositories = NULL;
     OWNED(tag_page) *tags = NULL;
 
-    TRY_UNTOUCHED_BYTES(scopes, scope_list(pg, &below, &scopes, err));
-    TRY_UNTOUCHED_BYTES(repositories, repository_list(pg, &names, &repositories, err));
-    TRY_UNTOUCHED_BYTES(tags, tag_list(pg, &query, &tags, err));
+    TRY_UNTOUCHED_BYTES(scopes, scope_list(lister, pg, &below, &scopes, err));
+    TRY_UNTOUCHED_BYTES(repositories, repository_list(cataloguer, pg, &names, &repositories, err));
+    TRY_UNTOUCHED_BYTES(tags, tag_list(tag_lister, pg, &query, &tags, err));
     return SUCCESS;
 }
 
@@ -38,7 +38,7 @@ static struct result look_at_quotas(struct error *err)
         size_t count;
     } found;
 
-    TRY_UNTOUCHED_BYTES(use, quota_read(fixture.stack->pg, project_reader, &project, &use, err));
+    TRY_UNTOUCHED_BYTES(use, quota_read(project_reader, fixture.stack->pg, &project, &use, err));
     TRY_UNTOUCHED_BYTES(change, quota_change_prepare(&project, QUOTA_OWN, &limits, &change, err));
     TRY_UNTOUCHED_BYTES(found, quota_events_list(fixture.stack->pg, found.list, COUNT(found.list), &found.count, err));
     TRY_UNTOUCHED_BYTES(portion, quota_events_take(fixture.stack->pg, &events, 1, &portion, err));
@@ -48,7 +48,6 @@ static struct result look_at_quotas(struct error *err)
 static struct result look_at_jobs(struct error *err)
 {
     struct pg *pg = fixture.stack->pg;
-    const struct job_view view = {.permit = job_reader, .where = &everything};
     const struct job_page newest = {.from = INT64_MAX, .limit = 10}, first = {.job = &job, .limit = 10};
     struct job one;
     struct {
@@ -60,10 +59,10 @@ static struct result look_at_jobs(struct error *err)
         size_t count;
     } findings;
 
-    TRY_UNTOUCHED_BYTES(one, job_find(pg, &view, &job, &one, err));
-    TRY_UNTOUCHED_BYTES(jobs, job_list(pg, &view, &newest, &jobs.list, &jobs.count, err));
+    TRY_UNTOUCHED_BYTES(one, job_find(job_reader, pg, &job, &one, err));
+    TRY_UNTOUCHED_BYTES(jobs, job_list(job_reader, pg, &newest, &jobs.list, &jobs.count, err));
     free(jobs.list);
-    TRY_UNTOUCHED_BYTES(findings, job_findings(pg, &view, &first, &findings.list, &findings.count, err));
+    TRY_UNTOUCHED_BYTES(findings, job_findings(job_reader, pg, &first, &findings.list, &findings.count, err));
     free(findings.list);
     return SUCCESS;
 }
@@ -71,7 +70,6 @@ static struct result look_at_jobs(struct error *err)
 static struct result look_at_reports(struct error *err)
 {
     struct pg *pg = fixture.stack->pg;
-    const struct job_view view = {.permit = job_reader, .where = &everything};
     struct {
         struct pg_rows *rows;
         const char *text;
@@ -81,9 +79,9 @@ static struct result look_at_reports(struct error *err)
         size_t count;
     } keys;
 
-    TRY_UNTOUCHED_BYTES(report, job_report_text(pg, &view, &job, &report.rows, &report.text, err));
+    TRY_UNTOUCHED_BYTES(report, job_report_text(job_reader, pg, &job, &report.rows, &report.text, err));
     pg_rows_free(report.rows);
-    TRY_UNTOUCHED_BYTES(keys, job_count_keys(pg, job_reader, keys.list, &keys.count, err));
+    TRY_UNTOUCHED_BYTES(keys, job_count_keys(job_reader, pg, keys.list, &keys.count, err));
     return SUCCESS;
 }
 

@@ -56,13 +56,13 @@ static void lists_projects_by_name(void **state)
 {
     const struct resource system = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
-    struct scope_query query = {.permit = permit, .where = &system, .projects = true, .limit = 1};
+    struct scope_query query = {.where = &system, .projects = true, .limit = 1};
     bool found = false, has_more = true;
 
     (void)state;
     for (char before[RESOURCE_NAME_MAX + 1] = ""; has_more;) {
         OWNED(scope_page) *page = NULL;
-        MUST(scope_list(fixture.stack->pg, &query, &page, &err));
+        MUST(scope_list(permit, fixture.stack->pg, &query, &page, &err));
         assert_int_equal(page->count, 1);
         const struct scope_record *record = &page->records[0];
         assert_true(strcmp(before, record->name) < 0);
@@ -83,10 +83,10 @@ static void hidden_projects_count_in_no_page(void **state)
     const struct resource system = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = permit_of(ACTION_PROJECT_LIST, &system);
     OWNED(scope_page) *all = NULL;
-    struct scope_query query = {.permit = permit, .where = &system, .projects = true, .limit = 100};
+    struct scope_query query = {.where = &system, .projects = true, .limit = 100};
 
     (void)state;
-    MUST(scope_list(fixture.stack->pg, &query, &all, &err));
+    MUST(scope_list(permit, fixture.stack->pg, &query, &all, &err));
     assert_true(all->count > 1);
     const struct uuid last = all->records[all->count - 1].id;
     const struct scope_reader readers[] = {{0}, {.projects = &last, .project_count = 1}};
@@ -94,7 +94,7 @@ static void hidden_projects_count_in_no_page(void **state)
         OWNED(scope_page) *page = NULL;
         query.limit = 1;
         query.reader = &readers[i];
-        MUST(scope_list(fixture.stack->pg, &query, &page, &err));
+        MUST(scope_list(permit, fixture.stack->pg, &query, &page, &err));
         assert_int_equal(page->count, i);
         assert_false(page->has_more);
         if (i == 1) assert_true(uuid_equal(&page->records[0].id, &last));
@@ -106,7 +106,7 @@ static void repositories_are_listed_between_names(void **state)
     const struct resource system = {.kind = RESOURCE_SYSTEM};
     OWNED(permit) *permit = permit_of(ACTION_CATALOG_LIST, &system);
     struct repository_query query = {
-        .permit = permit, .where = &system, .from = "", .until = "~", .last = "", .limit = SCOPE_PAGE_MAX};
+        .where = &system, .from = "", .until = "~", .last = "", .limit = SCOPE_PAGE_MAX};
     OWNED(repository_page) *all = NULL;
     OWNED(repository_page) *rest = NULL;
     OWNED(repository_page) *first = NULL;
@@ -118,16 +118,16 @@ static void repositories_are_listed_between_names(void **state)
         char digest[DIGEST_TEXT_SIZE];
         fixture_push(&where, 28, 1, digest);
     }
-    MUST(repository_list(fixture.stack->pg, &query, &all, &err));
+    MUST(repository_list(permit, fixture.stack->pg, &query, &all, &err));
     assert_true(all->count > 2);
     for (size_t i = 1; i < all->count; i++) assert_true(strcmp(all->names[i - 1], all->names[i]) < 0);
     query.last = all->names[0];
-    MUST(repository_list(fixture.stack->pg, &query, &rest, &err));
+    MUST(repository_list(permit, fixture.stack->pg, &query, &rest, &err));
     assert_int_equal(rest->count, all->count - 1);
     for (size_t i = 0; i < rest->count; i++) assert_string_equal(rest->names[i], all->names[i + 1]);
     query.from = all->names[1];
     query.until = all->names[2];
-    MUST(repository_list(fixture.stack->pg, &query, &first, &err));
+    MUST(repository_list(permit, fixture.stack->pg, &query, &first, &err));
     assert_int_equal(first->count, 1);
     assert_string_equal(first->names[0], all->names[1]);
 }

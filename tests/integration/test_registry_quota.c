@@ -40,7 +40,7 @@ static int64_t bytes_told(void)
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_PROJECT_READ, &where);
     struct quota_use use;
 
-    MUST(quota_read(fixture.stack->pg, permit, &where, &use, &err));
+    MUST(quota_read(permit, fixture.stack->pg, &where, &use, &err));
     return use.bytes_used;
 }
 

@@ -17,10 +17,10 @@ static struct blob_search search_for(enum action action, const struct resource *
     return search;
 }
 
-static struct blob_query query_of(const struct blob_search *search, const struct permit *permit)
+static struct blob_query query_of(const struct blob_search *search)
 {
     return (struct blob_query){
-        .permit = permit, .action = search->action, .where = &search->where, .digest = search->digest, .search = search};
+        .action = search->action, .where = &search->where, .digest = search->digest, .search = search};
 }
 
 /* Without a connection: whoever asked the database would crash. */
@@ -28,11 +28,11 @@ static bool is_there(enum action action, const struct resource *where, const cha
 {
     OWNED(permit) *permit = stack_permit(fixture.stack, action, where);
     const struct blob_search search = search_for(action, where, digest);
-    const struct blob_query query = query_of(&search, permit);
+    const struct blob_query query = query_of(&search);
     OWNED(stored_blob) *blob = NULL;
     struct error problem = {0};
 
-    const struct result found = stored_blob_find(fixture.registry, NULL, &query, &blob, &problem);
+    const struct result found = stored_blob_find(permit, fixture.registry, NULL, &query, &blob, &problem);
     if (!found.ok) assert_int_equal(problem.kind, ERROR_NOT_FOUND);
     return found.ok;
 }
@@ -41,10 +41,10 @@ static bool is_recalled(struct registry *registry, enum action action, const str
 {
     OWNED(permit) *permit = stack_permit(fixture.stack, action, where);
     const struct blob_search search = search_for(action, where, digest);
-    const struct blob_query query = query_of(&search, permit);
+    const struct blob_query query = query_of(&search);
     OWNED(stored_blob) *blob = NULL;
 
-    return stored_blob_recall(registry, &query, &blob);
+    return stored_blob_recall(permit, registry, &query, &blob);
 }
 
 static void a_row_comes_with_the_record(void **state)
@@ -91,8 +91,8 @@ static void what_is_in_memory_is_recalled(void **state)
     uint8_t *content = fixture_content(43, ARTIFACTS, digest);
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_BLOB_READ, &where);
     const struct blob_search search = search_for(ACTION_BLOB_READ, &where, digest);
-    const struct blob_query query = query_of(&search, permit);
-    assert_true(stored_blob_recall(fixture.registry, &query, &blob));
+    const struct blob_query query = query_of(&search);
+    assert_true(stored_blob_recall(permit, fixture.registry, &query, &blob));
     assert_int_equal(stored_blob_size(blob), ARTIFACTS);
     assert_true(stored_blob_read_at_once(blob, 0, read, sizeof read));
     assert_memory_equal(read, content, sizeof read);
@@ -111,9 +111,9 @@ static void what_another_gateway_pushed_is_read_before_it_is_recalled(void **sta
     fixture_push(&where, 44, ARTIFACTS, digest);
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_BLOB_READ, &where);
     const struct blob_search search = search_for(ACTION_BLOB_READ, &where, digest);
-    const struct blob_query query = query_of(&search, permit);
+    const struct blob_query query = query_of(&search);
     assert_false(is_recalled(second, ACTION_BLOB_READ, &where, digest));
-    MUST(stored_blob_find(second, NULL, &query, &blob, &err));
+    MUST(stored_blob_find(permit, second, NULL, &query, &blob, &err));
     MUST(stored_blob_open(blob, &err));
     assert_int_equal(is_recalled(second, ACTION_BLOB_READ, &where, digest), reads_at_once(digest));
     stored_blob_free(GIVE(blob));

@@ -99,12 +99,12 @@ static void pull_it(void *context)
 {
     struct rescue *rescue = context;
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_MANIFEST_STAT, &rescue->where);
-    const struct manifest_query query = {.permit = permit, .action = ACTION_MANIFEST_STAT, .where = &rescue->where,
+    const struct manifest_query query = {.action = ACTION_MANIFEST_STAT, .where = &rescue->where,
                                          .reference = rescue->doomed->digest};
     OWNED(stored_manifest) *manifest = NULL;
     struct error problem = {0};
 
-    rescue->is_told = stored_manifest_find(fixture.registry, fixture.stack->pg, &query, &manifest, &problem).ok;
+    rescue->is_told = stored_manifest_find(permit, fixture.registry, fixture.stack->pg, &query, &manifest, &problem).ok;
     if (!rescue->is_told) assert_int_equal(problem.kind, ERROR_NOT_FOUND);
     MUST(registry_write_notes(fixture.registry, fixture.stack->pg, &err));
 }

@@ -242,7 +242,7 @@ static struct upload_page *list(struct resource where, enum resource_kind kind, 
     where.kind = kind;
     where.detail[0] = '\0';
     OWNED(permit) *permit = stack_permit(fixture.stack, ACTION_UPLOAD_LIST, &where);
-    MUST(upload_list(fixture.stack->pg, permit, &query, &page, &err));
+    MUST(upload_list(permit, fixture.stack->pg, &query, &page, &err));
     return page;
 }
 

@@ -143,9 +143,9 @@ static bool is_found(const struct upload_request *request, const struct permit *
     MUST(upload_new(fixture.registry, request, &alone, &err));
     MUST(upload_new(fixture.registry, request, &recorded, &err));
     MUST(fixture_change(request->action, request->where, upload_search(recorded), &err));
-    const struct result found = upload_find(alone, fixture.stack->pg, permit, &problem);
+    const struct result found = upload_find(permit, alone, fixture.stack->pg, &problem);
     if (!found.ok) assert_int_equal(problem.kind, ERROR_NOT_FOUND);
-    assert_int_equal(upload_find(recorded, NULL, permit, &problem).ok, found.ok); /* asks nobody */
+    assert_int_equal(upload_find(permit, recorded, NULL, &problem).ok, found.ok); /* asks nobody */
     return found.ok;
 }
 

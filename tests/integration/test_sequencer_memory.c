@@ -71,7 +71,7 @@ static void two_gateways_take_turns(void **state)
     audit_log_close(&log);
 }
 
-static struct result run_nothing(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_nothing(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     (void)change;
     (void)pg;
@@ -80,7 +80,7 @@ static struct result run_nothing(struct change *change, struct pg *pg, const str
     return SUCCESS;
 }
 
-static struct result run_raise(struct change *change, struct pg *pg, const struct permit *permit, struct error *err)
+static struct result run_raise(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     (void)change;
     (void)permit;

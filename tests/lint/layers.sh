@@ -3,7 +3,9 @@
 # 1. A file includes headers of its own folder and of the folders before it in layers.txt, never of one after it.
 # 2. A header named *_priv.h is for its own folder and the rooms in it alone.
 # 3. gateway/ sees no blob and no row: neither storage/blob.h, storage/driver.h nor any *_store.h.
-# 4. Only policy/ makes decisions; only crypto/ includes OpenSSL and libsodium; only gateway/ and client/ speak HTTP.
+# 4. Only embedded/ and cmd/ found a registry: its first administrator and its first policy set need no right that somebody gave.
+# 5. Only *_store.c defines and runs statements.
+# 6. Only policy/ makes decisions; only crypto/ includes OpenSSL and libsodium; only gateway/ and client/ speak HTTP.
 set -eu
 cd "$1"
 layers=$(grep -v '^#' tests/lint/layers.txt | tr '\n' ' ')
@@ -23,6 +25,8 @@ function room_of(path) { do sub(/\/?[^\/]*$/, "", path); while (path != "" && !(
     else if (quoted[2] ~ /_priv\.h$/ && index(own "/", room "/") != 1) problem = "is private to " room
     else if (from[1] == "gateway" && quoted[2] ~ /(_store\.h|storage\/blob\.h|storage\/driver\.h)$/) problem = "is below what gateway/ may see: go through registry/"
     else if (quoted[2] == "audit/decision_make.h" && from[1] != "policy" && from[1] != "audit") problem = "lets " from[1] " grant itself anything: only policy/ decides"
+    else if (quoted[2] ~ /^(authz\/administrator|policy\/set_install)\.h$/ && from[1] != to[1] && from[1] != "embedded" && from[1] != "cmd") problem = "founds a registry: only embedded/ and cmd/ may"
+    else if (quoted[2] == "storage/pg_table.h" && where[1] !~ /(_store\.c|^storage\/[a-z_]+\.[ch])$/) problem = "is for *_store.c: nobody else runs statements"
     else if (to[1] == "keyd" && from[1] != "keyd" && from[1] != "cmd") problem = "belongs to the process that holds the keys"
     else if (to[1] == "client" && from[1] != "client" && from[1] != "cmd") problem = "belongs to the command line"
     else next

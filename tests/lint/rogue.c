@@ -1,0 +1,58 @@
+/*
+ * tests/lint/rogue.c -- a handler that does what nobody decided. tests/lint/rogue.py compiles it as a file of gateway/: with CASE_PERMITTED
+ * it must compile, with any other case it must not.
+ */
+#include "authz/binding.h"
+#include "authz/robot.h"
+#include "gateway/pipeline/request.h"
+#include "registry/stored_blob.h"
+#include "registry/stored_manifest.h"
+#include "registry/tag.h"
+#include "registry/upload/upload.h"
+
+struct result rogue(struct request *request, struct pg *pg, struct lookup *lookup, struct error *err);
+
+struct result rogue(struct request *request, struct pg *pg, struct lookup *lookup, struct error *err)
+{
+    const struct tag_query query = {.where = &request->pairs[0].resource, .last = "", .limit = 1};
+    const struct uuid nobody = {{0}};
+    struct binding_create create;
+    struct binding_page bindings;
+    struct robot_identity robot;
+    struct tag_page *page = NULL;
+
+    binding_create_init(&create, &(struct authz_binding){.kind = PRINCIPAL_ROBOT}, 1);
+#if defined(CASE_PERMITTED)
+    const struct permit *permit = request->permit;
+    TRY(robot_resolve(lookup, "robot$acme+ci", &robot, err));
+    TRY(binding_insert(permit, pg, &create, err));
+    TRY(binding_list(permit, pg, &nobody, 1, &bindings, err));
+    return tag_list(permit, pg, &query, &page, err);
+#elif defined(CASE_STATEMENT_BY_NAME)
+    return pg_run(pg, "tag_delete", NULL, NULL, err);
+#elif defined(CASE_STATEMENT_OF_ANOTHER_FILE)
+    return pg_run(pg, &tag_delete_sql, NULL, NULL, err);
+#elif defined(CASE_STATEMENT_OF_A_TABLE)
+    return pg_run(pg, tag_statements.statements[0], NULL, NULL, err);
+#elif defined(CASE_STATEMENT_MADE_UP)
+    const struct pg_statement statement = {"tag_delete", "DELETE FROM tag", "", ""};
+    return pg_run(pg, &statement, NULL, NULL, err);
+#elif defined(CASE_BINDING_WITHOUT_PERMIT)
+    return binding_insert(pg, &create, err);
+#elif defined(CASE_TAGS_WITHOUT_PERMIT)
+    return tag_list(pg, &query, &page, err);
+#elif defined(CASE_NULL_FOR_PERMIT)
+    return tag_list(NULL, pg, &query, &page, err);
+#elif defined(CASE_NULL_FOR_PERMIT_OF_BINDINGS)
+    return binding_list(NULL, pg, &nobody, 1, &bindings, err);
+#elif defined(CASE_CHANGE_WITHOUT_PERMIT)
+    return create.change.run(&create.change, pg, err);
+#elif defined(CASE_CHANGE_WITH_NULL_FOR_PERMIT)
+    return create.change.run(NULL, &create.change, pg, err);
+#elif defined(CASE_PERMIT_MADE_UP)
+    const struct permit permit = {0};
+    return tag_list(&permit, pg, &query, &page, err);
+#elif defined(CASE_LOOKUP_AS_CONNECTION)
+    return tag_list(request->permit, lookup, &query, &page, err);
+#endif
+}
