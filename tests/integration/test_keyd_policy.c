@@ -323,7 +323,7 @@ static uint64_t add_event(const struct document *document, const char *action, s
     char detail[DOCUMENT_DETAIL_SIZE];
     struct error err = {0};
 
-    leaf = (struct leaf){.sequence = the_log.size, .time_ms = 1, .source = {"gw1", 1, the_log.size + 1}, .class_uid = 600301,
+    leaf = (struct leaf){.version = 1, .sequence = the_log.size, .time_ms = 1, .source = {"gw1", 1, the_log.size + 1}, .class_uid = 600301,
                          .actor = "system", .target_count = 1, .outcome = "allowed"};
     document_detail(document, detail);
     (void)snprintf(leaf.targets[0].action, sizeof leaf.targets[0].action, "%s", action);
