@@ -77,12 +77,17 @@ make_users() {
     done
 }
 
+# configure PRESET
+configure() {
+    command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
+    mkdir -p "$root/build"
+    local log="$root/build/configure-$1.log"
+    (cd "$root" && cmake --preset "$1") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $1 failed"; }
+}
+
 # build PRESET [TARGET...]: configures once, then builds what changed of the targets, or of everything.
 build() {
     local preset=$1; shift
-    command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER-ccache}
-    mkdir -p "$root/build"
-    local log="$root/build/configure-$preset.log"
-    (cd "$root" && cmake --preset "$preset") > "$log" 2>&1 || { cat "$log" >&2; die "cmake --preset $preset failed"; }
+    configure "$preset"
     (cd "$root" && cmake --build --preset "$preset" --target "${@:-all}")
 }

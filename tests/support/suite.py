@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""What the suite of tests costs (tests/costs.txt), and what one test needs. For script/test and tests/lint.
+
+usage: suite.py check BUILD           whether the declared costs keep their bounds, and are of tests that there are
+       suite.py needs BUILD REGEX     targets that the tests whose names fit are built by
+       suite.py left-out              the dear tests, as one regular expression for ctest
+       suite.py table JUNIT           the ten tests that took longest, and those that took much more than they declare
+Standard library only."""
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CHEAP = 2         # seconds that a test without a line is counted for
+ONE_MAX = 330     # seconds that one test may cost
+ALL_MAX = 3200    # seconds of all tests together, of which most are spent waiting: so four run at a time
+CHEAP_MAX = 400   # seconds of those without a line, so that they fit into script/test --fast
+LATE = 4          # a test is late when it takes so many times what it declares
+RUNS = {"scenario": "needs_scenario", "faults": "needs_faults", "programs": "product"}  # label -> what else a test runs
+
+
+def costs():
+    """Name -> seconds, of the dear tests."""
+    found = {}
+    with open(os.path.join(ROOT, "tests/costs.txt"), encoding="ascii") as file:
+        for number, line in enumerate(file, 1):
+            words = line.split("#", 1)[0].split()
+            if not words:
+                continue
+            if len(words) != 2 or not words[0].isdigit() or words[1] in found:
+                sys.exit(f"tests/costs.txt:{number}: not 'SECONDS NAME', or a name that has a line already")
+            found[words[1]] = int(words[0])
+    return found
+
+
+def tests(build, *options):
+    shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1", *options], check=True, capture_output=True, text=True)
+    return json.loads(shown.stdout)["tests"]
+
+
+def check(build):
+    declared, names = costs(), [test["name"] for test in tests(build)]
+    cheap = CHEAP * len([name for name in names if name not in declared])
+    wrong = [f"{name} is no test" for name in declared if name not in names]
+    wrong += [f"{name} declares {seconds} s, and {CHEAP} s need no line" for name, seconds in declared.items() if seconds <= CHEAP]
+    wrong += [f"{name} declares {seconds} s, and no test may cost more than {ONE_MAX} s: its long form belongs into script/soak"
+              for name, seconds in declared.items() if seconds > ONE_MAX]
+    total = sum(declared.values()) + cheap
+    if total > ALL_MAX:
+        wrong.append(f"all tests together declare {total} s, and may cost {ALL_MAX} s")
+    if cheap > CHEAP_MAX:
+        wrong.append(f"the cheap tests are counted for {cheap} s, and may cost {CHEAP_MAX} s")
+    for line in wrong:
+        print(f"tests/costs.txt: {line}")
+    print(f"{len(names)} tests, {total} s of {ALL_MAX} s; the dearest: " +
+          ", ".join(f"{name} {seconds} s" for name, seconds in sorted(declared.items(), key=lambda row: -row[1])[:3]))
+    return 1 if wrong else 0
+
+
+def label(test):
+    return next((entry["value"] for entry in test["properties"] if entry["name"] == "LABELS"), [])
+
+
+def needs(build, regex):
+    """Programs in its command by their path in the build folder, and what its labels stand for."""
+    chosen = tests(build, "-R", regex)
+    if not chosen:
+        sys.exit(f"no test is called {regex}; ctest --preset asan -N lists them")
+    prefix, targets = os.path.abspath(build) + os.sep, {"storage/migrations.c"}
+    for test in chosen:
+        for word in test.get("command", ()):
+            path = os.path.abspath(word)
+            if path.startswith(prefix) and (not os.path.exists(path) or os.access(path, os.X_OK) and os.path.isfile(path)):
+                targets.add(path[len(prefix):])
+        targets.update(RUNS[name] for name in label(test) if name in RUNS)
+    known = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], check=True, capture_output=True, text=True).stdout
+    known = {line.rsplit(":", 1)[0] for line in known.splitlines()}
+    print("\n".join(sorted(targets & known)))
+    return 0
+
+
+def left_out():
+    print("^(" + "|".join(map(re.escape, costs())) + ")$")
+    return 0
+
+
+def table(path):
+    declared = costs()
+    took = {case.get("name"): float(case.get("time", 0)) for case in xml.etree.ElementTree.parse(path).iter("testcase")}
+    print(f"{len(took)} tests took {sum(took.values()):.0f} s; those that took longest, and what tests/costs.txt declares:")
+    order = sorted(took, key=lambda name: -took[name])
+    for name in order[:10]:
+        print(f"  {took[name]:6.1f} s  of {declared.get(name, CHEAP):3} s  {name}")
+    late = [name for name in order if took[name] > LATE * declared.get(name, CHEAP) + 10]
+    if late:
+        print(f"took much longer than declared, on this machine: {', '.join(late)}")
+    return 0
+
+
+COMMANDS = {"check": check, "needs": needs, "left-out": left_out, "table": table}
+if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
+    sys.exit(__doc__)
+sys.exit(COMMANDS[sys.argv[1]](*sys.argv[2:]))
