@@ -8,7 +8,6 @@ import http.client
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -19,6 +18,8 @@ import tempfile
 import time
 import traceback
 import urllib.parse
+
+from issuer import Issuer, LocalIssuer
 
 BUILD = os.environ.get("SIJIL_BUILD", "build/asan")
 START_SECONDS = 90  # with sanitizers, on a busy machine, PostgreSQL's initdb included
@@ -402,40 +403,15 @@ def make_robot(server, name, role, scope, organisation="main", **more):
     return robot["name"], robot["secret"]
 
 
-class Issuer:
-    """An OIDC issuer with one P-256 key, made with the openssl tool."""
-
-    def __init__(self, url, audience):
-        self.url, self.audience, self.folder = url, audience, tempfile.TemporaryDirectory()
-        self.key = os.path.join(self.folder.name, "key.pem")
-        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key], check=True)
-        der = subprocess.run(["openssl", "ec", "-in", self.key, "-pubout", "-outform", "DER"], check=True,
-                             capture_output=True).stdout
-        self.jwks = {"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "x": self.encode(der[-64:-32]), "y": self.encode(der[-32:])}]}
-
-    @staticmethod
-    def encode(data):
-        return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-    def token(self, **more):
-        now = int(time.time())
-        said = {"iss": self.url, "sub": "repo:acme/train:ref:refs/heads/main", "iat": now, "exp": now + 600, "jti": os.urandom(8).hex(),
-                "aud": self.audience, **more}
-        text = self.encode(b'{"alg":"ES256","kid":"one"}') + "." + self.encode(json.dumps(said).encode())
-        shown = subprocess.run(f"openssl dgst -sha256 -sign {self.key} | openssl asn1parse -inform DER", shell=True, check=True,
-                               input=text.encode(), capture_output=True).stdout.decode()
-        numbers = re.findall(r"INTEGER +:([0-9A-F]+)", shown)
-        return text + "." + self.encode(b"".join(int(number, 16).to_bytes(32, "big") for number in numbers))
-
-
 def make_person(server, name, role, scope):
     """A second person: a subject of a trusted issuer with one role; answers a login that is good for ten minutes. Robots of the
-    administrator are the administrator."""
+    administrator are the administrator. The issuer's keys, and the person's token, come from it over TLS."""
     if getattr(server, "people", None) is None:
-        server.people = Issuer("https://staff.example", f"https://127.0.0.1:{server.port}")
-        server.client(server.admin).api("POST", "/issuers", {"url": server.people.url, "algorithms": ["ES256"], "jwks": server.people.jwks})
+        server.people = LocalIssuer(free_port(), f"https://127.0.0.1:{server.port}")
+        keys = server.people.fetch(server.people.fetch("/.well-known/openid-configuration")["jwks_uri"])
+        server.client(server.admin).api("POST", "/issuers", {"url": server.people.url, "algorithms": ["ES256"], "jwks": keys})
     server.client(server.admin).api("POST", "/bindings", {"issuer": server.people.url, "subject": name, "role": role, "scope": scope})
-    return "oidc", server.people.token(sub=name)
+    return "oidc", server.people.fetch("/token", login=(name, server.people.add(name)))["id_token"]
 
 
 def send_slowly(place, location, size):
