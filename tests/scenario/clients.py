@@ -639,8 +639,9 @@ def an_administrator_works_by_command():
     assert json.loads(done.stdout) == {"host": host(), "username": name}
     shown = sijil("whoami", host()).stdout
     assert name in shown and re.search(r"registry-admin +on the registry\n", shown) and "secret ends" in shown, shown
+    assert re.search(r"person +the administrator, whoever runs the machine\n", shown), shown
     told = json.loads(sijil("whoami", host(), "--json").stdout)
-    assert told["name"] == name and {"role": "registry-admin", "scope": ""} in told["roles"], told
+    assert told["person"] == "administrator" and told["name"] == name and {"role": "registry-admin", "scope": ""} in told["roles"], told
 
     def admin(*words, code=0):
         """What `sijil admin` did, as JSON; of a refusal, its words."""
