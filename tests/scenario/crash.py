@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kill -9 of any process at random moments while clients push and pull; PostgreSQL, log and disk are checked after each.
 
-usage: crash.py [ROUNDS [SEED [CLIENTS]]]     20 rounds and 16 clients by default
+usage: crash.py [ROUNDS [SEED [CLIENTS]]]     9 rounds by default, one of each stroke; 8 clients, or 16 in more than 20 rounds
 Nothing that was acknowledged is lost, nothing that was refused is half done, no wrong byte is ever served. The seed is
 printed, so that the order of strokes can be repeated; the moments at which they hit can't."""
 import os
@@ -15,9 +15,9 @@ from integrity import Integrity
 from sijil_test import Server
 from workers import PATIENCE, Worker, World, check_acknowledged, sample, wait_for_progress
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 9
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
-CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16
+CLIENTS = int(sys.argv[3]) if len(sys.argv) > 3 else 16 if ROUNDS > 20 else 8
 REPOSITORY = "main/models/crash"
 
 
