@@ -326,7 +326,7 @@ def proofs(world):
         keys = world.admin.api("GET", "/audit/key")
         with open(folder + "/documents.pem", "w", encoding="ascii") as file:
             file.write(keys["documents"])
-        with open(folder + "/set.json", "w", encoding="utf-8") as file:
+        with open(folder + "/replay-set.json", "w", encoding="utf-8") as file:
             json.dump(world.admin.api("GET", "/policies")["set"], file)
         events = world.admin.api("GET", "/audit/events?order=ascending&limit=1000&facts=true")["events"]
         pushed = next(event for event in events if event["entry"]["act"] == "upload.begin" and event["facts"])
@@ -402,8 +402,8 @@ CASES = {
     "verify-proof": verifying("proof", "--key", "{key}", "--entry", "{folder}/entry.json", "{folder}/entry.tlog-proof"),
     "verify-proof-changed": verifying("proof", "--key", "{key}", "--json", "--entry", "{folder}/other-entry.json",
                                       "{folder}/entry.tlog-proof", good=1, right='"verified":false'),
-    "verify-replay": verifying("replay", "--set", "{folder}/set.json", "{folder}/export.ndjson", right="1 decisions agree, 0 differ"),
-    "verify-replay-changed": verifying("replay", "--json", "--set", "{folder}/set.json", "{folder}/other-export.ndjson", good=1,
+    "verify-replay": verifying("replay", "--set", "{folder}/replay-set.json", "{folder}/export.ndjson", right="1 decisions agree, 0 differ"),
+    "verify-replay-changed": verifying("replay", "--json", "--set", "{folder}/replay-set.json", "{folder}/other-export.ndjson", good=1,
                                        right='"differ":1'),
     "verify-certificate": verifying("certificate", "--key", "{key}", "--json", "--signer", "{folder}/documents.pem",
                                     "{folder}/certificate", right='"verified":true'),
