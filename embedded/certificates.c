@@ -56,7 +56,7 @@ static void collect_names(const struct embedded *embedded, struct names *names_o
         add_name(names_out, (const char *)name.data, name.length);
 }
 
-static struct result key_at(const char *path, struct ecdsa_key **key_out, struct error *err)
+struct result embedded_key_at(const char *path, struct ecdsa_key **key_out, struct error *err)
 {
     OWNED(ecdsa_key) *key = NULL;
     bool is_there = false;
@@ -81,7 +81,7 @@ static struct result authority_at(const struct embedded *embedded, struct ecdsa_
         return failure(err, ERROR_NOT_FOUND,
                        "the authority's key %.100s is gone: put it back, or remove ca.pem, and give clients the new one",
                        place->authority_key);
-    return key_at(place->authority_key, key_out, err);
+    return embedded_key_at(place->authority_key, key_out, err);
 }
 
 static struct result make_authority(const struct embedded *embedded, const struct ecdsa_key *key,
@@ -128,7 +128,7 @@ static struct result issue(const struct embedded *embedded, const struct names *
     struct buffer OWNED_BUFFER pem = BUFFER(CERTIFICATE_PEM_MAX);
     OWNED(ecdsa_key) *key = NULL;
 
-    TRY(key_at(embedded->settings.tls_key, &key, err));
+    TRY(embedded_key_at(embedded->settings.tls_key, &key, err));
     if (geteuid() == 0 &&
         chown(embedded->settings.tls_key, embedded->users.gateway.uid, embedded->users.gateway.gid) != 0)
         return failure(err, ERROR_UNAVAILABLE, "can't give %s to %s: %s", embedded->settings.tls_key,

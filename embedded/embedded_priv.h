@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include "crypto/ecdsa.h"
 #include "crypto/secret.h"
 #include "embedded/embedded.h"
 
@@ -149,6 +150,8 @@ RESULT keyd_start(struct embedded *embedded, struct error *err);
 
 /** Authority once, server certificate when it is missing, nears its end, or lacks a name. */
 RESULT certificates_prepare(struct embedded *embedded, struct error *err);
+/** The private key at path; made there, mode 0600, if there is none. The caller owns *key_out. */
+RESULT embedded_key_at(const char *path, struct ecdsa_key **key_out, struct error *err);
 /** Whether the options make a policy set; nothing is made of it. */
 RESULT officer_check(const struct embedded_options *options, struct error *err);
 /** Approver's key and the first signed policy set. */

@@ -10,19 +10,6 @@
 #include "embedded/found.h"
 #include "policy/set.h"
 
-static struct result approver_at(const char *path, struct ecdsa_key **key_out, struct error *err)
-{
-    OWNED(ecdsa_key) *key = NULL;
-    bool is_there = false;
-
-    TRY(file_is_there(path, &is_there, err));
-    if (is_there) return ecdsa_key_load(path, key_out, err);
-    TRY(ecdsa_key_new(&key, err));
-    TRY(ecdsa_key_save(key, path, err));
-    *key_out = GIVE(key);
-    return SUCCESS;
-}
-
 static struct result write_public(const struct embedded *embedded, const struct ecdsa_key *key,
                                   struct error *err)
 {
@@ -103,7 +90,7 @@ static struct result prepare(void *context, struct error *err)
         warn_of_late("--network", embedded->options.network);
         return SUCCESS;
     }
-    TRY(approver_at(embedded->place.approver, &key, err));
+    TRY(embedded_key_at(embedded->place.approver, &key, err));
     TRY(write_public(embedded, key, err));
     return write_set(embedded, key, set, err);
 }
