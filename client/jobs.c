@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/text.h"
 
 /* All jobs of one run. */
 struct crew {
@@ -14,7 +13,7 @@ struct crew {
     size_t next;
     bool has_failed;
     struct error err;
-    char explanation[sizeof((struct invocation){0}.explanation)]; /* of that failure */
+    char explanation[sizeof((struct report){0}.explanation)]; /* of that failure */
     struct session *session;
     atomic_bool gives_up;
 };
@@ -22,21 +21,10 @@ struct crew {
 struct job {
     struct crew *crew;
     struct session *session, *branch; /* the branch is owned; the first job has none, and takes the crew's session */
-    struct invocation invocation;     /* where a branch explains refusals, beside others */
+    struct report report;             /* where a branch explains refusals, beside others */
     pthread_t thread;
     bool has_thread;
 };
-
-struct result jobs_option(const struct invocation *invocation, unsigned *at_once_out, struct error *err)
-{
-    const char *text = invocation_option(invocation, 'J');
-    uint64_t at_once = JOBS_DEFAULT;
-
-    if (text != NULL && (!text_to_u64(bytes_of_text(text), JOBS_MAX, &at_once) || at_once == 0))
-        return failure(err, ERROR_INVALID, "--jobs %.40s: a number from 1 to %d is expected", text, JOBS_MAX);
-    *at_once_out = (unsigned)at_once;
-    return SUCCESS;
-}
 
 /* False when there is nothing left to do. */
 static bool take(struct crew *crew, size_t *index_out)
@@ -55,7 +43,7 @@ static void note_failure(struct job *job, const struct error *why)
     (void)pthread_mutex_lock(&crew->mutex);
     if (!crew->has_failed) {
         crew->err = *why;
-        memcpy(crew->explanation, session_invocation(job->session)->explanation, sizeof crew->explanation);
+        memcpy(crew->explanation, session_report(job->session)->explanation, sizeof crew->explanation);
     }
     crew->has_failed = true;
     atomic_store(&crew->gives_up, true);
@@ -80,8 +68,8 @@ static struct result prepare(struct crew *crew, struct job *job, bool is_first, 
     job->crew = crew;
     job->session = crew->session;
     if (!is_first) {
-        job->invocation = *session_invocation(crew->session);
-        TRY(session_branch(crew->session, &job->invocation, &job->branch, err));
+        job->report = *session_report(crew->session);
+        TRY(session_branch(crew->session, &job->report, &job->branch, err));
         job->session = job->branch;
     }
     session_give_up_when(job->session, &crew->gives_up);
@@ -97,8 +85,7 @@ static struct result run_all(struct crew *crew, struct job *all, unsigned count,
     for (unsigned i = 1; i < count; i++)
         if (all[i].has_thread) (void)pthread_join(all[i].thread, NULL);
     if (!crew->has_failed) return SUCCESS;
-    struct invocation *invocation = session_invocation(crew->session);
-    memcpy(invocation->explanation, crew->explanation, sizeof invocation->explanation);
+    memcpy(session_report(crew->session)->explanation, crew->explanation, sizeof crew->explanation);
     *err = crew->err;
     return (struct result){.ok = false};
 }

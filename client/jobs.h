@@ -21,6 +21,3 @@ struct jobs {
 
 /** The failure, and its explanation, are those of the first that failed. */
 RESULT jobs_run(const struct jobs *jobs, struct session *session, struct error *err);
-
-/** The option --jobs, or JOBS_DEFAULT. ERROR_INVALID for what is no number of jobs. */
-RESULT jobs_option(const struct invocation *invocation, unsigned *at_once_out, struct error *err);

@@ -21,11 +21,11 @@ static struct result about(struct session *session, const struct remote_referenc
     if (result.ok) return result;
     (void)snprintf(text, sizeof text, "%s/%s%c%s", reference->host, reference->repository, reference->is_digest ? '@' : ':',
                    reference->reference);
-    invocation_explain(session_invocation(session), "reference", text);
+    report_explain(session_report(session), "reference", text);
     failure_name(text, err);
     if (err->kind != ERROR_NOT_FOUND) return result;
     (void)snprintf(text, sizeof text, "sijil tags %s/%s, or sijil ls %s", reference->host, reference->repository, reference->host);
-    invocation_explain(session_invocation(session), "try", text);
+    report_explain(session_report(session), "try", text);
     return result;
 }
 

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "client/address.h"
 #include "crypto/digest.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 #define HOST_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]"
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -15,11 +14,11 @@
 #include "client/local.h"
 #include "client/terminal.h"
 
-#define TOKENS_MAX 8       /* scopes of one invocation; a push needs one, a mount two */
+#define TOKENS_MAX 8       /* scopes of one session; a push needs one, a mount two */
 #define TOKEN_MARGIN_MS 15000 /* a token this close to its end is not used for a new request */
 #define TOKEN_SIZE 16384
 #define SENTENCE_MAX 100   /* letters of a registry's message that the error's sentence has room for, behind a name */
-#define WARNINGS_SIZE 4096 /* what one invocation shows of warnings: a registry has no more to say in a whole answer */
+#define WARNINGS_SIZE 4096 /* what a session shows of warnings: a registry has no more to say in a whole answer */
 
 struct token {
     char scope[800]; /* two repositories: a mount */
@@ -28,7 +27,7 @@ struct token {
 };
 
 struct session {
-    struct invocation *invocation;
+    struct report *report;
     struct http *http;
     struct host_login login;
     struct token tokens[TOKENS_MAX];
@@ -39,42 +38,28 @@ struct session {
     const atomic_bool *gives_up;
 };
 
-struct result session_open(struct invocation *invocation, const char *host, struct session **session_out,
+struct result session_open(struct report *report, const char *host, const struct host_login *login, struct session **session_out,
                            struct error *err)
-{
-    struct host_login login = {0};
-
-    TRY(line_check(invocation, address_check(host, err)));
-    if (strchr(host, '/') != NULL)
-        return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host));
-    TRY(host_login_find(host, &login, err));
-    const struct result opened = session_open_as(invocation, host, &login, session_out, err);
-    explicit_bzero(&login, sizeof login);
-    return opened;
-}
-
-struct result session_open_as(struct invocation *invocation, const char *host, const struct host_login *login,
-                              struct session **session_out, struct error *err)
 {
     OWNED(session) *session = memory_zeroed(1, sizeof *session);
     if (session == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a session");
 
-    session->invocation = invocation;
+    session->report = report;
     session->login = *login;
     session->warned = BUFFER(WARNINGS_SIZE);
     session->trunk = session;
     (void)pthread_mutex_init(&session->mutex, NULL);
-    const struct http_options options = {.host = host, .ca_file = session->login.ca_file, .verbose = invocation->verbose};
+    const struct http_options options = {.host = host, .ca_file = session->login.ca_file, .verbose = report->verbose};
     TRY(http_new(&options, &session->http, err));
     *session_out = GIVE(session);
     return SUCCESS;
 }
 
-struct result session_branch(struct session *session, struct invocation *invocation, struct session **branch_out, struct error *err)
+struct result session_branch(struct session *session, struct report *report, struct session **branch_out, struct error *err)
 {
     OWNED(session) *branch = NULL;
 
-    TRY(session_open_as(invocation, http_host(session->http), &session->login, &branch, err));
+    TRY(session_open(report, http_host(session->http), &session->login, &branch, err));
     branch->trunk = session->trunk;
     *branch_out = GIVE(branch);
     return SUCCESS;
@@ -98,33 +83,32 @@ void session_pause(const struct session *session, unsigned seconds, const struct
 
     address_hide(shown.message);
     terminal_tame(shown.message);
-    if (!session->invocation->json && !session_gives_up(session))
-        (void)fprintf(stderr, "%s%s; trying again in %u s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", shown.message, seconds);
+    if (session->report->wait != NULL && !session_gives_up(session)) session->report->wait(shown.message, seconds);
 
     for (unsigned passed = 0; passed < 10 * seconds && !session_gives_up(session); passed++) (void)nanosleep(&tenth, NULL);
 }
 
-struct invocation *session_invocation(const struct session *session)
+struct report *session_report(const struct session *session)
 {
-    return session->invocation;
+    return session->report;
 }
 
-static void explain_members(struct invocation *invocation, const json_t *detail)
+static void explain_members(struct report *report, const json_t *detail)
 {
     static const char *const members[] = {"rule", "policy", "missing", "failed", "decision", "reason", "digest"};
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
-        invocation_explain(invocation, members[i], json_text_of(detail, members[i]));
+        report_explain(report, members[i], json_text_of(detail, members[i]));
 }
 
 /* The detail and the denials in it, no deeper: how deep an answer goes is a stranger's choice. */
-static void explain_detail(struct invocation *invocation, const json_t *detail)
+static void explain_detail(struct report *report, const json_t *detail)
 {
-    if (json_is_string(detail)) invocation_explain(invocation, "detail", json_string_value(detail));
+    if (json_is_string(detail)) report_explain(report, "detail", json_string_value(detail));
     if (json_is_array(detail)) detail = json_array_get(detail, 0);
-    explain_members(invocation, detail);
+    explain_members(report, detail);
     const json_t *denials = json_object_get(detail, "denials"); /* the first of them is told above */
-    for (size_t i = 1; i < json_array_size(denials); i++) explain_members(invocation, json_array_get(denials, i));
+    for (size_t i = 1; i < json_array_size(denials); i++) explain_members(report, json_array_get(denials, i));
 }
 
 static enum error_kind kind_of(long status)
@@ -138,32 +122,32 @@ static enum error_kind kind_of(long status)
     return ERROR_INVALID;
 }
 
-struct result refusal(struct invocation *invocation, const struct http_response *response, struct error *err)
+struct result refusal(struct report *report, const struct http_response *response, struct error *err)
 {
     OWNED_JSON answer = NULL;
     struct error ignored = {0};
     const char *what = NULL, *code = NULL;
 
-    invocation->explanation[0] = '\0';
+    report->explanation[0] = '\0';
     if (response->body.length > 0 && !json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, &ignored).ok)
-        invocation_explain(invocation, "answer", "not JSON; is this a Sijil registry?");
+        report_explain(report, "answer", "not JSON; is this a Sijil registry?");
     const json_t *first = json_array_get(json_object_get(answer, "errors"), 0);
     if (first != NULL) { /* OCI */
         code = json_text_of(first, "code");
         what = json_text_of(first, "message");
-        explain_detail(invocation, json_object_get(first, "detail"));
+        explain_detail(report, json_object_get(first, "detail"));
     } else if (json_text_of(answer, "title") != NULL) { /* RFC 9457 */
         code = json_text_of(answer, "title");
         what = json_text_of(answer, "detail");
-        explain_detail(invocation, answer);
+        explain_detail(report, answer);
     } else { /* RFC 6749 */
         code = json_text_of(answer, "error");
         what = json_text_of(answer, "error_description");
     }
     const bool is_long = what != NULL && strlen(what) > SENTENCE_MAX; /* told once, and whole: it may end with the way out */
-    if (is_long) invocation_explain(invocation, "message", what);
-    invocation_explain(invocation, "audit", response->audit);
-    invocation_explain(invocation, "request", response->request_id);
+    if (is_long) report_explain(report, "message", what);
+    report_explain(report, "audit", response->audit);
+    report_explain(report, "request", response->request_id);
     return failure(err, kind_of(response->status), "%ld %.60s%s%s", response->status, code == NULL ? "from the registry" : code,
                    what == NULL || is_long ? "" : ": ", what == NULL || is_long ? "" : what);
 }
@@ -209,14 +193,14 @@ static struct result take_token(struct session *session, const char *scope, cons
 /* Says at which registry, as whom, and what helps. */
 static struct result login_refused(struct session *session, const struct http_response *response, struct error *err)
 {
-    const struct result refused = refusal(session->invocation, response, err);
+    const struct result refused = refusal(session->report, response, err);
     char text[600];
 
     failure_name(http_host(session->http), err);
     if (response->status != 401) return refused;
-    invocation_explain(session->invocation, "name", session->login.username);
+    report_explain(session->report, "name", session->login.username);
     (void)snprintf(text, sizeof text, "sijil login %s, with a secret that is good", http_host(session->http));
-    invocation_explain(session->invocation, "try", text);
+    report_explain(session->report, "try", text);
     return refused;
 }
 
@@ -251,16 +235,6 @@ static struct result token_for(struct session *session, const char *scope, struc
     return fetch_token(session, scope, token_out, err);
 }
 
-static void show_warning(const struct session *session, const char *warning)
-{
-    OWNED_JSON object = session->invocation->json ? json_pack("{s:s}", "warning", warning) : NULL;
-
-    if (object == NULL)
-        (void)fprintf(stderr, "warning from the registry: %s\n", warning);
-    else if (json_dumpf(object, stderr, JSON_COMPACT) == 0)
-        (void)fputc('\n', stderr);
-}
-
 /* False if it was shown before, or there is no room to remember it: then it is not shown at all. */
 static bool is_news(struct session *trunk, const char *warning)
 {
@@ -278,7 +252,7 @@ static void show_warnings(struct session *session, char *warnings)
     for (char *line = warnings, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = '\0';
         terminal_tame(line);
-        if (is_news(session->trunk, line)) show_warning(session, line);
+        if (session->report->warn != NULL && is_news(session->trunk, line)) session->report->warn(line);
     }
     (void)pthread_mutex_unlock(&session->trunk->mutex);
     warnings[0] = '\0';
@@ -288,10 +262,10 @@ static void show_warnings(struct session *session, char *warnings)
 static struct result nothing_granted(struct session *session, const char *scope, const struct http_response *response,
                                      struct error *err)
 {
-    const struct result refused = refusal(session->invocation, response, err);
+    const struct result refused = refusal(session->report, response, err);
 
     (void)refused.ok;
-    invocation_explain(session->invocation, "scope", scope);
+    report_explain(session->report, "scope", scope);
     return failure(err, ERROR_DENIED, "401: no role that %.100s has covers this, or there is no such thing: ask for one",
                    session->login.username);
 }
@@ -329,7 +303,7 @@ struct result session_call(struct session *session, const char *scope, const str
         token->good_until_ms = 0; /* revoked, or the registry has new keys: once more with a fresh one */
     }
     if (response->status == 401) return nothing_granted(session, scope, response, err);
-    return refusal(session->invocation, response, err);
+    return refusal(session->report, response, err);
 }
 
 void session_free(struct session *session)

@@ -2,7 +2,7 @@
  * cmd/options.h -- the command lines of the programs that have no commands: one table each.
  *
  * The programs parse by them and print --help from them; cmd/manual makes the man pages and completions of them.
- * `sijil` has its table in client/commands.c.
+ * `sijil` has its table in client/commands/commands.c.
  */
 #pragma once
 

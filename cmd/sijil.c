@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/dump.h"
-#include "client/command.h"
+#include "client/commands/command.h"
 
 int main(int argc, char **argv)
 {

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "registry/manifest_members.h"
+#include "registry/names/manifest_members.h"
 
 static const struct media_type_row {
     const char *name;

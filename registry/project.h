@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "registry/key_cache.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 #include "registry/registry.h"
 
 #define LABEL_TEXT_MAX     8192 /* canonical JSON of a floor label: all regimes and subjects have room */

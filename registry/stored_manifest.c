@@ -9,7 +9,7 @@
 #include "crypto/aead.h"
 #include "registry/manifest_cache.h"
 #include "registry/manifest_use.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 #include "registry/registry_priv.h"
 #include "registry/seal.h"
 #include "registry/stored_manifest_store.h"

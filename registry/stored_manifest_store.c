@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 #include "registry/quota_store.h"
 #include "registry/registry_priv.h"
 #include "storage/pg_table.h"

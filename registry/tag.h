@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 #include "registry/registry.h"
 #include "registry/stored_manifest.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/program.h"
-#include "client/command.h"
+#include "client/commands/command.h"
 
 /* Pieces of a page (man-pages(7)), roff.c. Text is escaped, so that no letter of a table is taken for a request. */
 void roff_begin(FILE *out, const char *name, int section, const char *summary);

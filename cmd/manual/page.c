@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "client/help.h"
+#include "client/commands/help.h"
 #include "cmd/manual/manual.h"
 
 #define TITLE_SIZE 160 /* a command's name and operands */

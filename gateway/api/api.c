@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 #define PROOF_WAIT_MS 150
 #define PROOF_WAITS   10 /* an event is signed within a second */

@@ -9,7 +9,7 @@
 #include "gateway/api/api_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 #define DAY_S    86400
 #define DAYS_MAX 3650

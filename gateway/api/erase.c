@@ -11,7 +11,7 @@
 #include "gateway/pipeline/route.h"
 #include "policy/decider.h"
 #include "registry/jobs/erase.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 #define KEPT_SHOWN  100 /* repositories that a plan names; it counts all */
 #define PLAN_MAX    ((size_t)128 << 10)

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
 #include "policy/decider.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 #define DAY_S 86400
 

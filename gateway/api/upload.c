@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "gateway/api/api_priv.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 #include "registry/upload/upload_admin.h"
 
 struct result target_upload_list(struct request *request, struct lookup *lookup, struct error *err)

@@ -6,7 +6,7 @@
 #include "gateway/http/condition.h"
 #include "gateway/oci/oci_priv.h"
 #include "policy/decider.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 #include "registry/stored_manifest.h"
 #include "registry/tag.h"
 

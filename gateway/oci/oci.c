@@ -10,7 +10,7 @@
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 struct result oci_refuse(struct request *request, unsigned status, const char *code, const char *message)
 {

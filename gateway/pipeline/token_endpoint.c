@@ -11,7 +11,7 @@
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/handler.h"
 #include "policy/decider.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 #include "registry/registry.h"
 
 #define GRANT_EXCHANGE "urn:ietf:params:oauth:grant-type:token-exchange" /* RFC 8693 section 2.1 */

@@ -13,8 +13,8 @@
 #include "authz/principal.h"
 #include "crypto/digest.h"
 #include "registry/key_cache.h"
+#include "registry/names/reference.h"
 #include "registry/recorder.h"
-#include "registry/reference.h"
 #include "registry/registry.h"
 
 /** The statements of this folder. */

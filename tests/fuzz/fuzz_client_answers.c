@@ -17,7 +17,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "client/command.h"
+#include "client/commands/command.h"
 #include "client/http.h"
 #include "crypto/digest.h"
 

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "client/layout.h"
 #include "client/reference.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -28,7 +28,7 @@ function room_of(path) { do sub(/\/?[^\/]*$/, "", path); while (path != "" && !(
     else if (quoted[2] ~ /^(authz\/administrator|policy\/set_install)\.h$/ && from[1] != to[1] && from[1] != "embedded" && from[1] != "cmd") problem = "founds a registry: only embedded/ and cmd/ may"
     else if (quoted[2] == "storage/pg_table.h" && where[1] !~ /(_store\.c|^storage\/[a-z_]+\.[ch])$/) problem = "is for *_store.c: nobody else runs statements"
     else if (to[1] == "keyd" && from[1] != "keyd" && from[1] != "cmd") problem = "belongs to the process that holds the keys"
-    else if (to[1] == "client" && from[1] != "client" && from[1] != "cmd") problem = "belongs to the command line"
+    else if (room == "client/commands" && own != room && from[1] != "cmd") problem = "belongs to the command line"
     else next
     printf "%s:%s: \"%s\" %s\n", where[1], where[2], quoted[2], problem; bad = 1
 }

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "client/api_priv.h"
+#include "client/commands/api_priv.h"
 #include "client/hosts.h"
 #include "client/http.h"
 #include "client/jobs.h"
@@ -222,7 +222,7 @@ static struct result count_run(void *context, size_t index, struct session *sess
     atomic_fetch_add(&many->runs[index], 1);
     if (many->failing == SIZE_MAX) return SUCCESS;
     if (index == many->failing) {
-        (void)snprintf(session_invocation(session)->explanation, 20, "job %zu", index);
+        (void)snprintf(session_report(session)->explanation, 20, "job %zu", index);
         return failure(err, ERROR_DENIED, "number %zu failed", index);
     }
     session_pause(session, 60, &(const struct error){.message = "a test"});
@@ -315,13 +315,13 @@ static void jobs(void **state)
     struct error err = {0};
 
     assert_non_null(invocation);
-    assert_true(session_open_as(invocation, "registry.example", &login, &session, &err).ok);
+    assert_true(session_open(&invocation->report, "registry.example", &login, &session, &err).ok);
     const bool fails = row->failing != SIZE_MAX;
     assert_int_equal(jobs_run(&work, session, &err).ok, !fails);
     for (size_t i = 0; i < row->count && !fails; i++) assert_int_equal(atomic_load(&many.runs[i]), 1);
     assert_int_equal(atomic_load(&many.gave_up), row->gave_up);
     if (fails) assert_int_equal(err.kind, ERROR_DENIED);
-    if (fails) assert_int_equal(strncmp(invocation->explanation, "job ", 4), 0);
+    if (fails) assert_int_equal(strncmp(invocation->report.explanation, "job ", 4), 0);
     session_free(session);
     free(invocation);
 }
@@ -352,10 +352,10 @@ static void refusals(void **state)
     response->status = 403;
     (void)snprintf(response->request_id, sizeof response->request_id, "r1");
     assert_true(buffer_add_text(&response->body, row->body, &err).ok);
-    assert_false(refusal(invocation, response, &err).ok);
+    assert_false(refusal(&invocation->report, response, &err).ok);
     assert_int_equal(strncmp(err.message, row->sentence, strlen(row->sentence)), 0);
-    assert_non_null(strstr(invocation->explanation, row->explained));
-    assert_null(strstr(invocation->explanation, row->not_explained));
+    assert_non_null(strstr(invocation->report.explanation, row->explained));
+    assert_null(strstr(invocation->report.explanation, row->not_explained));
     assert_int_equal(exit_code_of(invocation, &err), EXIT_DENIED);
     http_response_done(response);
     free(response);

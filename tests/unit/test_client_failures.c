@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "client/command.h"
+#include "client/commands/command.h"
 #include "client/hash.h"
 #include "client/hosts.h"
 #include "client/layout.h"
@@ -39,8 +39,8 @@ static struct result open_sessions(void *context, struct error *err)
     OWNED(session) *branch = NULL;
 
     (void)context;
-    TRY_UNTOUCHED_BYTES(session, session_open_as(invocation, "registry.example", &login, &session, err));
-    TRY_UNTOUCHED_BYTES(branch, session_branch(session, invocation, &branch, err));
+    TRY_UNTOUCHED_BYTES(session, session_open(&invocation->report, "registry.example", &login, &session, err));
+    TRY_UNTOUCHED_BYTES(branch, session_branch(session, &invocation->report, &branch, err));
     return SUCCESS;
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 #define NINE      "a23456789"
 #define NAME_63   NINE NINE NINE NINE NINE NINE NINE

@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/local.h"
 #include "client/reference.h"
 #include "client/session.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 #define PAGES_MAX 100000 /* of a thousand tags each */
 
@@ -73,7 +73,7 @@ struct result command_tags(struct invocation *invocation, struct error *err)
         return line_check(invocation, failure(err, ERROR_INVALID, "name the repository without a tag or digest"));
     (void)snprintf(scope, sizeof scope, "repository:%s:pull", target.repository);
     (void)snprintf(path, sizeof path, "/v2/%s/tags/list?n=1000", target.repository);
-    TRY(session_open(invocation, target.host, &session, err));
+    TRY(command_session(invocation, target.host, &session, err));
     for (unsigned page = 0; page < PAGES_MAX && path[0] != '\0'; page++) {
         OWNED_RESPONSE response = RESPONSE;
         const struct http_request request = {.method = "GET", .path = path, .wanted = 200};
@@ -96,7 +96,7 @@ struct result command_delete(struct invocation *invocation, struct error *err)
         return line_check(invocation, failure(err, ERROR_INVALID, "name a tag (only it goes) or a digest (all its tags go too)"));
     (void)snprintf(scope, sizeof scope, "repository:%s:pull,delete", target.repository);
     (void)snprintf(path, sizeof path, "/v2/%s/manifests/%s", target.repository, target.reference);
-    TRY(session_open(invocation, target.host, &session, err));
+    TRY(command_session(invocation, target.host, &session, err));
     const struct http_request request = {.method = "DELETE", .path = path, .wanted = 202};
     TRY(named(&target, session_call(session, scope, &request, &response, err), err));
     if (invocation->json) {

@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/local.h"
 #include "client/terminal.h"
 
@@ -118,7 +118,7 @@ struct result command_issuer_remove(struct invocation *invocation, struct error 
     const char *named = invocation->operands[1];
     char id[ID_SIZE];
 
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     (void)snprintf(id, sizeof id, "%s", named);
     if (strchr(named, '/') != NULL) TRY(find(session, named, id, err));
     if (id[0] == '\0') return failure(err, ERROR_NOT_FOUND, "there is no trusted issuer '%.150s'", named);

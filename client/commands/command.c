@@ -1,4 +1,4 @@
-#include "client/command.h"
+#include "client/commands/command.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "client/address.h"
-#include "client/help.h"
+#include "client/commands/help.h"
+#include "client/jobs.h"
 #include "client/terminal.h"
 
 const char *invocation_option(const struct invocation *invocation, int letter)
@@ -36,13 +38,18 @@ struct result line_check(struct invocation *invocation, struct result checked)
 
 void invocation_explain(struct invocation *invocation, const char *label, const char *value)
 {
-    const size_t used = strlen(invocation->explanation);
+    report_explain(&invocation->report, label, value);
+}
 
-    if (value == NULL || value[0] == '\0') return;
-    (void)snprintf(invocation->explanation + used, sizeof invocation->explanation - used, "%s  %-12s %s",
-                   used == 0 ? "" : "\n", label, value);
-    address_hide(invocation->explanation + used);
-    terminal_tame(invocation->explanation + used + (used == 0 ? 0 : 1));
+struct result jobs_option(const struct invocation *invocation, unsigned *at_once_out, struct error *err)
+{
+    const char *text = invocation_option(invocation, 'J');
+    uint64_t at_once = JOBS_DEFAULT;
+
+    if (text != NULL && (!text_to_u64(bytes_of_text(text), JOBS_MAX, &at_once) || at_once == 0))
+        return failure(err, ERROR_INVALID, "--jobs %.40s: a number from 1 to %d is expected", text, JOBS_MAX);
+    *at_once_out = (unsigned)at_once;
+    return SUCCESS;
 }
 
 enum exit_code exit_code_of(const struct invocation *invocation, const struct error *err)
@@ -249,16 +256,16 @@ static struct result add_members(json_t *object, const char *explanation, struct
 static struct result write_report(const struct invocation *invocation, const struct error *told, struct buffer *text, struct error *err)
 {
     OWNED_JSON object = json_pack("{s:s,s:s,s:s}", "error", error_kind_name(told->kind), "message", told->message, "detail",
-                                  invocation->explanation);
+                                  invocation->report.explanation);
 
     if (object == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");
-    TRY(add_members(object, invocation->explanation, err));
+    TRY(add_members(object, invocation->report.explanation, err));
     return json_write_canonical(text, object, err);
 }
 
 static void report_json(const struct invocation *invocation, const struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(16 * sizeof invocation->explanation); /* twice, each letter escaped, and the rest */
+    struct buffer OWNED_BUFFER text = BUFFER(16 * sizeof invocation->report.explanation); /* twice, each letter escaped, and the rest */
     struct error ignored = {0};
 
     if (write_report(invocation, err, &text, &ignored).ok)
@@ -278,7 +285,7 @@ void command_report(const struct invocation *invocation, const struct error *err
         return;
     }
     (void)fprintf(stderr, "sijil: %s\n", shown.message);
-    if (invocation->explanation[0] != '\0') (void)fprintf(stderr, "%s\n", invocation->explanation);
+    if (invocation->report.explanation[0] != '\0') (void)fprintf(stderr, "%s\n", invocation->report.explanation);
 }
 
 /* Also where the line can't be read as a whole. */

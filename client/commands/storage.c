@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/local.h"
 
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
@@ -148,7 +148,7 @@ struct result command_uploads_cancel(struct invocation *invocation, struct error
 {
     OWNED(session) *session = NULL;
 
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     for (unsigned i = 2; i < invocation->operand_count; i++) TRY(cancel(invocation, session, invocation->operands[i], err));
     return SUCCESS;
 }

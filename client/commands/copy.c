@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/fetch.h"
 #include "client/jobs.h"
 #include "client/local.h"
@@ -105,7 +105,7 @@ static struct result copy_part(void *context, size_t index, struct session *sess
     if (is_there) return SUCCESS;
     if (copy->from == copy->to) return carry(copy, session, session, part, err);
     OWNED(session) *from = NULL;
-    TRY(session_branch(copy->from, session_invocation(session), &from, err));
+    TRY(session_branch(copy->from, session_report(session), &from, err));
     return carry(copy, from, session, part, err);
 }
 
@@ -202,10 +202,10 @@ struct result command_copy(struct invocation *invocation, struct error *err)
     (void)snprintf(copy.pull_scope, sizeof copy.pull_scope, "repository:%s:pull", copy.source.repository);
     (void)snprintf(copy.push_scope, sizeof copy.push_scope, "repository:%s:pull,push", copy.target.repository);
     (void)snprintf(copy.mount_scope, sizeof copy.mount_scope, "%s %s", copy.push_scope, copy.pull_scope);
-    TRY(session_open(invocation, copy.target.host, &to, err));
+    TRY(command_session(invocation, copy.target.host, &to, err));
     copy.from = copy.to = to;
     if (strcmp(copy.source.host, copy.target.host) != 0) {
-        TRY(session_open(invocation, copy.source.host, &from, err));
+        TRY(command_session(invocation, copy.source.host, &from, err));
         copy.from = from;
     }
     return copy_all(&copy, err);

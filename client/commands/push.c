@@ -13,8 +13,8 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/files.h"
 #include "client/hash.h"
 #include "client/jobs.h"
@@ -227,7 +227,7 @@ struct result command_push(struct invocation *invocation, struct error *err)
     (void)snprintf(push.scope, sizeof push.scope, "repository:%s:pull,push", push.target.repository);
     TRY(line_check(invocation, jobs_option(invocation, &push.at_once, err)));
     TRY(line_check(invocation, read_annotations(invocation, annotations, err)));
-    TRY(session_open(invocation, push.target.host, &session, err));
+    TRY(command_session(invocation, push.target.host, &session, err));
     push.session = session;
     const struct result pushed = push_all(&push, annotations, err);
     file_list_done(&push.list);

@@ -1,12 +1,17 @@
 /*
- * client/commands_priv.h -- the functions behind the table of commands.
+ * client/commands/commands_priv.h -- the functions behind the table of commands.
  */
 #pragma once
 
 #include <jansson.h>
 
-#include "client/command.h"
+#include "client/commands/command.h"
 #include "client/session.h"
+
+/** What sessions of the invocation report to, as its options say. */
+struct report *invocation_report(struct invocation *invocation);
+/** With the login that is kept for the host. Logs nothing in yet: the first call fetches a token. */
+RESULT command_session(struct invocation *invocation, const char *host, struct session **session_out, struct error *err);
 
 RESULT command_login(struct invocation *invocation, struct error *err);
 RESULT command_logout(struct invocation *invocation, struct error *err);

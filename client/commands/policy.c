@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/local.h"
 #include "client/session.h"
 #include "policy/set.h"
@@ -80,7 +80,7 @@ struct result command_policy_load(struct invocation *invocation, struct error *e
     struct buffer OWNED_BUFFER envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
 
     TRY(local(file_read(invocation->operands[1], &envelope, err), invocation->operands[1], err));
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     const struct http_request request = {.method = "POST", .path = "/api/v1/policies", .content_type = "application/json",
                                          .body = buffer_bytes(&envelope), .wanted = 201, .also = 200};
     TRY(session_call(session, ADMIN_SCOPE, &request, &response, err));

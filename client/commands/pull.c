@@ -11,8 +11,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/fetch.h"
 #include "client/hash.h"
 #include "client/jobs.h"
@@ -21,7 +21,7 @@
 #include "client/manifest.h"
 #include "client/session.h"
 #include "crypto/digest.h"
-#include "registry/manifest_members.h"
+#include "registry/names/manifest_members.h"
 
 #define LAYERS_MAX 10000 /* more than any model has files */
 
@@ -76,11 +76,11 @@ static struct result check_and_place(struct pull *pull, struct incoming *incomin
 
 static void say_way_on(const struct pull *pull, const struct incoming *incoming)
 {
-    struct invocation *invocation = session_invocation(incoming->fetch.session);
+    struct report *report = session_report(incoming->fetch.session);
 
-    invocation_explain(invocation, "folder", pull->target);
-    invocation_explain(invocation, "kept", incoming->part);
-    invocation_explain(invocation, "try", "make room and repeat the command: it goes on from what is kept");
+    report_explain(report, "folder", pull->target);
+    report_explain(report, "kept", incoming->part);
+    report_explain(report, "try", "make room and repeat the command: it goes on from what is kept");
 }
 
 static struct result receive(struct pull *pull, struct incoming *incoming, struct error *err)
@@ -283,7 +283,7 @@ struct result command_pull(struct invocation *invocation, struct error *err)
     TRY(line_check(invocation, jobs_option(invocation, &pull.at_once, err)));
     (void)snprintf(pull.scope, sizeof pull.scope, "repository:%s:pull", pull.source.repository);
     TRY(open_target(&pull, &folder, err));
-    TRY(session_open(invocation, pull.source.host, &session, err));
+    TRY(command_session(invocation, pull.source.host, &session, err));
     pull.session = session;
     pull.folder = folder;
     return pull_all(&pull, err);

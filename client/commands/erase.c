@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/terminal.h"
 
 #define PATH_SIZE 2048
@@ -90,7 +90,7 @@ static struct result refused(struct invocation *invocation, const struct http_re
 
     TRY(json_read(buffer_bytes(&response->body), HTTP_ANSWER_MAX, &answer, err));
     if (json_object_get(answer, "plan") != NULL) TRY(show_plan(invocation, json_object_get(answer, "plan"), err));
-    const struct result told = refusal(invocation, response, err);
+    const struct result told = refusal(&invocation->report, response, err);
     const char *plan = json_text_of(json_object_get(answer, "plan"), "plan");
     if (plan == NULL) return told;
     invocation_explain(invocation, "plan", plan);
@@ -104,7 +104,7 @@ static struct result erase(struct invocation *invocation, const char *kind, stru
     OWNED_RESPONSE response = RESPONSE;
     OWNED(session) *session = NULL;
 
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     if (invocation_option(invocation, 'n') != NULL) return plan_only(invocation, session, kind, err);
     TRY(path_of(invocation, kind, plan == NULL ? "" : "?plan=", &path, err));
     if (plan != NULL) TRY(http_escape(&path, plan, err));

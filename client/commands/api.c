@@ -1,4 +1,5 @@
-#include "client/api_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +47,7 @@ struct result api_call(struct invocation *invocation, const char *method, const 
 {
     OWNED(session) *session = NULL;
 
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     return api_call_in(session, method, path, body, answer_out, err);
 }
 
@@ -194,7 +195,7 @@ struct result api_list(struct invocation *invocation, const char *path, const ch
     OWNED_JSON next = NULL;
 
     if (rows == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     for (unsigned page = 0; page < PAGES_MAX; page++) {
         OWNED_JSON answer = NULL;
         struct buffer OWNED_BUFFER url = BUFFER(2048);

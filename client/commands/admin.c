@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "client/address.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "policy/label.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -254,7 +254,7 @@ struct result command_robot_revoke(struct invocation *invocation, struct error *
     OWNED(session) *session = NULL;
     char id[64];
 
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(robot_id(session, invocation->operands[1], id, err));
     return revoke(invocation, session, "robots", id, err);
 }
@@ -288,7 +288,7 @@ struct result command_robot_rotate(struct invocation *invocation, struct error *
     if (body == NULL || json_object_set_new(body, "grace_seconds", json_integer((json_int_t)grace_s)) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     TRY(line_check(invocation, set_days(invocation, body, err)));
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(robot_id(session, invocation->operands[1], id, err));
     TRY(buffer_add_text(&path, "/robots/", err));
     TRY(http_escape(&path, id, err));
@@ -308,7 +308,7 @@ struct result command_binding_create(struct invocation *invocation, struct error
     if (issuer != NULL && url_names_user(issuer)) TRY(line_check(invocation, address_check(issuer, err)));
     if (body == NULL) return no_json("a role or scope", err);
     TRY(line_check(invocation, set_days(invocation, body, err)));
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     if (issuer != NULL) {
         TRY(set_text(body, "issuer", issuer, err));
         TRY(set_text(body, "subject", principal, err));
@@ -336,6 +336,6 @@ struct result command_binding_revoke(struct invocation *invocation, struct error
     if (!is_id(invocation->operands[1]))
         return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is no ID: sijil admin binding list %.100s shows those of all roles",
                                               invocation->operands[1], invocation->operands[0]));
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     return revoke(invocation, session, "bindings", invocation->operands[1], err);
 }

@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/local.h"
 #include "client/terminal.h"
 
@@ -147,7 +147,7 @@ static struct result follow(struct invocation *invocation, const struct job_plac
     struct buffer OWNED_BUFFER path = BUFFER(1024);
 
     TRY(job_path(&path, place, "", err));
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     for (unsigned looks = 0;; looks++) {
         OWNED_JSON job = NULL;
         TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &job, err));

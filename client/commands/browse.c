@@ -4,12 +4,12 @@
 
 #include "base/json.h"
 #include "client/address.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/manifest.h"
 #include "client/progress.h"
 #include "client/terminal.h"
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 #define CATALOG_SCOPE "registry:catalog:*"
@@ -57,7 +57,7 @@ struct result command_list(struct invocation *invocation, struct error *err)
     (void)snprintf(host, sizeof host, "%.*s", (int)length, operand);
     if (slash != NULL) (void)snprintf(folder, sizeof folder, "%.*s", (int)(sizeof folder - 1), slash + 1);
     for (size_t last = strlen(folder); last > 0 && folder[last - 1] == '/'; last--) folder[last - 1] = '\0';
-    TRY(session_open(invocation, host, &session, err));
+    TRY(command_session(invocation, host, &session, err));
     for (unsigned page = 0; page < PAGES_MAX && path[0] != '\0'; page++) {
         OWNED_RESPONSE response = RESPONSE;
         const struct http_request request = {.method = "GET", .path = path, .wanted = 200};
@@ -148,7 +148,7 @@ struct result command_inspect(struct invocation *invocation, struct error *err)
 
     TRY(line_check(invocation, remote_reference_parse(invocation->operands[0], &target, err)));
     (void)snprintf(scope, sizeof scope, "repository:%s:pull", target.repository);
-    TRY(session_open(invocation, target.host, &session, err));
+    TRY(command_session(invocation, target.host, &session, err));
     TRY(manifest_fetch(session, scope, &target, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, &manifest, err));
     if (invocation_option(invocation, 'r') != NULL)
         return fwrite(manifest.bytes.data, 1, manifest.bytes.length, stdout) == manifest.bytes.length
@@ -178,7 +178,7 @@ struct result command_tag(struct invocation *invocation, struct error *err)
             return failure(err, ERROR_NO_MEMORY, "no memory for tags");
     }
     (void)snprintf(scope, sizeof scope, "repository:%s:pull,push", source.repository);
-    TRY(session_open(invocation, source.host, &session, err));
+    TRY(command_session(invocation, source.host, &session, err));
     TRY(manifest_fetch(session, scope, &source, ACCEPTED_MANIFESTS ", " ACCEPTED_INDEXES, &manifest, err));
     for (unsigned i = 1; i < invocation->operand_count; i++) {
         struct remote_reference target = source;

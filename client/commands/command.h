@@ -1,7 +1,7 @@
 /*
- * client/command.h -- the commands of `sijil`, and the words of one invocation.
+ * client/commands/command.h -- the commands of `sijil`, and the words of one invocation.
  *
- * client/commands.c has the one table of commands and options; parsing, --help, man pages and completion come from
+ * client/commands/commands.c has the one table of commands and options; parsing, --help, man pages and completion come from
  * it. GNU conventions: long options, "--" ends them, options and operands may be mixed.
  */
 #pragma once
@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/program.h"
+#include "client/report.h"
 
 /* code, what it means to a script */
 #define EXIT_CODES(X)                                                            \
@@ -55,7 +56,7 @@ struct invocation {
     unsigned value_count;
     bool json, verbose;
     bool line_is_wrong;     /* what failed was a check of operands and options */
-    char explanation[4096]; /* what the server said beyond the error's sentence: rule, decision, request id */
+    struct report report;   /* of all its sessions */
 };
 
 /** The option's last value, "" for a flag that was given, NULL if it was not. */
@@ -79,5 +80,8 @@ RESULT line_check(struct invocation *invocation, struct result checked);
 
 /** Adds a line "label value" to what is shown below the error's sentence; nothing without a value. */
 void invocation_explain(struct invocation *invocation, const char *label, const char *value);
+
+/** The option --jobs, or JOBS_DEFAULT. ERROR_INVALID for what is no number of jobs. */
+RESULT jobs_option(const struct invocation *invocation, unsigned *at_once_out, struct error *err);
 
 enum exit_code exit_code_of(const struct invocation *invocation, const struct error *err);

@@ -1,5 +1,5 @@
 /* The one table of commands and options: parsing, --help, man pages and completion come from it. */
-#include "client/commands_priv.h"
+#include "client/commands/commands_priv.h"
 
 #include "policy/label.h"
 

@@ -1,10 +1,11 @@
 /*
- * client/api_priv.h -- calls of /api/v1, and tables of what they answer.
+ * client/commands/api_priv.h -- calls of /api/v1, and tables of what they answer.
  */
 #pragma once
 
 #include <jansson.h>
 
+#include "client/commands/command.h"
 #include "client/session.h"
 
 /** One call with a session of its own. `body` may be NULL; *answer_out may be NULL. 200, 201 and 204 are success. */

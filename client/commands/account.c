@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "client/address.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/hosts.h"
 #include "client/local.h"
 #include "client/session.h"
@@ -72,7 +72,7 @@ static struct result try_login(struct invocation *invocation, const char *host, 
     OWNED_RESPONSE response = RESPONSE;
     const struct http_request request = {.method = "GET", .path = "/v2/", .wanted = 200};
 
-    TRY(session_open_as(invocation, host, login, &session, err));
+    TRY(session_open(invocation_report(invocation), host, login, &session, err));
     return session_call(session, "", &request, &response, err);
 }
 
@@ -160,7 +160,7 @@ struct result command_whoami(struct invocation *invocation, struct error *err)
     char cell[CELL_MAX];
 
     TRY(line_check(invocation, check_host(invocation->operands[0], err)));
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(session_call(session, "", &request, &response, err));
     TRY(json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &answer, err));
     if (invocation->json) return api_print_json(answer, err);

@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "client/api_priv.h"
-#include "client/commands_priv.h"
+#include "client/commands/api_priv.h"
+#include "client/commands/commands_priv.h"
 #include "client/local.h"
 #include "crypto/ecdsa.h"
 
@@ -70,14 +70,14 @@ static struct result advised(struct invocation *invocation, struct session *sess
     const struct http_request request = {.method = "GET", .path = "/api/v1/self", .wanted = 200};
     OWNED_RESPONSE response = RESPONSE;
     OWNED_JSON self = NULL;
-    char said[sizeof invocation->explanation], advice[CELL_MAX + 16], scope[CELL_MAX];
+    char said[sizeof invocation->report.explanation], advice[CELL_MAX + 16], scope[CELL_MAX];
     struct error ignored = {0};
 
     if (result.ok || err->kind != ERROR_DENIED || invocation_option(invocation, 'w') != NULL) return result;
-    memcpy(said, invocation->explanation, sizeof said);
+    memcpy(said, invocation->report.explanation, sizeof said);
     const bool is_known = session_call(session, "", &request, &response, &ignored).ok &&
                           json_read(buffer_bytes(&response.body), HTTP_ANSWER_MAX, &self, &ignored).ok;
-    memcpy(invocation->explanation, said, sizeof said);
+    memcpy(invocation->report.explanation, said, sizeof said);
     const json_t *roles = is_known ? json_object_get(self, "roles") : NULL;
     for (size_t i = 0; i < json_array_size(roles); i++) {
         const char *role = json_text_of(json_array_get(roles, i), "role");
@@ -171,7 +171,7 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
     if (lines_text != NULL && (!text_to_u64(bytes_of_text(lines_text), TAIL_MAX, &lines) || lines == 0))
         return line_check(invocation, failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 to %d", lines_text, TAIL_MAX));
     if (events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(advised(invocation, session, fetch_newest(invocation, session, (size_t)lines, events, err), err));
     TRY(print_events(invocation, events, true, &last, err));
     return invocation_option(invocation, 'f') == NULL ? SUCCESS : follow(invocation, session, last, err);
@@ -198,7 +198,7 @@ struct result command_audit_show(struct invocation *invocation, struct error *er
         return line_check(invocation, failure(err, ERROR_INVALID, "'%.40s' is no sequence number", sequence));
     TRY(buffer_format(&path, err, "/audit/events/%s?facts=true", sequence));
     TRY(add_within(invocation, '&', &path, err));
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &event, err), err));
     TRY(print_event(invocation, event, err));
     const json_t *facts = json_object_get(event, "facts");
@@ -231,7 +231,7 @@ struct result command_audit_proof(struct invocation *invocation, struct error *e
     if (folder != NULL) TRY(local_output(file_make_directory(folder, 0777, err), folder, err));
     (void)snprintf(entry, sizeof entry, "%s/entry.json", folder == NULL ? "." : folder);
     (void)snprintf(proof, sizeof proof, "%s/entry.tlog-proof", folder == NULL ? "." : folder);
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(advised(invocation, session, fetch_text(invocation, session, "entry", entry, err), err));
     TRY(fetch_text(invocation, session, "proof", proof, err));
     if (invocation->json) {
@@ -265,7 +265,7 @@ struct result command_audit_key(struct invocation *invocation, struct error *err
 
     TRY(buffer_add_text(&path, "/audit/key", err));
     TRY(add_within(invocation, '?', &path, err));
-    TRY(session_open(invocation, invocation->operands[0], &session, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err), err));
     if (invocation->json) return api_print(invocation, answer, err);
     if (invocation_option(invocation, 'd') != NULL) return print_pem(json_text_of(answer, "documents"), err);

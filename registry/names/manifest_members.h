@@ -1,5 +1,5 @@
 /*
- * registry/manifest_members.h -- one document, one reading: names that don't look like others, values of their types.
+ * registry/names/manifest_members.h -- one document, one reading: names that don't look like others, values of their types.
  *
  * Go's encoding/json takes a member's name in any case, and with K (U+212A) and U+017F (long s) for k and s. Of {"layers":[A],"Layers":[B]} a Go
  * client pulls B and this registry would keep A. So a name that differs from a specified one by that folding alone is refused,

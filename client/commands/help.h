@@ -1,9 +1,9 @@
 /*
- * client/help.h -- what `sijil` says of itself: of all commands, of those of one level (`sijil admin`), of one.
+ * client/commands/help.h -- what `sijil` says of itself: of all commands, of those of one level (`sijil admin`), of one.
  */
 #pragma once
 
-#include "client/command.h"
+#include "client/commands/command.h"
 
 /* A line each, as --help and the man page show them; with four blanks none looks like a command's. */
 #define CLIENT_EXAMPLES                                                                  \

@@ -1,5 +1,5 @@
 /*
- * registry/reference.h -- names of repositories and tags, and the secret names of upload sessions.
+ * registry/names/reference.h -- names of repositories and tags, and the secret names of upload sessions.
  *
  * Rule: nothing from outside becomes part of a statement, a path or an answer before one of these accepted it.
  * All checks are pure, allocate nothing, and take any bytes. Digests are crypto/digest.h's.

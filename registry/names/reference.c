@@ -1,4 +1,4 @@
-#include "registry/reference.h"
+#include "registry/names/reference.h"
 
 #include <assert.h>
 #include <stdio.h>

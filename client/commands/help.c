@@ -1,4 +1,4 @@
-#include "client/help.h"
+#include "client/commands/help.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "client/address.h"
 #include "client/terminal.h"
 
-#define NAME_MAX_LETTERS 64 /* of a command or an option: all in client/commands.c are shorter */
+#define NAME_MAX_LETTERS 64 /* of a command or an option: all in client/commands/commands.c are shorter */
 #define TYPO_MAX         3  /* letters that differ: beyond it nothing is suggested */
 
 static void print_options(FILE *out, const struct option_row *rows, size_t count)

@@ -1,4 +1,4 @@
-#include "registry/manifest_members.h"
+#include "registry/names/manifest_members.h"
 
 #include <stdbool.h>
 #include <stdint.h>

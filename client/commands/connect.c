@@ -1,0 +1,48 @@
+/* The session of a command, and what its registry says meanwhile: on standard error, for a person or as JSON. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "client/address.h"
+#include "client/commands/commands_priv.h"
+#include "client/hosts.h"
+
+static void warn_person(const char *warning)
+{
+    (void)fprintf(stderr, "warning from the registry: %s\n", warning);
+}
+
+static void warn_program(const char *warning)
+{
+    OWNED_JSON object = json_pack("{s:s}", "warning", warning);
+
+    if (object == NULL) warn_person(warning);
+    else if (json_dumpf(object, stderr, JSON_COMPACT) == 0) (void)fputc('\n', stderr);
+}
+
+static void tell_of_wait(const char *why, unsigned seconds)
+{
+    (void)fprintf(stderr, "%s%s; trying again in %u s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", why, seconds);
+}
+
+struct report *invocation_report(struct invocation *invocation)
+{
+    invocation->report.verbose = invocation->verbose;
+    invocation->report.warn = invocation->json ? warn_program : warn_person;
+    invocation->report.wait = invocation->json ? NULL : tell_of_wait;
+    return &invocation->report;
+}
+
+struct result command_session(struct invocation *invocation, const char *host, struct session **session_out, struct error *err)
+{
+    struct host_login login = {0};
+
+    TRY(line_check(invocation, address_check(host, err)));
+    if (strchr(host, '/') != NULL)
+        return line_check(invocation, failure(err, ERROR_INVALID, "'%.80s' is no HOST[:PORT]; leave out https:// and any path", host));
+    TRY(host_login_find(host, &login, err));
+    const struct result opened = session_open(invocation_report(invocation), host, &login, session_out, err);
+    explicit_bzero(&login, sizeof login);
+    return opened;
+}
