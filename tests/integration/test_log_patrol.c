@@ -5,7 +5,7 @@
 
 static void wait_for_rounds(int64_t more)
 {
-    const int64_t wanted = metric_value(AUDIT_METRIC(audit_verify_rounds)) + more, until_ms = clock_monotonic_ms() + 30000;
+    const int64_t wanted = metric_value(AUDIT_METRIC(audit_verify_rounds)) + more, until_ms = clock_monotonic_ms() + 180000;
 
     while (metric_value(AUDIT_METRIC(audit_verify_rounds)) < wanted) {
         if (clock_monotonic_ms() > until_ms) fail_msg("the verifier does not come round");
@@ -15,7 +15,7 @@ static void wait_for_rounds(int64_t more)
 
 static void wait_for_late(int64_t value)
 {
-    const int64_t until_ms = clock_monotonic_ms() + 30000;
+    const int64_t until_ms = clock_monotonic_ms() + 180000;
 
     while (metric_value(AUDIT_METRIC(audit_verify_late)) != value) {
         if (clock_monotonic_ms() > until_ms) fail_msg("late is not %lld", (long long)value);
@@ -216,7 +216,7 @@ static void a_deleted_checkpoint_is_told_and_written_again(void **state)
     (void)state;
     open_signed(&log);
     database_execute(log.database, "DELETE FROM audit_checkpoint");
-    const int64_t until_ms = clock_monotonic_ms() + 30000;
+    const int64_t until_ms = clock_monotonic_ms() + 180000;
     while (strcmp(database_ask(log.database, "SELECT count(*) FROM audit_checkpoint c JOIN audit_log l USING (size)"), "1") != 0) {
         assert_true(clock_monotonic_ms() < until_ms);
         (void)usleep(50000);
