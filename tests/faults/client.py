@@ -328,7 +328,9 @@ def proofs(world):
             file.write(keys["documents"])
         with open(folder + "/replay-set.json", "w", encoding="utf-8") as file:
             json.dump(world.admin.api("GET", "/policies")["set"], file)
-        events = world.admin.api("GET", "/audit/events?order=ascending&limit=1000&facts=true")["events"]
+        # Of now: a case before may have loaded another set than the first events were decided on.
+        Client(world.machine, world.login).repository("main/models/replayed").begin()
+        events = world.admin.api("GET", "/audit/events?limit=100&facts=true")["events"]
         pushed = next(event for event in events if event["entry"]["act"] == "upload.begin" and event["facts"])
         with open(folder + "/export.ndjson", "w", encoding="utf-8") as file:
             file.write(json.dumps(pushed, ensure_ascii=False) + "\n")
