@@ -399,12 +399,17 @@ static void only_allowed_networks_are_called(void **state)
 
 /* ---- Everything that can fail here ---- */
 
+/* One failure of so many, evenly spread; script/soak places tries each. */
+#define SAMPLED 9
+
 static void every_failure_leaves_the_upload_resumable(void **state)
 {
+    const char *all = getenv("SIJIL_FAULTS_ALL");
+    const unsigned long step = all != NULL && strcmp(all, "1") == 0 ? 1 : SAMPLED;
     unsigned long nth = 1;
 
     (void)state;
-    for (bool has_fired = true; has_fired; nth++) {
+    for (bool has_fired = true; has_fired; nth += step) {
         struct blob_test test;
         struct error err = {0};
         open_test(&test);
@@ -420,7 +425,7 @@ static void every_failure_leaves_the_upload_resumable(void **state)
         must(blob_remove(test.store, &test.upload.identity.blob, &err), &err);
         blob_test_done(&test);
     }
-    assert_failures(nth - 2, 800);
+    assert_failures(nth - 2 * step, 800);
 }
 
 static struct result open_any(void *context, struct error *err)
