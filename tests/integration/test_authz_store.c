@@ -36,6 +36,28 @@ static bool bind(struct pg *pg, const struct uuid *robot, enum role role, struct
     return run(pg, &create.change, ACTION_BINDING_CREATE, where, err);
 }
 
+static void assert_resolves(struct pg *pg, const char *text, const struct robot_create *create, const struct resource *where)
+{
+    struct robot_identity found;
+    struct error err = {0};
+
+    assert_true(robot_resolve(lookup_of(pg), text, &found, &err).ok);
+    assert_true(uuid_equal(&found.id, &create->robot.id) && uuid_equal(&found.organisation, &where->organisation));
+}
+
+/* The name is free again, and the new one has none of the old one's roles. */
+static void assert_begins_anew(struct pg *pg, const struct resource *project)
+{
+    struct robot_create again;
+    struct error err = {0};
+
+    assert_true(make_robot(pg, "robot$acme+ci", "acme", &again, &err));
+    OWNED(authz_snapshot) *later = load(pg);
+    const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = again.robot.id};
+    assert_int_equal(authz_snapshot_judge(later, &principal, ACTION_PROJECT_READ, project, clock_wall_ms()).verdict, JUDGED_INVISIBLE);
+    robot_create_done(&again);
+}
+
 static void a_robot_lives_and_ends(void **state)
 {
     struct fixture *fixture = *state;
@@ -71,10 +93,8 @@ static void a_robot_lives_and_ends(void **state)
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
 
     uuid_format(&create.robot.id, id);
-    assert_true(robot_resolve(lookup_of(fixture->pg), id, &found, &err).ok);
-    assert_true(uuid_equal(&found.id, &create.robot.id) && uuid_equal(&found.organisation, &acme.organisation));
-    assert_true(robot_resolve(lookup_of(fixture->pg), "robot$acme+ci", &found, &err).ok);
-    assert_true(uuid_equal(&found.id, &create.robot.id));
+    assert_resolves(fixture->pg, id, &create, &acme);
+    assert_resolves(fixture->pg, "robot$acme+ci", &create, &acme);
     robot_revoke_init(&revoke, &create.robot.id, &acme.organisation);
     assert_true(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &acme, &err));
     assert_false(robot_resolve(lookup_of(fixture->pg), id, &found, &err).ok);
@@ -83,12 +103,7 @@ static void a_robot_lives_and_ends(void **state)
     assert_false(run(fixture->pg, &revoke.change, ACTION_ROBOT_REVOKE, &acme, &err));
     assert_int_equal(err.kind, ERROR_NOT_FOUND);
 
-    /* The name is free again, and the new one has none of the old one's roles. */
-    assert_true(make_robot(fixture->pg, "robot$acme+ci", "acme", &again, &err));
-    OWNED(authz_snapshot) *later = load(fixture->pg);
-    const struct principal principal = {.kind = PRINCIPAL_ROBOT, .id = again.robot.id};
-    assert_int_equal(authz_snapshot_judge(later, &principal, ACTION_PROJECT_READ, &project, clock_wall_ms()).verdict, JUDGED_INVISIBLE);
-    robot_create_done(&again);
+    assert_begins_anew(fixture->pg, &project);
     robot_create_done(&create);
 }
 
@@ -406,6 +421,17 @@ static void an_administrator_is_made_and_replaced(void **state)
     robot_create_done(&second);
 }
 
+static void assert_in_snapshot(struct pg *pg, int64_t lifetime_max_s, unsigned algorithms)
+{
+    OWNED(authz_snapshot) *snapshot = load(pg);
+    const struct issuer *issuer = authz_snapshot_issuer(snapshot, "https://i");
+
+    assert_non_null(issuer);
+    assert_int_equal(issuer_record_of(issuer)->lifetime_max_s, lifetime_max_s);
+    assert_int_equal(issuer_record_of(issuer)->algorithms, algorithms);
+    assert_ptr_equal(authz_snapshot_issuer_by_digest(snapshot, bytes_of_text(issuer_digest(issuer))), issuer);
+}
+
 static void issuers_are_put_and_removed(void **state)
 {
     struct fixture *fixture = *state;
@@ -439,12 +465,7 @@ static void issuers_are_put_and_removed(void **state)
     assert_false(issuer_trust_init(&trust, &record, &err).ok);
     assert_int_equal(err.kind, ERROR_INVALID);
 
-    OWNED(authz_snapshot) *snapshot = load(fixture->pg);
-    const struct issuer *issuer = authz_snapshot_issuer(snapshot, "https://i");
-    assert_non_null(issuer);
-    assert_int_equal(issuer_record_of(issuer)->lifetime_max_s, 300);
-    assert_int_equal(issuer_record_of(issuer)->algorithms, 1U << JOSE_ES256 | 1U << JOSE_RS256);
-    assert_ptr_equal(authz_snapshot_issuer_by_digest(snapshot, bytes_of_text(issuer_digest(issuer))), issuer);
+    assert_in_snapshot(fixture->pg, 300, 1U << JOSE_ES256 | 1U << JOSE_RS256);
 
     /* Keys that went bad behind our back take one issuer away, not all. */
     database_execute(fixture->database, "INSERT INTO trusted_issuer (issuer_id, url, audience, algorithms, lifetime_max_s, jwks)"
